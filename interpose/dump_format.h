@@ -1,0 +1,371 @@
+// The layout of a dump: the one thing that libculprit.so (which writes it) and the culprit command (which reads it) share.
+//
+// A dump is the tracker's own memory. The file is mapped shared into the target from its first CUDA call on, so there is no
+// "write at exit" to lose: after SIGKILL the file holds everything up to the last finished call, and while the target runs
+// any reader can open the same file.
+//
+//     0          4096                                              header.file_bytes
+//     +----------+----------------+----------------+-- ... --+-------+
+//     |  Header  | chunk          | chunk          |         | chunk |
+//     +----------+----------------+----------------+-- ... --+-------+
+//                 ChunkHeader (64 B), then records of one type, the chunk padded to a multiple of 4096 bytes
+//
+// All numbers are little-endian and of fixed width; there are no pointers. Where a record names another one it holds a Ref:
+// the other record's offset in the file divided by 16, or 0 for "none". A reader must treat every offset, count and Ref as
+// hostile input. A tail of zeros in a chunk was reserved and never written; that is no error.
+//
+// Publishing: a record whose first field is `state` is valid when state is not zero. The writer fills the other fields
+// first and stores `state` last, with release order; it clears `state` before it re-uses a record. The upper bits of
+// `state` are a generation: a reader of a running target copies the record, re-reads `state` and drops the copy if the
+// value changed. Records without `state` (strings, stacks, modules) are written before the chunk's `used` is advanced, and
+// never change afterwards, except for the counters marked "live".
+//
+// Versions
+//   1   first version
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace culprit::format {
+
+constexpr char kMagic[8] = {'C', 'U', 'L', 'P', 'R', 'I', 'T', '\n'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kOldestReadableVersion = 1;
+constexpr std::uint32_t kByteOrderMark = 0x01020304;
+constexpr std::uint64_t kHeaderBytes = 4096;
+constexpr std::uint64_t kChunkAlignment = 4096;
+constexpr std::uint64_t kRefUnit = 16;
+
+using Ref = std::uint32_t;  // file offset / kRefUnit; 0 = none
+
+enum class ProcessState : std::uint32_t {
+  kRunning = 0,  // also what a killed process leaves behind
+  kExiting = 1,  // exit handlers are running
+  kExited = 2,   // exit(), return from main, quick_exit() or _exit()
+};
+
+enum class StopReason : std::uint32_t {
+  kNone = 0,
+  kNoSpace = 1,        // posix_fallocate failed: stop_errno says why
+  kFileSizeLimit = 2,  // RLIMIT_FSIZE; growing further would have killed the target with SIGXFSZ
+  kTooLarge = 3,       // the address range reserved for the dump is used up
+  kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
+  kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
+};
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t header_bytes;  // kHeaderBytes
+  std::uint32_t byte_order;    // kByteOrderMark as the writer stores it
+  std::uint32_t reserved0;
+  std::uint64_t file_bytes;  // live: bytes reserved and structured so far; chunks lie in [header_bytes, file_bytes)
+
+  // The process.
+  std::uint32_t pid;  // as the process sees it (in its own pid namespace)
+  std::uint32_t parent_pid;
+  std::uint64_t pid_namespace;      // inode of /proc/self/ns/pid
+  std::uint64_t start_time_ticks;   // field 22 of /proc/self/stat: with boot_id it makes the pid unique
+  std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at time 0 of this dump (the first CUDA call)
+  char boot_id[40];                 // /proc/sys/kernel/random/boot_id
+  char host[64];
+  Ref executable;         // string
+  Ref command_line;       // string: arguments separated by NUL
+  Ref working_directory;  // string
+  Ref tool_version;       // string: version of libculprit.so
+
+  // How it went.
+  ProcessState process_state;       // live
+  std::int32_t exit_status;         // valid when kExited
+  std::uint64_t end_time_ns;        // live: since time 0; valid when kExiting or kExited
+  StopReason stop_reason;           // live: why recording stopped; kNone while it goes on
+  std::int32_t stop_errno;          // live
+  std::uint64_t stop_time_ns;       // live
+  std::uint64_t dropped_allocations;  // live: allocations that happened and were not recorded
+  std::uint64_t dropped_stacks;       // live: allocations recorded without their stack
+  std::uint64_t dropped_others;       // live: errors, contexts, threads, releases that found no room
+  std::uint64_t allocations;          // live: successful calls that made something, recorded or not
+  std::uint64_t frees;                // live: successful calls that ended something
+  std::uint64_t late_frees;           // live: frees refused because the driver was shutting down
+  std::uint64_t unknown_frees;        // live: successful frees of something never seen (made before recording began)
+  std::uint64_t hook_calls;           // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
+  std::int32_t driver_version;        // cuDriverGetVersion, 0 = unknown
+  std::uint32_t stack_depth_limit;    // CULPRIT_DEPTH
+  std::uint8_t reserved1[4096 - 288];
+};
+static_assert(sizeof(Header) == kHeaderBytes);
+static_assert(offsetof(Header, file_bytes) == 24);
+static_assert(offsetof(Header, boot_id) == 64);
+static_assert(offsetof(Header, process_state) == 184);
+static_assert(offsetof(Header, dropped_allocations) == 216);
+
+enum class ChunkType : std::uint32_t {
+  kAllocations = 1,  // AllocationRecord[]
+  kStacks = 2,       // StackRecord + frames, packed; `used` counts bytes
+  kModules = 3,      // ModuleRecord[]
+  kStrings = 4,      // StringRecord + bytes, packed; `used` counts bytes
+  kThreads = 5,      // ThreadRecord[]
+  kContexts = 6,     // ContextRecord[]
+  kDevices = 7,      // DeviceRecord[]
+  kErrors = 8,       // ErrorRecord[]
+  kReleases = 9,     // ReleaseRecord[]
+  kApis = 10,        // ApiRecord[]: index = the api numbers that other records hold
+};
+
+constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
+
+struct ChunkHeader {
+  std::uint32_t magic;         // live: stored last, with release order
+  ChunkType type;
+  std::uint64_t bytes;         // whole chunk with this header, a multiple of kChunkAlignment
+  std::uint64_t used;          // live: bytes of payload used. For record arrays: records ever handed out * record_bytes
+  std::uint32_t record_bytes;  // 0 for packed chunks
+  std::uint32_t first_index;   // index of the first record (modules, threads, contexts, devices, apis), else 0
+  std::uint8_t reserved[32];
+};
+static_assert(sizeof(ChunkHeader) == 64);
+
+// What was made. The values are part of the format: append only.
+enum class Kind : std::uint8_t {
+  kNone = 0,
+  // Memory.
+  kDevice = 1,           // cuMemAlloc
+  kManaged = 2,          // cuMemAllocManaged
+  kPitched = 3,          // cuMemAllocPitch
+  kPinnedHost = 4,       // cuMemAllocHost, cuMemHostAlloc
+  kRegisteredHost = 5,   // cuMemHostRegister: the caller's memory, pinned
+  kArray = 6,            // cuArrayCreate, cuArray3DCreate
+  kMipmappedArray = 7,   // cuMipmappedArrayCreate
+  kStreamOrdered = 8,    // cuMemAllocAsync, cuMemAllocFromPoolAsync
+  kVmmPhysical = 9,      // cuMemCreate: counted here once
+  kVmmReservation = 10,  // cuMemAddressReserve: 0 physical bytes, virtual size in `extra`
+  kVmmMapping = 11,      // cuMemMap: 0 physical bytes, virtual size in `extra`
+  kVmmImported = 12,     // cuMemImportFromShareableHandle: 0 bytes, the exporter counts them
+  kIpcMemory = 13,       // cuIpcOpenMemHandle: 0 bytes
+  kExternalMemory = 14,  // cuImportExternalMemory: 0 bytes, size in `extra`
+  kExternalBuffer = 15,  // cuExternalMemoryGetMappedBuffer: 0 bytes, size in `extra`
+  kMemoryPool = 16,      // cuMemPoolCreate
+  kPoolImport = 17,      // cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer
+  kGraphMemory = 18,     // cuGraphAddMemAllocNode, cuMemAllocAsync under capture; physical once the graph was launched
+  kMulticast = 19,       // cuMulticastCreate: 0 bytes
+  // Not memory ("resources").
+  kContext = 32,
+  kPrimaryContext = 33,
+  kGreenContext = 34,
+  kStream = 35,
+  kEvent = 36,
+  kGraph = 37,
+  kGraphExec = 38,
+  kModule = 39,
+  kLibrary = 40,
+  kTextureObject = 41,
+  kSurfaceObject = 42,
+  kExternalSemaphore = 43,
+  kGraphicsResource = 44,
+  kUserObject = 45,
+  kLinkState = 46,
+  kTextureReference = 47,
+};
+
+enum class AllocationState : std::uint32_t {
+  kEmpty = 0,
+  kLive = 1,
+  kFreeing = 2,  // a free was recorded and the driver has not answered yet: still live for a reader
+};
+constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation << kStateBits | AllocationState
+
+enum AllocationFlags : std::uint8_t {
+  kFlagExitPhase = 1,       // made while exit handlers were running
+  kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
+  kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
+  kFlagFreeFailed = 8,      // a free of it was refused: `failed_free` names the error
+  kFlagGraphFrees = 16,     // the graph that made it has a free node for it: not a leak
+};
+
+struct AllocationRecord {
+  std::uint32_t state;  // live
+  Ref stack;            // where it was made; 0 = not recorded
+  std::uint64_t handle;
+  std::uint64_t bytes;  // physical bytes (see "What counts" in README)
+  std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph
+  std::uint64_t time_ns;
+  std::uint32_t thread;   // index into threads
+  std::uint32_t context;  // index into contexts, kNoIndex = none was current
+  Ref failed_free;        // live: ErrorRecord of the last refused free
+  std::uint16_t api;      // index into apis
+  std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
+  Kind kind;
+  std::uint8_t flags;  // live: AllocationFlags
+  std::uint8_t handle_references;  // VMM physical memory: handles not yet released (255 = 255 or more)
+  std::uint16_t mappings;          // VMM physical memory: places where it is mapped
+  std::uint32_t reserved;
+};
+static_assert(sizeof(AllocationRecord) == 64);
+static_assert(offsetof(AllocationRecord, time_ns) == 32);
+static_assert(offsetof(AllocationRecord, failed_free) == 48);
+
+constexpr std::uint32_t kNoIndex = 0xffffffff;
+constexpr std::uint8_t kNoDevice = 0xff;
+
+// A frame is one number: bit 63 set = the address itself is where the frame stands (interrupted by a signal); clear = it is
+// a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = in no known module (the offset is then
+// the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the ELF file.
+constexpr std::uint64_t kFrameExact = 1ULL << 63;
+constexpr int kFrameModuleShift = 48;
+constexpr std::uint64_t kFrameModuleMask = 0x7fff;
+constexpr std::uint64_t kFrameOffsetMask = (1ULL << 48) - 1;
+
+enum StackFlags : std::uint32_t {
+  kStackTruncated = 1,  // deeper than stack_depth_limit
+};
+
+// Followed by frame_count u64 frames, innermost first, padded to 16 bytes. Frames of libculprit.so itself are left out.
+struct StackRecord {
+  std::uint32_t frame_count;
+  std::uint32_t flags;
+  std::uint64_t allocations;      // live: calls with this stack that made something
+  std::uint64_t bytes_allocated;  // live
+  std::uint64_t frees;            // live: of those, ended explicitly
+  std::uint64_t bytes_freed;      // live
+  std::uint64_t reserved;
+};
+static_assert(sizeof(StackRecord) == 48);
+
+enum ModuleFlags : std::uint32_t {
+  kModuleExecutable = 1,  // the program itself
+  kModuleUnloaded = 2,    // live: gone since (dlclose); another module may have taken its addresses
+  kModuleNoFile = 4,      // vdso and the like
+};
+
+struct ModuleRecord {
+  std::uint64_t load_bias;
+  std::uint64_t begin;  // mapped range, absolute addresses
+  std::uint64_t end;
+  Ref path;             // string
+  std::uint32_t flags;  // ModuleFlags
+  std::uint8_t build_id_bytes;
+  std::uint8_t build_id[31];
+};
+static_assert(sizeof(ModuleRecord) == 64);
+
+// Followed by `bytes` bytes (no NUL needed), padded to 16 bytes.
+struct StringRecord {
+  std::uint32_t bytes;
+  std::uint32_t reserved[3];
+};
+static_assert(sizeof(StringRecord) == 16);
+
+enum class ThreadState : std::uint32_t { kEmpty = 0, kAlive = 1, kEnded = 2 };
+
+struct ThreadRecord {
+  ThreadState state;  // live
+  std::uint32_t tid;
+  char name[16];  // live: as last seen, NUL-terminated
+  std::uint64_t first_seen_ns;
+  std::uint64_t ended_ns;  // live
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(ThreadRecord) == 64);
+
+enum class ContextState : std::uint32_t { kEmpty = 0, kAlive = 1, kDestroyed = 2 };
+
+struct ContextRecord {
+  ContextState state;  // live
+  Ref stack;           // where it was created or first retained
+  std::uint64_t handle;
+  std::uint64_t created_ns;
+  std::uint64_t destroyed_ns;   // live
+  Ref destroy_stack;            // live
+  std::uint16_t destroy_api;    // live
+  std::uint8_t device;
+  Kind kind;  // kContext, kPrimaryContext or kGreenContext
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(ContextRecord) == 64);
+
+enum DeviceFlags : std::uint32_t {
+  kDeviceMig = 1,  // a MIG instance: the UUID is the instance's
+};
+
+struct MemoryReading {
+  std::uint64_t time_ns;  // 0 together with total = 0: never read
+  std::uint64_t free_bytes;
+  std::uint64_t total_bytes;
+};
+
+struct DeviceRecord {
+  std::uint32_t state;  // 1 = valid
+  std::uint32_t ordinal;
+  std::uint32_t flags;  // DeviceFlags
+  std::uint32_t reserved0;
+  std::uint8_t uuid[16];
+  char name[96];
+  MemoryReading first;            // live: cuMemGetInfo around the first call that concerned the device
+  MemoryReading peak;             // live: the reading with the least free bytes
+  MemoryReading exit;             // live: in the exit handler
+  std::uint64_t live_bytes;       // live: device memory recorded and not freed
+  std::uint64_t peak_live_bytes;  // live
+  std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
+  std::uint64_t pool_used;        // live: the same, USED_MEM_CURRENT
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(DeviceRecord) == 256);
+
+enum class ErrorType : std::uint8_t {
+  kNone = 0,
+  kDoubleFree = 1,      // the handle was freed before: `free_stack` says where
+  kInvalidFree = 2,     // nothing known has this handle
+  kMismatchedFree = 3,  // it lives, but this is not the function that frees it, or the pointer is not its start
+  kFailedFree = 4,      // the right function, refused by the driver: the allocation is still live
+};
+
+// Equal errors (type, api, code, stacks) share one record; `count` counts them. The table has a fixed size.
+struct ErrorRecord {
+  std::uint32_t state;  // live: 1 = valid
+  ErrorType type;
+  Kind kind;      // of the allocation concerned; kNone = unknown
+  std::uint16_t api;
+  std::int32_t code;  // CUresult the driver gave
+  Ref stack;          // of the refused call
+  Ref allocation_stack;
+  Ref free_stack;  // double free: of the earlier, accepted free
+  std::uint64_t handle;            // as passed, in the first of these
+  std::uint64_t allocation_handle;  // mismatched: start of the allocation it lies in
+  std::uint64_t bytes;              // size of the allocation concerned
+  std::uint64_t count;              // live
+  std::uint64_t first_ns;
+  std::uint64_t last_ns;  // live
+  std::uint32_t thread;
+  std::uint32_t free_thread;
+  std::uint8_t device;
+  std::uint8_t reserved[15];
+};
+static_assert(sizeof(ErrorRecord) == 96);
+
+// Memory that was never freed by the program but went with its context, added up per (stack, teardown stack, device, kind).
+struct ReleaseRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref stack;            // where the memory was allocated
+  Ref teardown_stack;   // the call that ended the context
+  std::uint16_t api;
+  std::uint16_t teardown_api;
+  std::uint64_t count;     // live
+  std::uint64_t bytes;     // live
+  std::uint64_t first_ns;  // live: earliest allocation
+  std::uint64_t last_ns;   // live: latest allocation
+  std::uint64_t teardown_ns;  // live: latest teardown
+  std::uint32_t thread;       // of the first allocation
+  std::uint32_t context;
+  std::uint8_t device;
+  Kind kind;
+  std::uint8_t reserved[14];
+};
+static_assert(sizeof(ReleaseRecord) == 80);
+
+struct ApiRecord {
+  char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated
+};
+static_assert(sizeof(ApiRecord) == 64);
+
+}  // namespace culprit::format
