@@ -1,0 +1,15 @@
+// Catch2, whichever of its two major versions the distribution has: Debian 12 packages 2.13, Ubuntu 24.04 packages 3.4.
+//
+// The tests use what both have: TEST_CASE, SECTION, CHECK, REQUIRE, INFO, CAPTURE, WARN, GENERATE. There is no SKIP in 2.13:
+// a test that cannot run returns early after a WARN.
+//
+// Version 2 is one header, and one source file of each test program must define CATCH_CONFIG_MAIN or CATCH_CONFIG_RUNNER
+// before it includes this file; version 3 ignores the definition.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+using Catch::Approx;
+#else
+#include <catch2/catch.hpp>
+#endif
