@@ -1,0 +1,251 @@
+// The dump is the live image: it survives every end, can be read at any time, and no trouble with it reaches the program.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_leak_of_end_how(const Report& report) {
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].bytes == 11001);
+  CHECK(report.leaks[0].count == 1);
+  CHECK(report.leaks[0].has_frame("leak_here"));
+}
+
+int line_count(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+}  // namespace
+
+TEST_CASE("the dump is complete after every kind of end", "[dump]") {
+  struct Row {
+    const char* how;
+    int exit_code;
+    int signal;
+    const char* ended;
+  };
+  const Row rows[] = {{"return", 9, 0, "exit"},      {"exit", 9, 0, "exit"},        {"_exit", 9, 0, "exit"},
+                      {"quick_exit", 9, 0, "exit"},  {"kill", -1, SIGKILL, "killed"}, {"abort", -1, SIGABRT, "killed"},
+                      {"segv", -1, SIGSEGV, "killed"}, {"terminate", -1, SIGABRT, "killed"}};
+  for (const Row& row : rows) {
+    INFO(row.how);
+    const Run run = run_preloaded("end_how", {row.how});
+    CHECK(run.exit_code == row.exit_code);
+    CHECK(run.signal == row.signal);
+    const Report report = read_report(run.dump());
+    CHECK(report.json.at("process").at("ended") == row.ended);
+    check_leak_of_end_how(report);
+  }
+}
+
+TEST_CASE("a dump can be read while its program runs", "[dump]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  bool read_live = false;
+  options.when_ready = [&](pid_t) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(options.folder->path())) {
+      const Report report = read_report(entry.path());
+      CHECK(report.json.at("process").at("ended") == "running");
+      check_leak_of_end_how(report);
+      read_live = true;
+    }
+  };
+  const Run run = run_preloaded("end_how", {"live"}, options);
+  CHECK(read_live);
+  CHECK(run.exit_code == 9);
+  const Report report = read_report(run.dump());
+  CHECK(report.json.at("process").at("ended") == "exit");
+  check_leak_of_end_how(report);
+}
+
+TEST_CASE("a program killed from outside leaves a complete dump", "[dump]") {
+  RunOptions options;
+  options.when_ready = [](pid_t pid) { kill(pid, SIGKILL); };
+  const Run run = run_preloaded("end_how", {"live"}, options);
+  CHECK(run.signal == SIGKILL);
+  const Report report = read_report(run.dump());
+  CHECK(report.json.at("process").at("ended") == "killed");
+  check_leak_of_end_how(report);
+}
+
+TEST_CASE("one line at exit says how much was not freed", "[dump]") {
+  const Run run = run_preloaded("leak_one");
+  INFO(run.err);
+  CHECK(line_count(run.err) == 1);
+  CHECK(run.err.find("culprit report") != std::string::npos);
+  CHECK(run.err.find(run.dump().string()) != std::string::npos);
+  CHECK(run.out == "done\n");
+
+  RunOptions quiet;
+  quiet.environment["CULPRIT_QUIET"] = "1";
+  CHECK(run_preloaded("leak_one", {}, quiet).err.empty());
+  CHECK(run_preloaded("free_null").err.empty());
+}
+
+TEST_CASE("a library that was unloaded is still named", "[dump]") {
+  const Run run = run_preloaded("load_plugin", {subject_path("plugin.so").string()});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  const std::vector<Group> plugin = report.through("leak_in_plugin");
+  REQUIRE(plugin.size() == 1);
+  CHECK(plugin[0].bytes == 2 * 11001);
+  CHECK(plugin[0].count == 2);
+  REQUIRE_FALSE(plugin[0].stack.empty());
+  CHECK(fs::path(plugin[0].stack[0].module).filename() == "plugin.so");
+  CHECK(plugin[0].has_frame("use_plugin"));
+  std::uint64_t program_bytes = 0;
+  for (const Group& group : report.through("leak_in_program")) program_bytes += group.bytes;
+  CHECK(program_bytes == 2 * 20001);
+}
+
+TEST_CASE("a dump that cannot be created costs one warning and nothing else", "[dump]") {
+  for (const char* out : {"/dev/null/x.dump", "/proc/no-such-folder/x.dump"}) {
+    INFO(out);
+    RunOptions options;
+    options.environment["CULPRIT_OUT"] = out;
+    const Run run = run_preloaded("leak_one", {}, options);
+    INFO(run.err);
+    CHECK(run.exit_code == 7);
+    CHECK(run.out == "done\n");
+    CHECK(line_count(run.err) == 1);
+    CHECK(run.err.find(out) != std::string::npos);
+    CHECK(run.dumps.empty());
+  }
+}
+
+TEST_CASE("a file size limit stops the recording and not the program", "[dump]") {
+  for (const rlim_t limit : {rlim_t{0}, rlim_t{4096}, rlim_t{1 << 20}, rlim_t{3 << 20}}) {
+    INFO("limit " << limit);
+    RunOptions options;
+    options.before_exec = [limit] {
+      const rlimit bound = {limit, limit};
+      setrlimit(RLIMIT_FSIZE, &bound);
+    };
+    const Run run = run_preloaded("many_live", {"60000", "4"}, options);
+    INFO("stderr: " << run.err);
+    CHECK(run.signal == 0);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out == "done\n");
+    CHECK(run.err.find("culprit") != std::string::npos);
+    if (run.dumps.empty()) continue;
+    CHECK(fs::file_size(run.dump()) <= limit);
+    // Too small for a header: there is nothing to read.
+    if (fs::file_size(run.dump()) < 4096) continue;
+    const Report report = read_report(run.dump());
+    const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+    CHECK(dropped > 0);
+    CHECK(report.leaked_count() + dropped == 60000);
+  }
+}
+
+TEST_CASE("a full file system stops the recording and not the program", "[dump]") {
+  TemporaryFolder parent;
+  const std::string folder = parent.path().string();
+  if (std::system(("mount -t tmpfs -o size=3m,mode=777 culprit-test " + folder + " 2>/dev/null").c_str()) != 0) {
+    WARN("skipped: no right to mount a small tmpfs");
+    return;
+  }
+  {
+    RunOptions options;
+    options.environment["CULPRIT_OUT"] = folder + "/full.dump";
+    const Run run = run_preloaded("many_live", {"100000", "4"}, options);
+    INFO("stderr: " << run.err);
+    CHECK(run.signal == 0);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out == "done\n");
+    // One warning when the disk was full, one line at exit.
+    CHECK(line_count(run.err) == 2);
+    const Report report = read_report(folder + "/full.dump");
+    const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+    CHECK(dropped > 0);
+    CHECK(report.leaked_count() > 0);
+    CHECK(report.leaked_count() + dropped == 100000);
+  }
+  CHECK(std::system(("umount " + folder).c_str()) == 0);
+}
+
+TEST_CASE("an existing file is never overwritten or followed", "[dump]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  const fs::path out = options.folder->path() / "fixed.dump";
+  const fs::path victim = options.folder->path() / "victim.txt";
+  std::ofstream(victim) << "mine";
+  options.environment["CULPRIT_OUT"] = out.string();
+
+  SECTION("a file: the dump gets a numbered name") {
+    std::ofstream(out) << "old";
+    const Run run = run_preloaded("leak_one", {}, options);
+    CHECK(run.exit_code == 7);
+    REQUIRE(run.dumps.size() == 2);
+    CHECK(fs::file_size(out) == 3);
+    const fs::path other = run.dumps[0] == out ? run.dumps[1] : run.dumps[0];
+    CHECK(read_report(other).leaked_bytes() == 11001);
+  }
+  SECTION("a symbolic link: what it points to is left alone") {
+    fs::create_symlink(victim, out);
+    const Run run = run_preloaded("leak_one", {}, options);
+    CHECK(run.exit_code == 7);
+    CHECK(fs::file_size(victim) == 4);
+    CHECK(fs::is_symlink(out));
+  }
+  SECTION("a dangling link: nothing is created through it") {
+    const fs::path target = options.folder->path() / "never";
+    fs::create_symlink(target, out);
+    const Run run = run_preloaded("leak_one", {}, options);
+    CHECK(run.exit_code == 7);
+    CHECK_FALSE(fs::exists(target));
+  }
+}
+
+TEST_CASE("a dump is readable by its owner only", "[dump]") {
+  const Run run = run_preloaded("leak_one");
+  struct stat status = {};
+  REQUIRE(stat(run.dump().c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0600);
+}
+
+TEST_CASE("a program that closes and reuses all descriptors keeps its files intact", "[dump]") {
+  TemporaryFolder files;
+  const Run run = run_preloaded("close_descriptors", {files.path().string()});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+  CHECK(report.leaked_count() + dropped == 100001);
+  CHECK(report.leaked_count() >= 1);
+}
+
+TEST_CASE("a dump grows with live allocations and distinct stacks only", "[dump]") {
+  const std::uint64_t count = on_gpu() ? 20000 : 200000;
+  const std::uint64_t stacks = 1000;
+  const Run few = run_preloaded("many_live", {"1", "1"});
+  const Run many = run_preloaded("many_live", {std::to_string(count), std::to_string(stacks)});
+  REQUIRE(few.exit_code == 0);
+  REQUIRE(many.exit_code == 0);
+  const std::uint64_t fixed = fs::file_size(few.dump());
+  CHECK(fixed < 2u << 20);
+  constexpr std::uint64_t kFrames = 64;
+  CHECK(fs::file_size(many.dump()) <= (2u << 20) + count * 128 + stacks * (192 + 8 * kFrames));
+  const Report report = read_report(many.dump());
+  CHECK(report.leaked_count() == count);
+  CHECK(report.leaked_bytes() == count * 11001);
+  CHECK(report.leaks.size() == stacks);
+  CHECK(report.json.at("summary").at("dropped") == 0);
+
+  // Events that leave nothing behind take no room.
+  const Run churn = run_preloaded("address_reuse", {"2", on_gpu() ? "500" : "50000"});
+  CHECK(fs::file_size(churn.dump()) < 2u << 20);
+}
+
+}  // namespace culprit::test

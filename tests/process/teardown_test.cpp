@@ -1,0 +1,80 @@
+// What a context takes with it when it goes is reported as released implicitly, with the call that did it.
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+// The stack of the call that ended the context, out of a leak's evidence.
+std::vector<Frame> teardown_stack(const Group& group) {
+  for (const nlohmann::json& evidence : group.json.at("evidence")) {
+    if (evidence.at("type") == "context-teardown") return read_stack(evidence.at("stack"));
+  }
+  return {};
+}
+
+void check_released(const Group& group, std::uint64_t bytes, const std::string& allocated_in, const std::string& released_in) {
+  INFO(group.json.dump(1));
+  CHECK(group.bytes == bytes);
+  CHECK(group.count == 1);
+  CHECK(group.cause == "context-teardown");
+  CHECK(group.has_frame(allocated_in));
+  CHECK(has_frame(teardown_stack(group), released_in));
+}
+
+}  // namespace
+
+TEST_CASE("memory of a destroyed context is released implicitly", "[teardown]") {
+  const Run run = run_preloaded("teardown", {"destroy"});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  check_released(report.leaks[0], 11001, "allocate_here", "destroy_context");
+  CHECK(report.error_count() == 0);
+}
+
+TEST_CASE("memory of a reset primary context is released implicitly", "[teardown]") {
+  const Run run = run_preloaded("teardown", {"reset"});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  check_released(report.leaks[0], 11001, "allocate_here", "reset_primary");
+}
+
+TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
+  const Run run = run_preloaded("teardown", {"release-one"});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].bytes == 11001);
+  CHECK(report.leaks[0].cause == "never-freed");
+}
+
+TEST_CASE("releasing the last reference tears the primary context down", "[teardown]") {
+  const Run run = run_preloaded("teardown", {"release-both"});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  check_released(report.leaks[0], 11001, "allocate_here", "release_last");
+}
+
+TEST_CASE("cudaDeviceReset releases what came before and nothing after", "[teardown]") {
+  const Run run = run_preloaded("device_reset");
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 2);
+  const std::vector<Group> before = report.through("allocate_before");
+  const std::vector<Group> after = report.through("allocate_after");
+  REQUIRE(before.size() == 1);
+  REQUIRE(after.size() == 1);
+  check_released(before[0], 11001, "allocate_before", "reset_here");
+  CHECK(after[0].bytes == 20001);
+  CHECK(after[0].cause == "never-freed");
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,19 @@
+// A global whose destructor frees after main, when the driver may already be shutting down: no leak, no error. The exit
+// code is main's whatever the driver answers.
+#include <cuda_runtime_api.h>
+
+#include "tests/subjects/check.h"
+
+struct Cache {
+  void* pointer = nullptr;
+  ~Cache() { cudaFree(pointer); }
+};
+
+static Cache cache;
+
+SUBJECT_FUNCTION void fill_cache() { CHECKED(cudaMalloc(&cache.pointer, 11001)); }
+
+int main() {
+  fill_cache();
+  return 0;
+}

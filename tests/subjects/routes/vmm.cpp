@@ -1,0 +1,167 @@
+// Virtual memory management: addresses, physical memory and mappings are separate things, and what each row leaves behind
+// is told at its function. Imports and external memory are made from exported physical memory, so they stand here too.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/subjects/check.h"
+#include "tests/subjects/routes/routes.h"
+
+namespace routes {
+namespace {
+
+CUmemAllocationProp physical_properties() {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+std::size_t granule(const Driver& cuda) {
+  const CUmemAllocationProp properties = physical_properties();
+  std::size_t size = 0;
+  TRY(cuda.cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  return size;
+}
+
+CUmemGenericAllocationHandle create(const Driver& cuda, std::size_t size) {
+  const CUmemAllocationProp properties = physical_properties();
+  CUmemGenericAllocationHandle handle = 0;
+  TRY(cuda.cuMemCreate(&handle, size, &properties, 0));
+  return handle;
+}
+
+CUdeviceptr reserve(const Driver& cuda, std::size_t size) {
+  CUdeviceptr address = 0;
+  TRY(cuda.cuMemAddressReserve(&address, size, 0, 0, 0));
+  return address;
+}
+
+void map(const Driver& cuda, CUdeviceptr address, std::size_t size, CUmemGenericAllocationHandle handle) {
+  TRY(cuda.cuMemMap(address, size, 0, handle, 0));
+  const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  TRY(cuda.cuMemSetAccess(address, size, &access, 1));
+}
+
+// A handle that was never mapped and never released.
+SUBJECT_FUNCTION std::size_t make_vmm_physical(const Driver& cuda, bool leak) {
+  const std::size_t size = 3 * granule(cuda);
+  const CUmemGenericAllocationHandle handle = create(cuda, size);
+  if (!leak) TRY(cuda.cuMemRelease(handle));
+  return size;
+}
+
+// An address range without memory.
+SUBJECT_FUNCTION std::size_t make_vmm_reservation(const Driver& cuda, bool leak) {
+  const std::size_t size = 5 * granule(cuda);
+  const CUdeviceptr address = reserve(cuda, size);
+  if (!leak) TRY(cuda.cuMemAddressFree(address, size));
+  return 0;
+}
+
+// The common idiom: create, map, release the handle; the mapping alone keeps the memory alive. Counted once.
+SUBJECT_FUNCTION std::size_t make_vmm_mapping(const Driver& cuda, bool leak) {
+  const std::size_t size = 7 * granule(cuda);
+  const CUdeviceptr address = reserve(cuda, size);
+  const CUmemGenericAllocationHandle handle = create(cuda, size);
+  map(cuda, address, size, handle);
+  TRY(cuda.cuMemRelease(handle));
+  if (!leak) {
+    TRY(cuda.cuMemUnmap(address, size));
+    TRY(cuda.cuMemAddressFree(address, size));
+  }
+  return size;
+}
+
+// Unmapped and released once, but a reference that cuMemRetainAllocationHandle gave keeps the memory.
+SUBJECT_FUNCTION std::size_t make_vmm_retained(const Driver& cuda, bool leak) {
+  const std::size_t size = 9 * granule(cuda);
+  const CUdeviceptr address = reserve(cuda, size);
+  const CUmemGenericAllocationHandle handle = create(cuda, size);
+  map(cuda, address, size, handle);
+  CUmemGenericAllocationHandle retained = 0;
+  TRY(cuda.cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(address)));
+  TRY(cuda.cuMemRelease(handle));
+  TRY(cuda.cuMemUnmap(address, size));
+  TRY(cuda.cuMemAddressFree(address, size));
+  if (!leak) TRY(cuda.cuMemRelease(retained));
+  return size;
+}
+
+int export_descriptor(const Driver& cuda, CUmemGenericAllocationHandle handle) {
+  int descriptor = -1;
+  TRY(cuda.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  return descriptor;
+}
+
+// Imports what this process exported and released: the import is a second handle to one physical allocation.
+SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
+  const CUmemGenericAllocationHandle handle = create(cuda, granule(cuda));
+  const int descriptor = export_descriptor(cuda, handle);
+  CUmemGenericAllocationHandle imported = 0;
+  TRY(cuda.cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  close(descriptor);
+  TRY(cuda.cuMemRelease(handle));
+  if (!leak) TRY(cuda.cuMemRelease(imported));
+  return 0;
+}
+
+CUexternalMemory import_external(const Driver& cuda, std::size_t size) {
+  const CUmemGenericAllocationHandle handle = create(cuda, size);
+  CUDA_EXTERNAL_MEMORY_HANDLE_DESC description = {};
+  description.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = export_descriptor(cuda, handle);
+  description.size = size;
+  CUexternalMemory memory = nullptr;
+  const CUresult code = cuda.cuImportExternalMemory(&memory, &description);
+  TRY(cuda.cuMemRelease(handle));
+  TRY(code);
+  return memory;
+}
+
+SUBJECT_FUNCTION std::size_t make_external(const Driver& cuda, bool leak) {
+  CUexternalMemory memory = import_external(cuda, granule(cuda));
+  if (!leak) TRY(cuda.cuDestroyExternalMemory(memory));
+  return 0;
+}
+
+SUBJECT_FUNCTION std::size_t make_external_buffer(const Driver& cuda, bool leak) {
+  const std::size_t size = granule(cuda);
+  CUexternalMemory memory = import_external(cuda, size);
+  CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = {};
+  description.size = size;
+  CUdeviceptr pointer = 0;
+  TRY(cuda.cuExternalMemoryGetMappedBuffer(&pointer, memory, &description));
+  if (!leak) TRY(cuda.cuMemFree_v2(pointer));
+  TRY(cuda.cuDestroyExternalMemory(memory));
+  return 0;
+}
+
+// On real devices multicast concerns the fabric between them, which the machines lent for tests ask to leave alone.
+SUBJECT_FUNCTION std::size_t make_multicast(const Driver& cuda, bool leak) {
+  const char* gpu = std::getenv("CULPRIT_TEST_GPU");
+  if (gpu != nullptr && std::strcmp(gpu, "1") == 0) throw Unsupported{"cuMulticastCreate", 0};
+  CUmulticastObjectProp properties = {};
+  properties.numDevices = 1;
+  properties.size = granule(cuda);
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle handle = 0;
+  TRY(cuda.cuMulticastCreate(&handle, &properties));
+  if (!leak) TRY(cuda.cuMemRelease(handle));
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Kind> vmm_kinds() {
+  return {{"vmm_physical", make_vmm_physical}, {"vmm_reservation", make_vmm_reservation},
+          {"vmm_mapping", make_vmm_mapping},   {"vmm_retained", make_vmm_retained},
+          {"vmm_import", make_vmm_import},     {"external", make_external},
+          {"external_buffer", make_external_buffer}, {"multicast", make_multicast}};
+}
+
+}  // namespace routes
