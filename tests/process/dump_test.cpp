@@ -68,6 +68,40 @@ TEST_CASE("a dump can be read while its program runs", "[dump]") {
   check_leak_of_end_how(report);
 }
 
+TEST_CASE("a dump read in the middle of a storm is consistent", "[dump]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  options.when_ready = [&](pid_t) {
+    for (int i = 0; i < 10; ++i) {
+      const Report report = read_report(fs::directory_iterator(options.folder->path())->path());
+      std::uint64_t steady = 0;
+      for (const Group& group : report.through("leak_steadily")) steady += group.count;
+      CHECK(steady == 3);
+      CHECK(report.leaked_count() <= 3 + 4 * 8);
+      for (const Group& group : report.through("churn")) CHECK(group.bytes == group.count * 20001);
+    }
+  };
+  const Run run = run_preloaded("churn_live", {}, options);
+  CHECK(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_count() == 3);
+  CHECK(report.error_count() == 0);
+}
+
+TEST_CASE("a program killed in the middle of a storm leaves a consistent dump", "[dump]") {
+  RunOptions options;
+  options.when_ready = [](pid_t pid) { kill(pid, SIGKILL); };
+  for (int i = 0; i < 5; ++i) {
+    const Run run = run_preloaded("churn_live", {}, options);
+    CHECK(run.signal == SIGKILL);
+    const Report report = read_report(run.dump());
+    std::uint64_t steady = 0;
+    for (const Group& group : report.through("leak_steadily")) steady += group.count;
+    CHECK(steady == 3);
+    CHECK(report.leaked_count() <= 3 + 4 * 8);
+  }
+}
+
 TEST_CASE("a program killed from outside leaves a complete dump", "[dump]") {
   RunOptions options;
   options.when_ready = [](pid_t pid) { kill(pid, SIGKILL); };
@@ -107,6 +141,65 @@ TEST_CASE("a library that was unloaded is still named", "[dump]") {
   std::uint64_t program_bytes = 0;
   for (const Group& group : report.through("leak_in_program")) program_bytes += group.bytes;
   CHECK(program_bytes == 2 * 20001);
+}
+
+TEST_CASE("two runtimes in one process are both seen", "[dump]") {
+  const std::string subject = on_gpu() ? "load_plugin_nvstatic" : "load_plugin_static";
+  if (!fs::exists(subject_path(subject))) {
+    WARN("skipped: no " << subject);
+    return;
+  }
+  const Run run = run_preloaded(subject, {subject_path("plugin.so").string()});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_bytes() == 2 * 11001 + 2 * 20001);
+  CHECK(report.leaked_count() == 4);
+  for (const Group& group : report.leaks) CHECK(group.api == "cudaMalloc");
+}
+
+TEST_CASE("stacks are cut at the depth that was asked for", "[dump]") {
+  struct Row {
+    const char* depth;
+    std::size_t most;
+  };
+  for (const Row& row : {Row{"", 64}, Row{"16", 16}, Row{"256", 256}, Row{"100000", 256}}) {
+    INFO("CULPRIT_DEPTH=" << row.depth);
+    RunOptions options;
+    options.environment["CULPRIT_DEPTH"] = row.depth;
+    const Report report = read_report(run_preloaded("deep_stack", {"1000"}, options).dump());
+    REQUIRE(report.leaks.size() == 1);
+    // The frames of cudart count and are hidden in the report.
+    CHECK(report.leaks[0].stack.size() <= row.most);
+    CHECK(report.leaks[0].stack.size() >= row.most - 8);
+    CHECK(report.leaks[0].has_frame("recurse"));
+  }
+  const Report whole = read_report(run_preloaded("deep_stack", {"20"}).dump());
+  REQUIRE(whole.leaks.size() == 1);
+  CHECK(whole.leaks[0].has_frame("main"));
+}
+
+TEST_CASE("device memory in use is noted at the first call and at exit", "[dump]") {
+  const Report report = read_report(run_preloaded("leak_one").dump());
+  const nlohmann::json& devices = report.json.at("devices");
+  REQUIRE(devices.size() >= 1);
+  INFO(devices.dump(1));
+  CHECK(devices[0].at("ordinal") == 0);
+  CHECK_FALSE(devices[0].at("name").get<std::string>().empty());
+  for (const char* when : {"first", "peak", "exit"}) {
+    const nlohmann::json& reading = devices[0].at("memory").at(when);
+    CHECK(reading.at("total_bytes").get<std::uint64_t>() > 0);
+    CHECK(reading.at("free_bytes").get<std::uint64_t>() <= reading.at("total_bytes").get<std::uint64_t>());
+  }
+}
+
+TEST_CASE("a program that ends while its threads allocate ends as it wants", "[dump]") {
+  const Run run = run_preloaded("exit_while_allocating");
+  INFO("stderr: " << run.err);
+  CHECK(run.exit_code == 5);
+  CHECK(run.signal == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_count() <= 4);
 }
 
 TEST_CASE("a dump that cannot be created costs one warning and nothing else", "[dump]") {

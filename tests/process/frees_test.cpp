@@ -66,6 +66,8 @@ TEST_CASE("a free with another context current finds its allocation", "[frees]")
 
 TEST_CASE("freeing null is nothing", "[frees]") { check_clean(run_preloaded("free_null")); }
 
+TEST_CASE("an allocation that failed is no leak", "[frees]") { check_clean(run_preloaded("failed_allocation")); }
+
 TEST_CASE("a refused free leaves the allocation live and is kept", "[frees]") {
   if (on_gpu()) {
     WARN("skipped: has the simulator refuse a call");
