@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What must hold of the sources besides the tests: scripts/check.sh. Prints what is wrong; exit code 1 when anything is.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+problems=0
+problem() {
+  echo "check.sh: $*" >&2
+  problems=$((problems + 1))
+}
+mapfile -t tracked < <(git ls-files --cached --others --exclude-standard)
+matching() { printf '%s\n' "${tracked[@]}" | grep -E "$1" | while IFS= read -r file; do [ -f "$file" ] && echo "$file"; done; }
+mapfile -t cxx < <(matching '\.(c|cpp|h)$')
+mapfile -t shell < <(matching '\.sh$|^\.ci/run$')
+mapfile -t python < <(matching '\.py$')
+
+# One clang-format: another version formats differently.
+format=clang-format-14
+if ! command -v "$format" >/dev/null; then
+  if command -v clang-format >/dev/null && clang-format --version | grep -q 'version 14\.'; then
+    format=clang-format
+  else
+    scripts/install-packages.sh clang-format-14 || problem "clang-format 14 is needed"
+  fi
+fi
+while IFS= read -r file; do problem "$file: not formatted ($format -i $file)"; done < <(
+  "$format" --dry-run "${cxx[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq)
+
+# The two programs share the layout of the dump, nothing else.
+while IFS= read -r line; do problem "report/ may include only dump_format.h from interpose/: $line"; done < <(
+  grep -rnE '#include "interpose/' report | grep -v '"interpose/dump_format.h"')
+while IFS= read -r line; do problem "interpose/ may not include report/: $line"; done < <(grep -rnE '#include "report/' interpose)
+
+# A reader is lost in a long file. Tables (.def, .txt) and golden files are no code.
+for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do
+  lines=$(wc -l <"$file")
+  [ "$lines" -le 600 ] || problem "$file: $lines lines, split it (600 at most)"
+done
+
+for file in "${shell[@]}"; do
+  bash -n "$file" || problem "$file: bash cannot parse it"
+  [ -x "$file" ] || problem "$file: not executable"
+done
+for file in "${python[@]}"; do
+  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$file" || problem "$file: Python cannot parse it"
+done
+while IFS= read -r line; do problem "leftover: $line"; done < <(
+  grep -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' "${cxx[@]}" "${python[@]}" "${shell[@]}" | grep -v '^scripts/check.sh:')
+
+if [ "$problems" -gt 0 ]; then
+  echo "check.sh: $problems problems" >&2
+  exit 1
+fi
+echo "check.sh: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts, ${#python[@]} Python scripts are fine"

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Says whether this machine has an NVIDIA GPU that a program can use: exit code 0 and its name on stdout, or 1.
+#
+# nvidia-smi is often missing in containers, so a GPU without it is found by its device files and its driver library.
+set -euo pipefail
+if command -v nvidia-smi >/dev/null && name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n 1p) && [ -n "$name" ]; then
+  echo "$name"
+  exit 0
+fi
+compgen -G '/dev/nvidia[0-9]*' >/dev/null || exit 1
+ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || exit 1
+echo "NVIDIA GPU"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds and tests: scripts/test.sh [ctest options...]
+#
+# Without options: the unit tests under ASan+UBSan (build-asan/) and under TSan (build-tsan/), then all tests of build/ on the simulated
+# driver; ctest's summary of the latter comes last. With options, e.g. `-L unit` or `-R frees`, only those tests of build/.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+scripts/build.sh
+run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
+if [ $# -gt 0 ]; then
+  run_ctest --test-dir build "$@"
+  exit
+fi
+
+# gcc 12's TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
+fixed_addresses=()
+if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" --addr-no-randomize); fi
+
+# Only the unit tests (targets called *_unit_test): a sanitizer's runtime and LD_PRELOAD do not mix.
+failed=()
+for preset in asan tsan; do
+  cmake --preset "$preset" </dev/null >/dev/null
+  mapfile -t targets < <(ninja -C "build-$preset" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | sort -u)
+  cmake --build "build-$preset" --target "${targets[@]}" </dev/null
+  for target in "${targets[@]}"; do
+    echo "== $preset: $target"
+    "${fixed_addresses[@]}" "build-$preset/bin/$target" </dev/null || failed+=("$preset:$target")
+  done
+done
+echo "== all tests on the simulated driver"
+run_ctest --test-dir build || failed+=(build)
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "test.sh: failed: ${failed[*]}" >&2
+  exit 1
+fi
