@@ -180,7 +180,6 @@ enum AllocationFlags : std::uint8_t {
   kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused: `failed_free` names the error
-  kFlagGraphFrees = 16,     // the graph that made it has a free node for it: not a leak
 };
 
 struct AllocationRecord {
@@ -188,7 +187,7 @@ struct AllocationRecord {
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
   std::uint64_t bytes;  // physical bytes (see "What counts" in README)
-  std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph
+  std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
   std::uint64_t time_ns;
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = none was current
@@ -197,9 +196,9 @@ struct AllocationRecord {
   std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
   Kind kind;
   std::uint8_t flags;  // live: AllocationFlags
-  std::uint8_t handle_references;  // VMM physical memory: handles not yet released (255 = 255 or more)
+  std::uint8_t handle_references;  // VMM physical memory, IPC memory: how often it must still be released
   std::uint16_t mappings;          // VMM physical memory: places where it is mapped
-  std::uint32_t reserved;
+  Ref physical;                    // VMM mapping: the memory mapped there; 0 = not known
 };
 static_assert(sizeof(AllocationRecord) == 64);
 static_assert(offsetof(AllocationRecord, time_ns) == 32);
@@ -263,8 +262,10 @@ struct ThreadRecord {
   std::uint32_t tid;
   char name[16];  // live: as last seen, NUL-terminated
   std::uint64_t first_seen_ns;
-  std::uint64_t ended_ns;  // live
-  std::uint8_t reserved[24];
+  std::uint64_t ended_ns;          // live
+  std::uint64_t made;              // live: records that name this thread, ever (its number is used again when none is left)
+  std::uint64_t ended_by_itself;   // live: of those, gone through this thread
+  std::uint64_t ended_by_others;   // live: of those, gone through other threads
 };
 static_assert(sizeof(ThreadRecord) == 64);
 
@@ -280,7 +281,10 @@ struct ContextRecord {
   std::uint16_t destroy_api;    // live
   std::uint8_t device;
   Kind kind;  // kContext, kPrimaryContext or kGreenContext
-  std::uint8_t reserved[24];
+  std::uint16_t api;     // that made it
+  std::uint16_t reserved0;
+  std::uint32_t thread;  // that made it
+  std::uint8_t reserved[16];
 };
 static_assert(sizeof(ContextRecord) == 64);
 

@@ -1,0 +1,140 @@
+// Finds libcuda and the real functions, once, in libcuda's own symbol table.
+#include "interpose/driver.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "interpose/api.h"
+#include "interpose/elf_symbols.h"
+#include "interpose/hash.h"
+#include "interpose/own_module.h"
+#include "interpose/redirect.h"
+#include "interpose/spin_lock.h"
+
+namespace culprit {
+namespace {
+
+Driver calls;
+ElfModule libcuda;
+std::atomic<int> found;
+SpinLock finding;
+
+void* driver_addresses[kApiCount];  // libcuda's own
+void* next_addresses[kApiCount];    // what our hook calls: libcuda's, or another interposer's that stands between
+
+// libcuda's address -> row. Filled once, before `found` is set.
+constexpr std::uint32_t kSlots = 1024;
+static_assert(kApiCount * 2 < static_cast<int>(kSlots));
+struct Slot {
+  std::uint64_t address;
+  Api api;
+};
+Slot slots[kSlots];
+
+bool is_libcuda(const ElfModule& module) {
+  return module.soname != nullptr && std::strcmp(module.soname, "libcuda.so.1") == 0 && find_symbol(module, "cuInit") != 0;
+}
+
+int visit_for_libcuda(struct dl_phdr_info* info, std::size_t, void* result) {
+  ElfModule module;
+  if (!describe_module(*info, &module) || !is_libcuda(module)) return 0;
+  *static_cast<ElfModule*>(result) = module;
+  return 1;
+}
+
+void resolve() {
+#define CULPRIT_RESOLVE(name) calls.name = reinterpret_cast<decltype(calls.name)>(find_symbol(libcuda, #name));
+  CULPRIT_DRIVER_CALLS(CULPRIT_RESOLVE)
+#undef CULPRIT_RESOLVE
+  for (int i = 0; i < kApiCount; ++i) {
+    Api api = static_cast<Api>(i);
+    std::uint64_t address = find_symbol(libcuda, api_name(api));
+    driver_addresses[i] = reinterpret_cast<void*>(address);
+    if (next_addresses[i] == nullptr) next_addresses[i] = driver_addresses[i];
+    if (address == 0) continue;
+    std::uint32_t slot = static_cast<std::uint32_t>(mix(address)) % kSlots;
+    while (slots[slot].address != 0) slot = (slot + 1) % kSlots;
+    slots[slot] = {address, api};
+  }
+}
+
+}  // namespace
+
+const Driver& driver() { return calls; }
+
+bool driver_ready() {
+  if (found.load(std::memory_order_acquire) != 0) return true;
+  ElfModule module;
+  if (dl_iterate_phdr(visit_for_libcuda, &module) == 0) return false;
+  SpinGuard guard(finding);
+  if (found.load(std::memory_order_acquire) != 0) return true;
+  libcuda = module;
+  resolve();
+  found.store(1, std::memory_order_release);
+  return true;
+}
+
+bool in_driver(const void* address) { return driver_ready() && libcuda.contains(reinterpret_cast<std::uint64_t>(address)); }
+
+bool is_driver_handle(const void* handle) {
+  // glibc's handles are its link_map pointers; l_addr is the load bias (link.h).
+  return driver_ready() && handle != nullptr && handle != reinterpret_cast<void*>(-1) &&
+         static_cast<const struct link_map*>(handle)->l_addr == libcuda.load_bias;
+}
+
+bool find_hooked(const void* address, Api* api) {
+  if (!driver_ready()) return false;
+  std::uint64_t wanted = reinterpret_cast<std::uint64_t>(address);
+  for (std::uint32_t slot = static_cast<std::uint32_t>(mix(wanted)) % kSlots; slots[slot].address != 0; slot = (slot + 1) % kSlots) {
+    if (slots[slot].address == wanted) {
+      *api = slots[slot].api;
+      return true;
+    }
+  }
+  return false;
+}
+
+void* driver_address(Api api) {
+  void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
+  if (address != nullptr || !driver_ready()) return address;
+  return driver_addresses[static_cast<int>(api)];
+}
+
+void* next_address(Api api) {
+  void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
+  if (address != nullptr || !driver_ready()) return address;
+  return next_addresses[static_cast<int>(api)];
+}
+
+void set_next_address(Api api, void* address) {
+  __atomic_store_n(&next_addresses[static_cast<int>(api)], address, __ATOMIC_RELAXED);
+}
+
+namespace {
+
+// Another preloaded library that defines CUDA functions, and stands after us: our hooks must call its functions, not pass
+// them by. Seen at load, when only the program and what it was linked or preloaded with are mapped.
+int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us) {
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) {
+    *static_cast<bool*>(past_us) = true;
+    return 0;
+  }
+  if (!*static_cast<bool*>(past_us)) return 0;
+  if (is_libcuda(module)) return 1;  // what comes later is never reached
+  for (int i = 0; i < kApiCount; ++i) {
+    std::uint64_t address = find_symbol(module, api_name(static_cast<Api>(i)));
+    if (address != 0 && next_addresses[i] == nullptr) next_addresses[i] = reinterpret_cast<void*>(address);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void find_other_interposers() {
+  bool past_us = false;
+  dl_iterate_phdr(visit_for_interposers, &past_us);
+}
+
+}  // namespace culprit

@@ -1,0 +1,82 @@
+// Creates the dump file, maps it, and hands out space in it. Knows nothing of what the records mean.
+//
+//   address range reserved at start (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one addition
+//   +--------+-------+-------+--------------------------------------------+
+//   | header | chunk | chunk |  not yet mapped ...                        |
+//   +--------+-------+-------+--------------------------------------------+
+//
+// Growing reserves the disk space first (posix_fallocate), so that a full disk is an error code here and never a SIGBUS in
+// the user's thread. The mapping is MADV_DONTFORK: a fork child must not write into its parent's dump.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/dump_format.h"
+#include "interpose/os.h"
+#include "interpose/spin_lock.h"
+
+namespace culprit {
+
+// All zeros = not started. Lives in memory that the kernel wipes in a fork child.
+class DumpWriter {
+ public:
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when the name is taken) and writes the header's fixed
+  // part. `path` is copied. Returns 0 or an errno. Call once.
+  int start(const char* path);
+
+  // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump can
+  // not grow; the reason is then in the header. Thread-safe.
+  format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
+                     std::uint64_t body_bytes);
+
+  // Zeroed space for `count` records of a record array, all in one chunk. `first_index` (may be null) receives the running
+  // number of the first. Returns 0 like append(). Thread-safe.
+  format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
+
+  // Stores a string. Returns 0 when there is no room.
+  format::Ref add_string(const char* text, std::uint64_t bytes);
+
+  template <typename T>
+  T* at(format::Ref ref) const {
+    return reinterpret_cast<T*>(base_ + static_cast<std::uint64_t>(ref) * format::kRefUnit);
+  }
+  format::Header* header() const { return reinterpret_cast<format::Header*>(base_); }
+  const char* path() const { return path_; }
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
+
+  // Marks recording as stopped for good. Idempotent; the first reason stays.
+  void stop(format::StopReason reason, int error);
+
+ private:
+  static constexpr int kTypes = 16;
+  struct OpenChunk {
+    std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
+    std::uint64_t used;    // payload bytes
+    std::uint64_t capacity;
+    std::uint32_t next_index;
+  };
+
+  format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count);
+  void publish_used(format::ChunkType type);
+  bool grow(std::uint64_t bytes);
+  bool check_descriptor();
+  int open_new(const char* path);
+
+  unsigned char* base_;
+  std::uint64_t reserved_;  // bytes of address range
+  std::uint64_t size_;      // bytes of file mapped
+  int fd_;
+  FileId id_;
+  SpinLock lock_;
+  std::atomic<int> stopped_;
+  OpenChunk open_[kTypes];
+  char path_[4096];
+};
+
+// Adds to a counter that readers see. Relaxed: counters are facts about the past, never a signal.
+inline void add_counter(std::uint64_t& counter, std::uint64_t amount) {
+  __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
+}
+
+}  // namespace culprit

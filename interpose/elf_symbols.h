@@ -1,0 +1,29 @@
+// Looking a symbol up in a module that is already mapped, without dlsym(): inside a hook dlsym would wait for the loader's
+// lock, which another thread's dlopen constructor may hold while it waits for this very thread.
+#pragma once
+
+#include <link.h>
+
+#include <cstdint>
+
+namespace culprit {
+
+struct ElfModule {
+  std::uint64_t load_bias;
+  std::uint64_t begin;
+  std::uint64_t end;
+  const ElfW(Sym) * symbols;
+  const char* strings;
+  const std::uint32_t* gnu_hash;
+  const char* soname;  // nullptr = none
+
+  bool contains(std::uint64_t address) const { return address >= begin && address < end; }
+};
+
+// Describes a module that dl_iterate_phdr listed. False when it has no dynamic symbols with a GNU hash.
+bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
+
+// Address of a defined function `name` in `module`, 0 if it defines none. Versions are not looked at.
+std::uint64_t find_symbol(const ElfModule& module, const char* name);
+
+}  // namespace culprit

@@ -1,0 +1,133 @@
+#include "interpose/event_tables.h"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace culprit {
+
+using format::ErrorRecord;
+using format::Ref;
+using format::ReleaseRecord;
+using format::ThreadRecord;
+
+Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    auto* known = dump.at<ErrorRecord>(records_[i]);
+    if (known->type == error.type && known->api == error.api && known->code == error.code && known->stack == error.stack &&
+        known->allocation_stack == error.allocation_stack && known->free_stack == error.free_stack && known->kind == error.kind) {
+      known->last_ns = error.last_ns;
+      add_counter(known->count, 1);
+      return records_[i];
+    }
+  }
+  if (count_ == kCapacity) return 0;
+  Ref ref = dump.allocate_records(format::ChunkType::kErrors, 1, nullptr);
+  if (ref == 0) return 0;
+  auto* record = dump.at<ErrorRecord>(ref);
+  *record = error;
+  record->count = 1;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  records_[count_++] = ref;
+  return ref;
+}
+
+bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
+  std::uint64_t words[] = {release.stack, release.teardown_stack, release.device, static_cast<std::uint64_t>(release.kind), release.api};
+  std::uint64_t key = hash_words(words, 5, 0);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry == nullptr) {
+    Ref ref = dump.allocate_records(format::ChunkType::kReleases, 1, nullptr);
+    if (ref == 0 || !index_.insert(key, ref, 0)) return false;
+    auto* record = dump.at<ReleaseRecord>(ref);
+    *record = release;
+    record->state = 0;
+    __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+    return true;
+  }
+  auto* record = dump.at<ReleaseRecord>(entry->value);
+  add_counter(record->count, release.count);
+  add_counter(record->bytes, release.bytes);
+  if (release.first_ns < record->first_ns) record->first_ns = release.first_ns;
+  if (release.last_ns > record->last_ns) record->last_ns = release.last_ns;
+  record->teardown_ns = release.teardown_ns;
+  return true;
+}
+
+void refresh_thread_name(ThreadRecord* record) {
+  char name[16] = {};
+  if (prctl(PR_GET_NAME, name) != 0) return;
+  for (int i = 0; i < 16; ++i) record->name[i] = name[i];
+}
+
+ThreadRecord* ThreadTable::record(std::uint32_t index, DumpWriter& dump) {
+  if (index >= kCapacity) return nullptr;
+  Ref page = __atomic_load_n(&pages_[index / kPage], __ATOMIC_ACQUIRE);
+  return page == 0 ? nullptr : dump.at<ThreadRecord>(page) + index % kPage;
+}
+
+std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  std::uint32_t index;
+  if (free_count_ > 0) {
+    index = free_[--free_count_];
+  } else {
+    if (next_ == kCapacity) return format::kNoIndex;
+    if (next_ % kPage == 0) {
+      Ref page = dump.allocate_records(format::ChunkType::kThreads, kPage, nullptr);
+      if (page == 0) return format::kNoIndex;
+      __atomic_store_n(&pages_[next_ / kPage], page, __ATOMIC_RELEASE);
+    }
+    index = next_++;
+  }
+  ThreadRecord* thread = record(index, dump);
+  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  *thread = {};
+  thread->tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  thread->first_seen_ns = now_ns;
+  refresh_thread_name(thread);
+  __atomic_store_n(&thread->state, format::ThreadState::kAlive, __ATOMIC_RELEASE);
+  return index;
+}
+
+void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  refresh_thread_name(thread);
+  thread->ended_ns = now_ns;
+  __atomic_store_n(&thread->state, format::ThreadState::kEnded, __ATOMIC_SEQ_CST);
+  reuse_if_unnamed(index, dump);
+}
+
+void ThreadTable::count_made(std::uint32_t index, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  // Only the thread itself stores here: no locked instruction.
+  __atomic_store_n(&thread->made, thread->made + 1, __ATOMIC_RELAXED);
+}
+
+void ThreadTable::count_gone(std::uint32_t index, std::uint32_t by, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  if (index == by) {
+    __atomic_store_n(&thread->ended_by_itself, thread->ended_by_itself + 1, __ATOMIC_RELAXED);
+    return;
+  }
+  __atomic_fetch_add(&thread->ended_by_others, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&thread->state, __ATOMIC_SEQ_CST) == format::ThreadState::kEnded) reuse_if_unnamed(index, dump);
+}
+
+void ThreadTable::reuse_if_unnamed(std::uint32_t index, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  ThreadRecord* thread = record(index, dump);
+  if (thread->state != format::ThreadState::kEnded || free_count_ == sizeof(free_) / sizeof(free_[0])) return;
+  std::uint64_t gone = thread->ended_by_itself + __atomic_load_n(&thread->ended_by_others, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&thread->made, __ATOMIC_RELAXED) != gone) return;
+  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  free_[free_count_++] = index;
+}
+
+}  // namespace culprit

@@ -1,0 +1,73 @@
+// The tables of fixed or slowly growing size: refused frees, memory released by teardown, threads.
+// All zeros = empty; they live in memory that the kernel wipes in a fork child. Every function is thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+#include "interpose/hash_index.h"
+
+namespace culprit {
+
+// Refused frees. Equal ones (same type, api, code and stacks) share a record, so a loop of bad frees costs one.
+class ErrorTable {
+ public:
+  // Adds or counts `error` (`state` and `count` are ignored). Returns its record, 0 when the table is full.
+  format::Ref add(const format::ErrorRecord& error, DumpWriter& dump);
+
+ private:
+  static constexpr int kCapacity = 320;
+  SpinLock lock_;
+  int count_;
+  format::Ref records_[kCapacity];
+};
+
+// Memory that went with its context, added up by (stack, teardown stack, device, kind, api).
+class ReleaseTable {
+ public:
+  // Adds one allocation (`count` 1) to its sum. Returns false when there is no room.
+  bool add(const format::ReleaseRecord& release, DumpWriter& dump);
+
+  template <typename Visit>
+  void for_each(DumpWriter& dump, Visit visit) {
+    SpinGuard guard(lock_);
+    index_.for_each([&](const HashIndex::Entry& entry) { visit(*dump.at<format::ReleaseRecord>(entry.value)); });
+  }
+
+ private:
+  SpinLock lock_;
+  HashIndex index_;
+};
+
+// Threads that called CUDA. The number of a thread that ended is used again once no record names it any more, so that a
+// program which starts a thread for each task does not grow the dump.
+class ThreadTable {
+ public:
+  // Registers the calling thread. Returns its index, format::kNoIndex when there is no room.
+  std::uint32_t add(std::uint64_t now_ns, DumpWriter& dump);
+
+  // The calling thread, which has this index, is ending.
+  void end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump);
+
+  // A record that names thread `index` was made by that thread; was dropped by thread `by`.
+  void count_made(std::uint32_t index, DumpWriter& dump);
+  void count_gone(std::uint32_t index, std::uint32_t by, DumpWriter& dump);
+
+  format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
+
+ private:
+  static constexpr std::uint32_t kCapacity = 65536;
+  static constexpr std::uint32_t kPage = 256;
+  void reuse_if_unnamed(std::uint32_t index, DumpWriter& dump);
+
+  SpinLock lock_;
+  std::uint32_t next_;
+  std::uint32_t free_count_;
+  std::uint32_t free_[1024];
+  format::Ref pages_[kCapacity / kPage];  // kPage records each, so that an index finds its record
+};
+
+// Reads the calling thread's name into `record`.
+void refresh_thread_name(format::ThreadRecord* record);
+
+}  // namespace culprit

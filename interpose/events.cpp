@@ -1,0 +1,323 @@
+#include "interpose/events.h"
+
+#include "interpose/process.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::ErrorType;
+using format::Kind;
+using format::Ref;
+
+namespace {
+
+bool is_memory(Kind kind) { return kind < Kind::kContext; }
+
+// Memory that a device's "used" figure contains.
+bool is_on_device(Kind kind) { return is_memory(kind) && kind != Kind::kPinnedHost && kind != Kind::kRegisteredHost; }
+
+// Memory of these kinds goes with its context; pools, VMM memory and what was made from them belong to the device.
+bool lives_in_context(Kind kind) {
+  switch (kind) {
+    case Kind::kVmmPhysical:
+    case Kind::kVmmReservation:
+    case Kind::kVmmMapping:
+    case Kind::kVmmImported:
+    case Kind::kMulticast:
+    case Kind::kMemoryPool:
+    case Kind::kPoolImport:
+    case Kind::kGraph:
+    case Kind::kGraphExec:
+    case Kind::kUserObject:
+    case Kind::kLibrary:
+    case Kind::kLinkState:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Whether the function that ends `by` is a right way to end something of kind `what`.
+bool ends(Kind by, Api api, Kind what) {
+  if (by == what) return true;
+  bool ordered = api == Api::cuMemFreeAsync || api == Api::cuMemFreeAsync_ptsz;
+  switch (what) {
+    case Kind::kManaged:
+    case Kind::kPitched:
+    case Kind::kExternalBuffer:
+      return by == Kind::kDevice;
+    case Kind::kStreamOrdered:
+    case Kind::kGraphMemory:
+      return by == Kind::kDevice || ordered;
+    case Kind::kIpcMemory:
+      return ordered;
+    case Kind::kPoolImport:
+      return by == Kind::kMemoryPool;
+    default:
+      return false;
+  }
+}
+
+Place resolve(Process& process, const Where& where) {
+  switch (where.by) {
+    case Where::By::kDevice:
+      return process.contexts.of_device(where.device, process.dump);
+    case Where::By::kStream: {
+      // The stream decides, not the thread's current context. The default streams belong to the current context.
+      std::uint64_t handle = reinterpret_cast<std::uint64_t>(where.stream);
+      if (handle == 0 || where.stream == CU_STREAM_LEGACY || where.stream == CU_STREAM_PER_THREAD) break;
+      Ref stream = process.live.find(space_of(Kind::kStream), handle, format::kNoDevice, process.dump);
+      if (stream == 0) break;
+      const AllocationRecord& record = *process.dump.at<AllocationRecord>(stream);
+      return {record.context, record.device};
+    }
+    case Where::By::kCurrentContext:
+      break;
+  }
+  return current_place(process);
+}
+
+std::uint64_t physical_bytes(const AllocationRecord& record) {
+  return (record.flags & format::kFlagNotPhysical) != 0 ? 0 : record.bytes;
+}
+
+}  // namespace
+
+void note_memory_use(Process& process, std::uint8_t ordinal) {
+  // A reading costs a driver call: only when what we know of has grown by a sixteenth (and 32 MiB) since the last one, and
+  // at most 20 times a second. Never from here during a stream capture; the calls that get here are not allowed in one.
+  constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
+  constexpr std::uint64_t kLeastInterval = 50000000;
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr) return;
+  std::uint64_t live = __atomic_load_n(&device->live_bytes, __ATOMIC_RELAXED);
+  std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
+  bool first = device->first.total_bytes == 0;
+  if (!first && live < peak + peak / 16 + kLeastGrowth) return;
+  if (process.captures.load(std::memory_order_relaxed) != 0) return;
+  std::uint64_t now = now_ns(process);
+  std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
+  if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
+  format::MemoryReading reading;
+  if (current_place(process).device != ordinal || !read_memory(now, &reading)) return;
+  __atomic_store_n(&device->peak_live_bytes, live, __ATOMIC_RELAXED);
+  if (first) device->first = reading;
+  if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
+}
+
+void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
+  if (explicitly) {
+    add_counter(process.dump.header()->frees, 1);
+    if (record.stack != 0) {
+      auto* stack = process.dump.at<format::StackRecord>(record.stack);
+      add_counter(stack->frees, 1);
+      add_counter(stack->bytes_freed, record.bytes);
+    }
+  }
+  process.threads.count_gone(record.thread, thread_state.index, process.dump);
+  if (!is_on_device(record.kind)) return;
+  if (format::DeviceRecord* device = process.contexts.known_device(record.device, process.dump)) {
+    __atomic_fetch_sub(&device->live_bytes, physical_bytes(record), __ATOMIC_RELAXED);
+  }
+}
+
+void note_made(const Made& made) {
+  if (made.handle == 0) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  format::Header* header = process->dump.header();
+  add_counter(header->allocations, 1);
+
+  Place place = resolve(*process, made.where);
+  AllocationRecord fields = {};
+  fields.stack = current_stack(*process);
+  fields.handle = made.handle;
+  fields.bytes = made.bytes;
+  fields.extra = made.extra;
+  fields.time_ns = now_ns(*process);
+  fields.thread = thread_state.index;
+  fields.context = place.context;
+  fields.api = static_cast<std::uint16_t>(made.api);
+  fields.device = place.device;
+  fields.kind = made.kind;
+  fields.flags = made.flags;
+  fields.physical = made.physical;
+  if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
+  fields.handle_references = 1;
+  if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  if (process->live.add(fields, process->dump) == 0) {
+    add_counter(header->dropped_allocations, 1);
+    return;
+  }
+  process->threads.count_made(thread_state.index, process->dump);
+  if (fields.stack != 0) {
+    auto* stack = process->dump.at<format::StackRecord>(fields.stack);
+    add_counter(stack->allocations, 1);
+    add_counter(stack->bytes_allocated, made.bytes);
+  }
+  if (!is_on_device(made.kind)) return;
+  if (format::DeviceRecord* device = process->contexts.known_device(place.device, process->dump)) {
+    __atomic_fetch_add(&device->live_bytes, physical_bytes(fields), __ATOMIC_RELAXED);
+    note_memory_use(*process, place.device);
+  }
+}
+
+Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
+  if (handle == 0) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  stack_ = current_stack(*process);
+  record_ = process->live.take(space_of(kind), handle, current_place(*process).device, process->dump);
+}
+
+void Ending::finish(CUresult status) {
+  if (handle_ == 0) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  format::Header* header = process->dump.header();
+  if (status == CUDA_SUCCESS || status == CUDA_ERROR_DEINITIALIZED) {
+    // Refused because the driver is shutting down: the program did give it back, the driver is past caring.
+    bool late = status != CUDA_SUCCESS;
+    if (late) add_counter(header->late_frees, 1);
+    if (record_ == 0) {
+      if (!late) add_counter(header->unknown_frees, 1);
+      return;
+    }
+    AllocationRecord record = *process->dump.at<AllocationRecord>(record_);
+    bool physical_graph_memory = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0;
+    count_end(*process, record, true);
+    if (physical_graph_memory && !late) {
+      // Freed from outside its graph: the next launch makes it again, at the same address.
+      process->dump.at<AllocationRecord>(record_)->flags |= format::kFlagNotPhysical;
+      process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+      process->threads.count_made(thread_state.index, process->dump);
+      process->dump.at<AllocationRecord>(record_)->thread = thread_state.index;
+      process->live.put_back(record_, process->dump);
+      return;
+    }
+    if (is_memory(record.kind)) {
+      process->live.remember_ended({record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind),
+                                    record.device, record.kind, false});
+    }
+    process->live.retire(record_, process->dump);
+    return;
+  }
+  record_refusal(*process, status);
+}
+
+void Ending::record_refusal(Process& process, CUresult status) {
+  format::ErrorRecord error = {};
+  error.api = static_cast<std::uint16_t>(api_);
+  error.code = static_cast<std::int32_t>(status);
+  error.stack = stack_;
+  error.handle = handle_;
+  error.first_ns = error.last_ns = now_ns(process);
+  error.thread = thread_state.index;
+  error.free_thread = format::kNoIndex;
+  error.device = format::kNoDevice;
+
+  Ref concerned = record_ != 0 ? record_ : process.live.find_containing(space_of(kind_), handle_, process.dump);
+  Ended ended;
+  bool was_ended = false;
+  if (concerned != 0) {
+    const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
+    bool right = record_ != 0 && ends(kind_, api_, record.kind);
+    error.type = right ? ErrorType::kFailedFree : ErrorType::kMismatchedFree;
+    error.kind = record.kind;
+    error.allocation_stack = record.stack;
+    error.allocation_handle = record.handle;
+    error.bytes = record.bytes;
+    error.device = record.device;
+  } else if ((was_ended = process.live.find_ended(space_of(kind_), handle_, &ended))) {
+    // Memory that went with its context was never freed by the program: its free is late, not double.
+    error.type = ended.by_teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
+    error.kind = ended.kind;
+    error.allocation_stack = ended.allocation_stack;
+    error.free_stack = ended.end_stack;
+    error.free_thread = ended.thread;
+    error.allocation_handle = ended.handle;
+    error.bytes = ended.bytes;
+    error.device = ended.device;
+  } else {
+    error.type = ErrorType::kInvalidFree;
+    error.kind = Kind::kNone;
+  }
+  Ref stored = process.errors.add(error, process.dump);
+  if (stored == 0) add_counter(process.dump.header()->dropped_others, 1);
+  if (record_ == 0) return;
+  if (error.type == ErrorType::kFailedFree) {
+    auto* record = process.dump.at<AllocationRecord>(record_);
+    record->failed_free = stored;
+    record->flags |= format::kFlagFreeFailed;
+  }
+  process.live.put_back(record_, process.dump);
+}
+
+void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
+  if (handle == nullptr) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  std::uint64_t now = now_ns(*process);
+  Place place = process->contexts.made(handle, kind, device, static_cast<std::uint16_t>(api), current_stack(*process),
+                                       thread_state.index, now, process->dump);
+  if (place.context == format::kNoIndex) add_counter(process->dump.header()->dropped_others, 1);
+}
+
+void Teardown::begin(Process& process) { stack_ = current_stack(process); }
+
+Teardown::Teardown(Api api, CUcontext handle) : api_(api) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr || handle == nullptr) return;
+  begin(*process);
+  context_ = process->contexts.take(handle);
+}
+
+Teardown::Teardown(Api api, CUdevice device_of_primary) : api_(api) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  begin(*process);
+  context_ = process->contexts.take_primary(device_of_primary);
+}
+
+void Teardown::finish(CUresult status) {
+  if (context_ == format::kNoIndex) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  if (status != CUDA_SUCCESS) {
+    process->contexts.revive(context_);
+    return;
+  }
+  std::uint64_t now = now_ns(*process);
+  process->contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ended* ended) {
+    if (record.context != context_ || !lives_in_context(record.kind)) return false;
+    count_end(*process, record, false);
+    if (!is_memory(record.kind)) return true;  // streams, events and modules go with their context as they should
+    *ended = {record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind), record.device,
+              record.kind, true};
+    format::ReleaseRecord release = {};
+    release.stack = record.stack;
+    release.teardown_stack = stack_;
+    release.api = record.api;
+    release.teardown_api = static_cast<std::uint16_t>(api_);
+    release.count = 1;
+    release.bytes = physical_bytes(record);
+    release.first_ns = release.last_ns = record.time_ns;
+    release.teardown_ns = now;
+    release.thread = record.thread;
+    release.context = record.context;
+    release.device = record.device;
+    release.kind = record.kind;
+    if (!process->releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
+    return true;
+  });
+}
+
+}  // namespace culprit

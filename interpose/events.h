@@ -1,0 +1,78 @@
+// What hooks report: something was made, something is about to end and did or did not, a context went away.
+// Every function here is thread-safe, keeps errno, never throws, and does nothing when recording is off.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "interpose/api.h"
+#include "interpose/contexts.h"
+#include "interpose/dump_format.h"
+
+namespace culprit {
+
+struct Process;
+
+// Where a row says its allocation lives.
+struct Where {
+  enum class By { kCurrentContext, kDevice, kStream } by = By::kCurrentContext;
+  int device = -1;
+  CUstream stream = nullptr;
+};
+
+struct Made {
+  Api api;
+  format::Kind kind;
+  std::uint64_t handle;
+  std::uint64_t bytes;
+  std::uint64_t extra;
+  Where where = {};
+  std::uint8_t flags = 0;
+  format::Ref physical = 0;  // a VMM mapping's memory
+};
+
+// The driver made something.
+void note_made(const Made& made);
+
+// A call that ends something: begin() before the driver is called, finish() with its answer.
+class Ending {
+ public:
+  // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0 is
+  // nothing.
+  Ending(Api api, format::Kind kind, std::uint64_t handle);
+  void finish(CUresult status);
+
+ private:
+  void record_refusal(Process& process, CUresult status);
+
+  Api api_;
+  format::Kind kind_;
+  std::uint64_t handle_;
+  format::Ref record_ = 0;
+  format::Ref stack_ = 0;
+};
+
+// A call that destroys a context or resets a device, in the same two steps.
+class Teardown {
+ public:
+  Teardown(Api api, CUcontext handle);
+  Teardown(Api api, CUdevice device_of_primary);
+  void finish(CUresult status);
+
+ private:
+  void begin(Process& process);
+  Api api_;
+  std::uint32_t context_ = format::kNoIndex;
+  format::Ref stack_ = 0;
+};
+
+void note_context_made(Api api, format::Kind kind, CUcontext handle, CUdevice device);
+
+// A read of free and total memory, when use has grown enough since the last one to be worth the driver call.
+void note_memory_use(Process& process, std::uint8_t device);
+
+// The stack-independent part of "something was given back": counters, the device's sum, the thread's.
+void count_end(Process& process, const format::AllocationRecord& record, bool explicitly);
+
+}  // namespace culprit

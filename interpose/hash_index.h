@@ -1,0 +1,98 @@
+// An open-addressing index in private memory: 64-bit key -> 32-bit value, several values a key allowed. Grows by mapping a
+// larger table; never calls malloc. Not thread-safe: its owner locks. All zeros = empty.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/hash.h"
+#include "interpose/os.h"
+
+namespace culprit {
+
+class HashIndex {
+ public:
+  struct Entry {
+    std::uint64_t key;
+    std::uint32_t value;  // 0 = free slot
+    std::uint32_t tag;    // the owner's: what tells equal keys apart
+  };
+
+  // Adds an entry (value != 0). Returns false when the table had to grow and there was no memory.
+  bool insert(std::uint64_t key, std::uint32_t value, std::uint32_t tag) {
+    if ((count_ + 1) * 4 > capacity_ * 3 && !grow()) return false;
+    place(entries_, capacity_ - 1, {key, value, tag});
+    ++count_;
+    return true;
+  }
+
+  // Calls `accept(entry)` for each entry with this key until it returns true; returns that entry, or nullptr.
+  template <typename Accept>
+  Entry* find(std::uint64_t key, Accept accept) {
+    if (capacity_ == 0) return nullptr;
+    std::uint32_t mask = capacity_ - 1;
+    for (std::uint32_t i = slot(key, mask); entries_[i].value != 0; i = (i + 1) & mask) {
+      if (entries_[i].key == key && accept(entries_[i])) return &entries_[i];
+    }
+    return nullptr;
+  }
+
+  // Removes an entry that find() returned. Closes the gap, so that no tombstones slow down later look-ups.
+  void erase(Entry* entry) {
+    std::uint32_t mask = capacity_ - 1;
+    std::uint32_t hole = static_cast<std::uint32_t>(entry - entries_);
+    for (std::uint32_t i = (hole + 1) & mask; entries_[i].value != 0; i = (i + 1) & mask) {
+      std::uint32_t home = slot(entries_[i].key, mask);
+      if (((i - home) & mask) >= ((i - hole) & mask)) {
+        entries_[hole] = entries_[i];
+        hole = i;
+      }
+    }
+    entries_[hole].value = 0;
+    --count_;
+  }
+
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].value != 0) visit(entries_[i]);
+    }
+  }
+
+  void clear() {
+    for (std::uint32_t i = 0; i < capacity_; ++i) entries_[i].value = 0;
+    count_ = 0;
+  }
+
+  std::uint32_t size() const { return count_; }
+
+ private:
+  static constexpr std::uint32_t kFirstCapacity = 256;  // one page of 16-byte entries
+
+  static std::uint32_t slot(std::uint64_t key, std::uint32_t mask) { return static_cast<std::uint32_t>(mix(key) >> 16) & mask; }
+
+  static void place(Entry* entries, std::uint32_t mask, const Entry& entry) {
+    std::uint32_t i = slot(entry.key, mask);
+    while (entries[i].value != 0) i = (i + 1) & mask;
+    entries[i] = entry;
+  }
+
+  bool grow() {
+    std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
+    int error = 0;
+    auto* entries = static_cast<Entry*>(map_private(sizeof(Entry) * static_cast<std::uint64_t>(capacity), &error));
+    if (entries == nullptr) return false;
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].value != 0) place(entries, capacity - 1, entries_[i]);
+    }
+    if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    entries_ = entries;
+    capacity_ = capacity;
+    return true;
+  }
+
+  Entry* entries_;
+  std::uint32_t capacity_;
+  std::uint32_t count_;
+};
+
+}  // namespace culprit

@@ -1,0 +1,67 @@
+// Turns the table into the exported functions. The only file that exports cu* symbols.
+#include "interpose/hooks.h"
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+using namespace culprit;
+}  // namespace
+
+#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                           \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                              \
+    HookScope scope;                                                                                               \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                       \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                        \
+    CUresult status = call arguments;                                                                              \
+    if (status == CUDA_SUCCESS && !scope.nested()) {                                                               \
+      note_made({Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+    }                                                                                                              \
+    return status;                                                                                                 \
+  }
+
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)          \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                        \
+    HookScope scope;                                                         \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested()); \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                  \
+    if (scope.nested()) return call arguments;                               \
+    Ending ending(Api::symbol, format::Kind::kind, ended_handle);            \
+    CUresult status = call arguments;                                        \
+    ending.finish(status);                                                   \
+    return status;                                                           \
+  }
+
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+#define HOOK_CUSTOM(symbol, parameters, arguments)                           \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                        \
+    HookScope scope;                                                         \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested()); \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                  \
+    if (scope.nested()) return call arguments;                               \
+    return custom::symbol(call, CULPRIT_UNPAREN arguments);                  \
+  }
+
+#include "interpose/hooks.def"
+#undef CULPRIT_UNPAREN
+
+namespace culprit {
+
+void* hook_address(Api api) {
+  switch (api) {
+#define HOOK_MAKE(symbol, ...) \
+  case Api::symbol:            \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_END(symbol, ...) \
+  case Api::symbol:           \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_CUSTOM(symbol, ...) \
+  case Api::symbol:              \
+    return reinterpret_cast<void*>(&::symbol);
+#include "interpose/hooks.def"
+    case Api::kCount:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace culprit

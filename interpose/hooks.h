@@ -1,0 +1,78 @@
+// What the hook files share: the guard each hook starts with, the values a row may use, and the custom bodies.
+// Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "interpose/api.h"
+#include "interpose/events.h"
+#include "interpose/redirect.h"
+#include "interpose/thread_state.h"
+
+namespace culprit {
+
+// Tells a call of the user from one that the driver or another interposer makes while it serves such a call: the latter goes
+// straight to libcuda and is not recorded again.
+class HookScope {
+ public:
+  __attribute__((always_inline)) HookScope() : frame_(static_cast<const char*>(__builtin_frame_address(0))) {
+    const char* outermost = thread_state.outermost_hook;
+    nested_ = outermost != nullptr && frame_ < outermost;
+    if (!nested_) thread_state.outermost_hook = frame_;
+  }
+  __attribute__((always_inline)) ~HookScope() {
+    if (!nested_) thread_state.outermost_hook = nullptr;
+  }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+  bool nested() const { return nested_; }
+
+ private:
+  const char* frame_;
+  bool nested_;
+};
+
+template <typename Function>
+inline Function* target_of(Api api, bool nested) {
+  return reinterpret_cast<Function*>(nested ? driver_address(api) : next_address(api));
+}
+
+// Values for rows.
+template <typename T>
+inline std::uint64_t made(T* out) {
+  return out == nullptr ? 0 : (std::uint64_t)*out;
+}
+template <typename T>
+inline std::uint64_t handle(T value) {
+  return (std::uint64_t)value;
+}
+inline Where here() { return {}; }
+inline Where on_device(int device) { return {Where::By::kDevice, device, nullptr}; }
+inline Where on_stream(CUstream stream) { return {Where::By::kStream, -1, stream}; }
+inline Where pool_place(const CUmemPoolProps* props) {
+  if (props == nullptr || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return {};
+  return on_device(props->location.id);
+}
+inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description) {
+  return description == nullptr ? 0 : description->size;
+}
+inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description) {
+  return description == nullptr ? 0 : description->size;
+}
+
+// Bytes of an array as its description asks for them: padding that the hardware adds is the driver's secret.
+std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v1* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v2* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v1* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2* description, unsigned levels);
+
+namespace custom {
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+#define HOOK_CUSTOM(symbol, parameters, arguments) CUresult symbol(decltype(&::symbol) call, CULPRIT_UNPAREN parameters);
+#include "interpose/hooks.def"
+#undef CULPRIT_UNPAREN
+}  // namespace custom
+
+}  // namespace culprit

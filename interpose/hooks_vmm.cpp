@@ -1,0 +1,244 @@
+// Virtual memory management and IPC memory: things with reference counts.
+//
+// cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease gives up a
+// handle. The memory goes when the last handle and the last mapping are gone, in either order. It is counted once, where it
+// was created; a mapping and a reservation are 0 bytes.
+#include "interpose/hooks.h"
+#include "interpose/process.h"
+
+namespace culprit {
+namespace {
+
+using format::AllocationRecord;
+using format::Kind;
+using format::Ref;
+
+constexpr std::uint8_t kMostReferences = 255;
+
+std::uint8_t vmm_space() { return space_of(Kind::kVmmPhysical); }
+
+// Counts one more reference to something known. False when it is not known.
+bool add_reference(std::uint8_t space, std::uint64_t handle) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return false;
+  SpinGuard guard(process->references_lock);
+  Ref ref = process->live.find(space, handle, format::kNoDevice, process->dump);
+  if (ref == 0) return false;
+  auto* record = process->dump.at<AllocationRecord>(ref);
+  if (record->handle_references < kMostReferences) ++record->handle_references;
+  return true;
+}
+
+// True, and one reference fewer, when others are left; false when this is the last one or the handle is not known.
+bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return false;
+  SpinGuard guard(process->references_lock);
+  Ref ref = process->live.find(space, handle, format::kNoDevice, process->dump);
+  if (ref == 0) return false;
+  auto* record = process->dump.at<AllocationRecord>(ref);
+  if (record->handle_references <= 1) return false;
+  --record->handle_references;
+  return true;
+}
+
+// The last handle is given up while the memory is still mapped somewhere: it lives on without a handle. False when it is
+// not mapped.
+bool release_mapped(std::uint64_t handle) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return false;
+  SpinGuard guard(process->references_lock);
+  Ref ref = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
+  if (ref == 0) return false;
+  auto* record = process->dump.at<AllocationRecord>(ref);
+  if (record->mappings == 0) return false;
+  record->handle_references = 0;
+  record->flags |= format::kFlagHandleReleased;
+  process->live.rekey(ref, 0, false, process->dump);
+  return true;
+}
+
+void restore_released(std::uint64_t handle, Ref physical) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return;
+  SpinGuard guard(process->references_lock);
+  auto* record = process->dump.at<AllocationRecord>(physical);
+  record->handle_references = 1;
+  record->flags &= static_cast<std::uint8_t>(~format::kFlagHandleReleased);
+  process->live.rekey(physical, handle, true, process->dump);
+}
+
+Ref find_physical(std::uint64_t handle) {
+  Recording recording;
+  Process* process = recording.process();
+  return process == nullptr ? 0 : process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
+}
+
+void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
+  Ref physical = 0;
+  {
+    Recording recording;
+    Process* process = recording.process();
+    if (process == nullptr) return;
+    SpinGuard guard(process->references_lock);
+    physical = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
+    if (physical != 0) ++process->dump.at<AllocationRecord>(physical)->mappings;
+  }
+  Made mapping = {Api::cuMemMap, Kind::kVmmMapping, address, 0, size};
+  mapping.physical = physical;
+  note_made(mapping);
+}
+
+void drop_mapping(Process& process, Ref mapping) {
+  AllocationRecord record = *process.dump.at<AllocationRecord>(mapping);
+  count_end(process, record, true);
+  process.live.retire(mapping, process.dump);
+  if (record.physical == 0) return;
+  SpinGuard guard(process.references_lock);
+  auto* physical = process.dump.at<AllocationRecord>(record.physical);
+  if (physical->mappings > 0) --physical->mappings;
+  if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
+    count_end(process, *physical, true);
+    process.live.retire(record.physical, process.dump);
+  }
+}
+
+template <typename Call>
+CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, CUipcMemHandle ipc_handle, unsigned int flags) {
+  CUresult status = call(pdptr, ipc_handle, flags);
+  if (status != CUDA_SUCCESS || pdptr == nullptr) return status;
+  // Opened again, the driver counts and returns the address it gave before.
+  if (!add_reference(space_of(Kind::kIpcMemory), *pdptr)) note_made({api, Kind::kIpcMemory, *pdptr, 0, 0});
+  return status;
+}
+
+}  // namespace
+
+namespace custom {
+
+CUresult cuMemCreate(decltype(&::cuMemCreate) call, CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
+  CUresult status = call(handle, size, prop, flags);
+  if (status != CUDA_SUCCESS || handle == nullptr) return status;
+  bool on_a_device = prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  note_made({Api::cuMemCreate, Kind::kVmmPhysical, *handle, size, 0, on_a_device ? on_device(prop->location.id) : here()});
+  return status;
+}
+
+CUresult cuMulticastCreate(decltype(&::cuMulticastCreate) call, CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
+  CUresult status = call(mcHandle, prop);
+  if (status == CUDA_SUCCESS && mcHandle != nullptr) {
+    note_made({Api::cuMulticastCreate, Kind::kMulticast, *mcHandle, 0, prop == nullptr ? 0 : prop->size});
+  }
+  return status;
+}
+
+CUresult cuMemImportFromShareableHandle(decltype(&::cuMemImportFromShareableHandle) call, CUmemGenericAllocationHandle* handle,
+                                        void* osHandle, CUmemAllocationHandleType shHandleType) {
+  CUresult status = call(handle, osHandle, shHandleType);
+  if (status != CUDA_SUCCESS || handle == nullptr) return status;
+  if (!add_reference(vmm_space(), *handle)) note_made({Api::cuMemImportFromShareableHandle, Kind::kVmmImported, *handle, 0, 0});
+  return status;
+}
+
+CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) call, CUmemGenericAllocationHandle* handle, void* addr) {
+  CUresult status = call(handle, addr);
+  if (status != CUDA_SUCCESS || handle == nullptr || add_reference(vmm_space(), *handle)) return status;
+  Ref physical = 0;
+  {
+    Recording recording;
+    Process* process = recording.process();
+    if (process == nullptr) return status;
+    Ref mapping = process->live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr), process->dump);
+    if (mapping != 0) physical = process->dump.at<AllocationRecord>(mapping)->physical;
+  }
+  if (physical != 0) restore_released(*handle, physical);
+  return status;
+}
+
+CUresult cuMemRelease(decltype(&::cuMemRelease) call, CUmemGenericAllocationHandle handle) {
+  if (drop_reference_but_last(vmm_space(), handle)) {
+    CUresult status = call(handle);
+    if (status != CUDA_SUCCESS) add_reference(vmm_space(), handle);
+    return status;
+  }
+  Ref physical = find_physical(handle);
+  if (physical != 0 && release_mapped(handle)) {
+    CUresult status = call(handle);
+    if (status != CUDA_SUCCESS) restore_released(handle, physical);
+    return status;
+  }
+  Ending ending(Api::cuMemRelease, Kind::kVmmPhysical, handle);
+  CUresult status = call(handle);
+  ending.finish(status);
+  return status;
+}
+
+CUresult cuMemMap(decltype(&::cuMemMap) call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  CUresult status = call(ptr, size, offset, handle, flags);
+  if (status == CUDA_SUCCESS) note_mapping(ptr, size, handle);
+  return status;
+}
+
+// One call may unmap several neighbouring mappings.
+CUresult cuMemUnmap(decltype(&::cuMemUnmap) call, CUdeviceptr ptr, size_t size) {
+  constexpr int kMost = 512;
+  Ref taken[kMost];
+  int count = 0;
+  CUdeviceptr next = ptr;
+  {
+    Recording recording;
+    Process* process = recording.process();
+    while (process != nullptr && count < kMost && next < ptr + size) {
+      Ref mapping = process->live.take(space_of(Kind::kVmmMapping), next, format::kNoDevice, process->dump);
+      if (mapping == 0) break;
+      taken[count++] = mapping;
+      next += process->dump.at<AllocationRecord>(mapping)->extra;
+    }
+  }
+  if (count == 0) {
+    Ending ending(Api::cuMemUnmap, Kind::kVmmMapping, ptr);
+    CUresult status = call(ptr, size);
+    ending.finish(status);
+    return status;
+  }
+  CUresult status = call(ptr, size);
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr) return status;
+  for (int i = 0; i < count; ++i) {
+    if (status == CUDA_SUCCESS) {
+      drop_mapping(*process, taken[i]);
+    } else {
+      process->live.put_back(taken[i], process->dump);
+    }
+  }
+  return status;
+}
+
+CUresult cuIpcOpenMemHandle(decltype(&::cuIpcOpenMemHandle) call, CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int flags) {
+  return open_ipc(Api::cuIpcOpenMemHandle, call, pdptr, handle, flags);
+}
+CUresult cuIpcOpenMemHandle_v2(decltype(&::cuIpcOpenMemHandle_v2) call, CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int flags) {
+  return open_ipc(Api::cuIpcOpenMemHandle_v2, call, pdptr, handle, flags);
+}
+
+CUresult cuIpcCloseMemHandle(decltype(&::cuIpcCloseMemHandle) call, CUdeviceptr dptr) {
+  if (drop_reference_but_last(space_of(Kind::kIpcMemory), dptr)) {
+    CUresult status = call(dptr);
+    if (status != CUDA_SUCCESS) add_reference(space_of(Kind::kIpcMemory), dptr);
+    return status;
+  }
+  Ending ending(Api::cuIpcCloseMemHandle, Kind::kIpcMemory, dptr);
+  CUresult status = call(dptr);
+  ending.finish(status);
+  return status;
+}
+
+}  // namespace custom
+}  // namespace culprit

@@ -1,0 +1,154 @@
+// Load, the ends of threads, and the end of the process.
+//
+// Order at exit(): handlers run last-registered first. Ours is registered at the first CUDA call, so it runs before the
+// destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free memory,
+// and the frees count. The handler registered when this library was loaded runs after everything, the loader's own
+// destructor calls included: what is still live then was never freed.
+#include "interpose/lifecycle.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/elf_symbols.h"
+#include "interpose/events.h"
+#include "interpose/log.h"
+#include "interpose/own_module.h"
+#include "interpose/process.h"
+#include "interpose/redirect.h"
+
+namespace culprit {
+namespace {
+
+pthread_key_t thread_end_key;
+bool thread_end_key_made = false;
+
+// The functions of libc that we stand in front of. Found like the driver's: by walking the modules behind us.
+struct NextFunctions {
+  void (*exit_now)(int);
+  int (*close_library)(void*);
+};
+NextFunctions next;
+
+int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* past_us) {
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) {
+    *static_cast<bool*>(past_us) = true;
+    return 0;
+  }
+  if (!*static_cast<bool*>(past_us)) return 0;
+  if (next.exit_now == nullptr) next.exit_now = reinterpret_cast<void (*)(int)>(find_symbol(module, "_exit"));
+  if (next.close_library == nullptr) next.close_library = reinterpret_cast<int (*)(void*)>(find_symbol(module, "dlclose"));
+  return next.exit_now != nullptr && next.close_library != nullptr;
+}
+
+void find_next_functions() {
+  bool past_us = false;
+  dl_iterate_phdr(visit_for_libc, &past_us);
+}
+
+void thread_ends(void*) {
+  Process* process = process_if_recording();
+  if (process == nullptr || thread_state.generation != process->generation) return;
+  process->threads.end(thread_state.index, now_ns(*process), process->dump);
+  thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
+}
+
+// Free and total memory and what the default pool keeps, of each device that we know of.
+void read_devices_at_exit(Process& process) {
+  if (!driver_ready()) return;
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
+    auto index = static_cast<std::uint8_t>(ordinal);
+    format::DeviceRecord* device = process.contexts.known_device(index, process.dump);
+    CUcontext context = device == nullptr ? nullptr : process.contexts.any_context_on(index);
+    if (context == nullptr || driver().cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) continue;
+    format::MemoryReading reading;
+    if (read_memory(now_ns(process), &reading)) {
+      device->exit = reading;
+      if (device->peak.total_bytes == 0 || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
+    }
+    CUmemoryPool pool = nullptr;
+    if (driver().cuDeviceGetDefaultMemPool != nullptr && driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS) {
+      cuuint64_t value = 0;
+      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS) device->pool_reserved = value;
+      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value) == CUDA_SUCCESS) device->pool_used = value;
+    }
+    CUcontext popped = nullptr;
+    driver().cuCtxPopCurrent_v2(&popped);
+  }
+}
+
+void begin_exit(int, void*) {
+  Recording recording;
+  Process* process = process_if_recording();
+  if (process == nullptr || process->exiting.exchange(1) != 0) return;
+  format::Header* header = process->dump.header();
+  header->end_time_ns = now_ns(*process);
+  header->process_state = format::ProcessState::kExiting;
+  read_devices_at_exit(*process);
+}
+
+// Marks the dump and says what was left, once, whichever way the process ends.
+void finish(int status) {
+  Process* process = process_if_recording();
+  if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0) return;
+  format::Header* header = process->dump.header();
+  header->exit_status = status;
+  header->end_time_ns = now_ns(*process);
+  __atomic_store_n(&header->process_state, format::ProcessState::kExited, __ATOMIC_RELEASE);
+  log_summary(*process);
+}
+
+void at_the_very_end(int status, void*) { finish(status); }
+
+void at_quick_exit_handler() {
+  begin_exit(0, nullptr);
+  finish(0);
+}
+
+__attribute__((constructor)) void on_load() {
+  prepare_dlsym();
+  find_next_functions();
+  find_other_interposers();
+  // Made now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
+  thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
+  // on_exit and not atexit: it hands over the exit status. Registered this early it needs no malloc either.
+  on_exit(at_the_very_end, nullptr);
+}
+
+}  // namespace
+
+void register_exit_handlers() {
+  on_exit(begin_exit, nullptr);
+  at_quick_exit(at_quick_exit_handler);
+}
+
+void watch_thread_end() {
+  if (thread_end_key_made) pthread_setspecific(thread_end_key, &thread_state);
+}
+
+}  // namespace culprit
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+// A process that ends by _exit() runs no handlers. A vfork child that gives up ends so too: it shares our memory but not
+// our pid, and finish() looks at that.
+CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
+  culprit::finish(status);
+  if (culprit::next.exit_now == nullptr) culprit::find_next_functions();
+  if (culprit::next.exit_now != nullptr) culprit::next.exit_now(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+CULPRIT_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
+// Addresses may mean something else after a module went: see StackTable.
+CULPRIT_EXPORT int dlclose(void* handle) {
+  if (culprit::next.close_library == nullptr) culprit::find_next_functions();
+  if (culprit::next.close_library == nullptr) return -1;
+  int result = culprit::next.close_library(handle);
+  culprit::note_module_unloaded();
+  return result;
+}

@@ -1,0 +1,148 @@
+// The live allocations: what was made and not yet ended. The records lie in the dump; a sharded private index finds them.
+//
+//   (space, handle) --hash--> shard --index--> Ref of the record
+//
+// One spin lock a shard, held for a few instructions. A free takes the record out of the index before the driver is called
+// (so that no other thread can be handed the address while the old record is still there) and puts it back if the driver
+// refuses.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+#include "interpose/hash_index.h"
+
+namespace culprit {
+
+// Handles that can not be confused with each other share a space; a handle is looked up in the space of the function that
+// ends it. All addresses are one space, because cuMemFree ends several kinds, and because freeing pinned memory with
+// cuMemFree must find the allocation to be named.
+enum class Space : std::uint8_t {
+  kAddress = 1,
+  kVmmHandle = 2,
+  kOther = 3,  // + the kind: each kind of resource has a space of its own
+};
+
+constexpr std::uint8_t space_of(format::Kind kind) {
+  switch (kind) {
+    case format::Kind::kDevice:
+    case format::Kind::kManaged:
+    case format::Kind::kPitched:
+    case format::Kind::kPinnedHost:
+    case format::Kind::kStreamOrdered:
+    case format::Kind::kIpcMemory:
+    case format::Kind::kExternalBuffer:
+    case format::Kind::kGraphMemory:
+      return static_cast<std::uint8_t>(Space::kAddress);
+    case format::Kind::kVmmPhysical:
+    case format::Kind::kVmmImported:
+    case format::Kind::kMulticast:
+      return static_cast<std::uint8_t>(Space::kVmmHandle);
+    case format::Kind::kPoolImport:
+      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(format::Kind::kMemoryPool);
+    default:
+      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(kind);
+  }
+}
+
+// What is remembered of something that was ended, for double frees.
+struct Ended {
+  std::uint64_t handle;
+  std::uint64_t bytes;
+  format::Ref allocation_stack;
+  format::Ref end_stack;
+  std::uint32_t thread;
+  std::uint8_t space;
+  std::uint8_t device;
+  format::Kind kind;
+  bool by_teardown;  // went with its context instead of being freed
+};
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class LiveTable {
+ public:
+  // Records something new; the field `state` of `fields` is ignored. A record with the same space, handle and
+  // device is replaced: the driver hands an address out again only after it was given back, whoever did it unseen.
+  // Returns 0 when there is no room. Thread-safe, as are all functions here.
+  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump);
+
+  // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
+  format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+
+  // The same, and takes it out of the index: nobody else finds it any more. Follow with retire() or put_back().
+  format::Ref take(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+  void put_back(format::Ref ref, DumpWriter& dump);
+
+  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
+  void retire(format::Ref ref, DumpWriter& dump);
+
+  // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
+  void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
+
+  // Calls visit(record, &ended) for each indexed record, one shard locked at a time; when it returns true the record is
+  // ended on the spot, and `ended` is remembered if its handle was set. `visit` must not call back into this table.
+  template <typename Visit>
+  void sweep(DumpWriter& dump, Visit visit);
+
+  // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
+  format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
+
+  void remember_ended(const Ended& ended);
+  bool find_ended(std::uint8_t space, std::uint64_t handle, Ended* ended);
+
+ private:
+  static constexpr int kShards = 256;
+  static constexpr int kRemembered = 16;     // ended handles kept a shard: 4096 in all
+  static constexpr std::uint32_t kBatch = 16;  // records taken from the dump at a time
+  struct alignas(64) Shard {
+    SpinLock lock;
+    HashIndex index;
+    format::Ref free_head;  // chain of unused records, linked through their `stack` field
+    format::Ref batch_next;
+    std::uint32_t batch_left;
+    std::uint32_t ended_next;
+    Ended ended[kRemembered];
+  };
+
+  Shard& shard_of(std::uint8_t space, std::uint64_t handle) {
+    return shards_[mix(handle * 31 + space) % kShards];
+  }
+  static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
+    return static_cast<std::uint32_t>(space) << 8 | device;
+  }
+  static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  static format::Ref new_record(Shard& shard, DumpWriter& dump);
+  static void release_record(Shard& shard, format::Ref ref, DumpWriter& dump);
+
+  Shard shards_[kShards];
+};
+
+template <typename Visit>
+void LiveTable::sweep(DumpWriter& dump, Visit visit) {
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    // An entry that is ended moves others into its place, so collect until none is left to end.
+    for (bool again = true; again;) {
+      again = false;
+      format::Ref ending[64];
+      int count = 0;
+      shard.index.for_each([&](const HashIndex::Entry& entry) {
+        Ended ended = {};
+        if (count == 64) {
+          again = true;
+        } else if (visit(*dump.at<format::AllocationRecord>(entry.value), &ended)) {
+          ending[count++] = entry.value;
+          if (ended.handle != 0) shard.ended[shard.ended_next++ % kRemembered] = ended;
+        }
+      });
+      for (int i = 0; i < count; ++i) {
+        std::uint64_t handle = dump.at<format::AllocationRecord>(ending[i])->handle;
+        HashIndex::Entry* entry = shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
+        if (entry != nullptr) shard.index.erase(entry);
+        release_record(shard, ending[i], dump);
+      }
+    }
+  }
+}
+
+}  // namespace culprit

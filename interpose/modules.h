@@ -1,0 +1,50 @@
+// Which modules (the program, its libraries) are mapped where, so that a frame can be stored as (module, offset) at the
+// moment it is seen and stays true after a dlclose.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+
+struct dl_phdr_info;
+
+namespace culprit {
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class ModuleTable {
+ public:
+  // Lists the modules anew if the loader's counters moved. Thread-safe; takes libc's loader read lock (never the loader
+  // lock that dlopen's constructors run under), and its own lock only inside that one: a thread whose dl_iterate_phdr
+  // callback calls CUDA holds them in the same order.
+  void refresh(DumpWriter& dump);
+
+  // Turns an absolute address into the format's frame (without kFrameExact), as of the last refresh(). Thread-safe.
+  std::uint64_t frame_of(std::uint64_t address);
+
+ private:
+  static constexpr int kCapacity = 4096;
+  struct Entry {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::uint64_t load_bias;
+    std::uint64_t identity;  // hash of path and build ID: a module loaded again keeps its number
+    format::Ref record;
+    std::uint16_t index;
+    bool mapped;
+    bool seen;
+  };
+  struct Listing;
+  static int visit(struct dl_phdr_info* info, std::size_t size, void* listing);
+  void add(const struct dl_phdr_info& info, DumpWriter& dump);
+
+  SpinLock lock_;
+  unsigned long long loads_;    // the loader's counters at the last listing
+  unsigned long long unloads_;
+  int count_;
+  Entry entries_[kCapacity];
+};
+
+// The path of the module that `info` describes: absolute, the program's own name for "". Returns its length.
+std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity);
+
+}  // namespace culprit

@@ -1,0 +1,139 @@
+#include "interpose/options.h"
+
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace culprit {
+namespace {
+
+void read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
+  const char* value = getenv(variable);
+  std::snprintf(member, capacity, "%s", value != nullptr && value[0] != '\0' ? value : otherwise);
+}
+
+bool read_number(int* member, const char* variable, int otherwise, int least, int most) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  char* end = nullptr;
+  long number = std::strtol(value, &end, 10);
+  if (*end != '\0' || number < least || number > most) return false;
+  *member = static_cast<int>(number);
+  return true;
+}
+
+bool read_flag(bool* member, const char* variable, bool otherwise) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  for (const char* yes : {"1", "on", "yes", "true"}) {
+    if (strcasecmp(value, yes) == 0) return *member = true;
+  }
+  for (const char* no : {"0", "off", "no", "false"}) {
+    if (strcasecmp(value, no) == 0) {
+      *member = false;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool parse_log_level(const char* text, LogLevel* level) {
+  constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug"};
+  for (int i = 0; i < 5; ++i) {
+    if (strcasecmp(text, kNames[i]) == 0) {
+      *level = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
+  *level = LogLevel::kWarn;
+  return false;
+}
+
+// Appends at most what fits, keeping room for the NUL.
+struct Appender {
+  char* text;
+  int capacity;
+  int length = 0;
+  void add(const char* what, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes && length + 1 < capacity; ++i) text[length++] = what[i];
+    text[length] = '\0';
+  }
+  void add(const char* what) { add(what, std::strlen(what)); }
+};
+
+// Values of variables become part of one file name: a slash in them must not become a folder.
+void add_as_name(Appender& to, const char* value) {
+  for (; *value != '\0'; ++value) to.add(*value == '/' ? "_" : value, 1);
+}
+
+void add_program_name(Appender& to) {
+  char program[4096];
+  long length = syscall(SYS_readlink, "/proc/self/exe", program, sizeof(program) - 1);
+  program[length < 0 ? 0 : length] = '\0';
+  const char* slash = std::strrchr(program, '/');
+  add_as_name(to, slash != nullptr ? slash + 1 : "unknown");
+}
+
+}  // namespace
+
+void read_options(Options* options) {
+  options->malformed = nullptr;
+#define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
+#define OPTION_NUMBER(member, variable, value, least, most, help) \
+  if (!read_number(&options->member, variable, value, least, most)) options->malformed = variable;
+#define OPTION_FLAG(member, variable, value, help) \
+  if (!read_flag(&options->member, variable, value)) options->malformed = variable;
+#include "interpose/options.def"
+  if (!parse_log_level(options->log, &options->log_level)) options->malformed = "CULPRIT_LOG";
+}
+
+int expand_path(const char* pattern, int pid, char* path, int capacity) {
+  Appender to = {path, capacity};
+  path[0] = '\0';
+  if (pattern[0] != '/') {
+    if (syscall(SYS_getcwd, path, capacity) < 0) std::snprintf(path, static_cast<std::size_t>(capacity), ".");
+    to.length = static_cast<int>(std::strlen(path));
+    to.add("/");
+  }
+  for (const char* p = pattern; *p != '\0'; ++p) {
+    const char* end = nullptr;
+    char number[16];
+    if (p[0] != '%' || p[1] == '\0') {
+      to.add(p, 1);
+    } else if (p[1] == 'p') {
+      std::snprintf(number, sizeof(number), "%d", pid);
+      to.add(number);
+      ++p;
+    } else if (p[1] == 'h') {
+      struct utsname host;
+      add_as_name(to, uname(&host) == 0 ? host.nodename : "unknown");
+      ++p;
+    } else if (p[1] == 'n') {
+      add_program_name(to);
+      ++p;
+    } else if (p[1] == '%') {
+      to.add("%");
+      ++p;
+    } else if (p[1] == 'q' && p[2] == '{' && (end = std::strchr(p, '}')) != nullptr && end - p - 3 < 255) {
+      char name[256];
+      std::size_t length = static_cast<std::size_t>(end - p - 3);
+      std::memcpy(name, p + 3, length);
+      name[length] = '\0';
+      const char* value = getenv(name);
+      add_as_name(to, value != nullptr ? value : "");
+      p = end;
+    } else {
+      to.add(p, 1);
+    }
+  }
+  return to.length;
+}
+
+}  // namespace culprit

@@ -1,0 +1,96 @@
+#include "interpose/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace culprit {
+namespace {
+
+int system_open(const char* path, int flags, unsigned mode) {
+  long fd;
+  do {
+    fd = syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd < 0 ? -errno : static_cast<int>(fd);
+}
+
+int system_close(int fd) { return syscall(SYS_close, fd) < 0 ? -errno : 0; }
+
+int system_identify(int fd, FileId* id) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return -errno;
+  id->device = status.st_dev;
+  id->inode = status.st_ino;
+  return 0;
+}
+
+int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  int error;
+  do {
+    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  return -error;
+}
+
+std::uint64_t system_file_size_limit() {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~0ULL;
+  return limit.rlim_cur;
+}
+
+void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error) {
+  void* mapped = mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset));
+  if (mapped != MAP_FAILED) return mapped;
+  *error = errno;
+  return nullptr;
+}
+
+void system_unmap(void* address, std::uint64_t bytes) { munmap(address, bytes); }
+
+int system_advise(void* address, std::uint64_t bytes, int advice) {
+  return madvise(address, bytes, advice) != 0 ? -errno : 0;
+}
+
+}  // namespace
+
+OsCalls os = {system_open,           system_close, system_identify, system_reserve,
+              system_file_size_limit, system_map,   system_unmap,    system_advise};
+
+std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
+  buffer[0] = '\0';
+  int fd = system_open(path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  std::size_t total = 0;
+  while (total + 1 < capacity) {
+    long count = syscall(SYS_read, fd, buffer + total, capacity - 1 - total);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    total += static_cast<std::size_t>(count);
+  }
+  system_close(fd);
+  buffer[total] = '\0';
+  return total;
+}
+
+void write_stderr(const char* text, std::size_t bytes) {
+  while (bytes > 0) {
+    long count = syscall(SYS_write, STDERR_FILENO, text, bytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    text += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+void* map_private(std::uint64_t bytes, int* error) {
+  void* memory = os.map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, error);
+  if (memory != nullptr) os.advise(memory, bytes, MADV_DONTFORK);
+  return memory;
+}
+
+}  // namespace culprit

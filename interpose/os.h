@@ -1,0 +1,46 @@
+// Every call into the operating system that recording depends on, behind one table, so that a unit test can make any of
+// them fail. Raw system calls where libc's wrapper is a cancellation point: a thread that is being cancelled must not be
+// unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative = -errno".
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace culprit {
+
+struct FileId {
+  std::uint64_t device;
+  std::uint64_t inode;
+};
+
+struct OsCalls {
+  // Opens `path` with open(2)'s flags. Returns a descriptor or -errno.
+  int (*open_file)(const char* path, int flags, unsigned mode);
+  int (*close_file)(int fd);
+  // Device and inode of an open descriptor. Returns 0 or -errno.
+  int (*identify)(int fd, FileId* id);
+  // Reserves [offset, offset + bytes) on disk, so that touching a mapping of it can not raise SIGBUS. Returns 0 or -errno.
+  int (*reserve)(int fd, std::uint64_t offset, std::uint64_t bytes);
+  // RLIMIT_FSIZE's soft limit: growing a file beyond it raises SIGXFSZ.
+  std::uint64_t (*file_size_limit)();
+  // mmap(2). Returns nullptr on failure and stores the error.
+  void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
+  void (*unmap)(void* address, std::uint64_t bytes);
+  int (*advise)(void* address, std::uint64_t bytes, int advice);
+};
+
+// The calls in use. Only tests store here.
+extern OsCalls os;
+
+// Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
+std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
+
+// Writes to standard error: whole, past EINTR, never a cancellation point, never SIGPIPE-safe by itself.
+void write_stderr(const char* text, std::size_t bytes);
+
+// Anonymous private memory that is zero, not inherited across fork, and never returned to malloc. nullptr on failure.
+void* map_private(std::uint64_t bytes, int* error);
+
+}  // namespace culprit

@@ -1,0 +1,199 @@
+#include "interpose/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/api.h"
+#include "interpose/lifecycle.h"
+#include "interpose/log.h"
+
+namespace culprit {
+
+thread_local ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
+
+namespace {
+
+std::atomic<Process*> the_process;
+bool wiped_on_fork = false;
+std::atomic<int> module_unloaded;
+
+std::uint64_t clock_ns(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
+Process* mapped_process() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process != nullptr) return process;
+  int error = 0;
+  void* memory = os.map(nullptr, sizeof(Process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error);
+  if (memory == nullptr) return nullptr;
+  wiped_on_fork = os.advise(memory, sizeof(Process), MADV_WIPEONFORK) == 0;
+  Process* expected = nullptr;
+  if (!the_process.compare_exchange_strong(expected, static_cast<Process*>(memory))) {
+    os.unmap(memory, sizeof(Process));
+    return expected;
+  }
+  return static_cast<Process*>(memory);
+}
+
+// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
+std::uint64_t start_time_ticks() {
+  char text[1024];
+  if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
+  const char* place = std::strrchr(text, ')');
+  if (place == nullptr) return 0;
+  for (int field = 2; field < 22 && place != nullptr; ++field) place = std::strchr(place + 1, ' ');
+  return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
+}
+
+void describe_process(Process& process) {
+  format::Header* header = process.dump.header();
+  header->pid = static_cast<std::uint32_t>(process.pid);
+  header->parent_pid = static_cast<std::uint32_t>(getppid());
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
+  header->start_time_ticks = start_time_ticks();
+  header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36) header->boot_id[36] = '\0';
+  struct utsname host;
+  if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
+
+  char text[16384];
+  long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
+  if (length > 0) header->executable = process.dump.add_string(text, static_cast<std::uint64_t>(length));
+  std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
+  if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
+  if (getcwd(text, sizeof(text)) != nullptr) header->working_directory = process.dump.add_string(text, std::strlen(text));
+  header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
+  header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
+  int version = 0;
+  if (driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
+
+  std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
+  format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
+  for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
+    auto* record = process.dump.at<format::ApiRecord>(apis) + i;
+    std::snprintf(record->name, sizeof(record->name), "%s", api_name(static_cast<Api>(i)));
+  }
+}
+
+bool start(Process& process) {
+  process.pid = static_cast<int>(getpid());
+  read_options(&process.options);
+  process.start_monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+  char path[4096];
+  expand_path(process.options.out, process.pid, path, sizeof(path));
+  int error = process.dump.start(path);
+  if (error != 0) {
+    warn_not_recording(process.options, path, error);
+    return false;
+  }
+  describe_process(process);
+  static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
+  process.generation = ++generations;
+  register_exit_handlers();
+  return true;
+}
+
+void register_thread(Process& process) {
+  thread_state.generation = process.generation;
+  thread_state.context = nullptr;
+  thread_state.context_epoch = ~0U;
+  thread_state.index = process.threads.add(now_ns(process), process.dump);
+  watch_thread_end();
+}
+
+}  // namespace
+
+std::uint64_t now_ns(const Process& process) { return clock_ns(CLOCK_MONOTONIC) - process.start_monotonic_ns; }
+
+Process* process_if_recording() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr || process->phase.load(std::memory_order_acquire) != Phase::kRecording) return nullptr;
+  if (!wiped_on_fork && process->pid != static_cast<int>(getpid())) return nullptr;
+  return process;
+}
+
+Process* recording_process() {
+  Process* process = mapped_process();
+  if (process == nullptr) return nullptr;
+  if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid())) {
+    std::memset(static_cast<void*>(process), 0, sizeof(*process));
+  }
+  for (;;) {
+    Phase phase = process->phase.load(std::memory_order_acquire);
+    if (phase == Phase::kRecording) return process;
+    if (phase == Phase::kFailed) return nullptr;
+    Phase expected = Phase::kNone;
+    if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
+      process->phase.store(start(*process) ? Phase::kRecording : Phase::kFailed, std::memory_order_release);
+    } else {
+      sched_yield();  // another thread is starting it: a millisecond at most
+    }
+  }
+}
+
+Recording::Recording() : process_(nullptr), saved_errno_(errno) {
+  if (thread_state.in_tracker) return;
+  thread_state.in_tracker = true;
+  process_ = recording_process();
+  if (process_ == nullptr) {
+    thread_state.in_tracker = false;
+    return;
+  }
+  if (thread_state.generation != process_->generation) register_thread(*process_);
+}
+
+Recording::~Recording() {
+  if (process_ != nullptr) {
+    thread_state.in_tracker = false;
+    warn_if_stopped(*process_);
+  }
+  errno = saved_errno_;
+}
+
+void note_module_unloaded() { module_unloaded.store(1, std::memory_order_release); }
+
+format::Ref current_stack(Process& process) {
+  if (module_unloaded.load(std::memory_order_acquire) != 0 && module_unloaded.exchange(0) != 0) {
+    process.modules.refresh(process.dump);
+    process.stacks.forget_addresses();
+    forget_unwind_information();
+  }
+  RawStack stack;
+  capture_stack(process.options.depth, &stack);
+  bool is_new = false;
+  format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
+  if (is_new) {
+    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump)) refresh_thread_name(thread);
+  }
+  if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  return ref;
+}
+
+Place current_place(Process& process) {
+  CUcontext handle = nullptr;
+  if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
+  std::uint32_t epoch = process.contexts.epoch();
+  if (thread_state.context == handle && thread_state.context_epoch == epoch) return thread_state.context_place;
+  Place place = process.contexts.of_handle(handle, now_ns(process), process.dump);
+  thread_state.context = handle;
+  thread_state.context_epoch = process.contexts.epoch();
+  thread_state.context_place = place;
+  return place;
+}
+
+}  // namespace culprit

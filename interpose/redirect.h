@@ -1,0 +1,30 @@
+// From a driver function's address or name to our hook, and from a hook to what it has to call.
+#pragma once
+
+#include "interpose/api.h"
+
+namespace culprit {
+
+// The row whose real function lies at `address` in libcuda. False when it is no hooked function of libcuda.
+bool find_hooked(const void* address, Api* api);
+
+// The row of an ELF symbol. False when it is not hooked.
+bool find_hooked_name(const char* symbol, Api* api);
+
+// Our hook for a row.
+void* hook_address(Api api);
+
+// libcuda's own function of a row, and what our hook calls: the same, or another interposer's that stands between us and
+// libcuda. nullptr when this driver does not have it.
+void* driver_address(Api api);
+void* next_address(Api api);
+void set_next_address(Api api, void* address);
+
+// Whether an address lies in libcuda; whether a dlopen handle is libcuda's.
+bool in_driver(const void* address);
+bool is_driver_handle(const void* handle);
+
+// Notes other preloaded libraries that define CUDA functions and stand behind us. Call once, at load.
+void find_other_interposers();
+
+}  // namespace culprit

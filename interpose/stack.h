@@ -1,0 +1,26 @@
+// Capturing the calling thread's stack. stack_libunwind.cpp is the back end that CMake links.
+#pragma once
+
+#include <cstdint>
+
+namespace culprit {
+
+constexpr int kMaxStackDepth = 256;
+
+// Addresses, innermost first. Bit 63 (format::kFrameExact) marks an address that is itself where the frame stands, because a
+// signal interrupted it; all others are return addresses.
+struct RawStack {
+  int count;
+  bool truncated;
+  std::uint64_t frames[kMaxStackDepth];
+};
+
+// Walks the calling thread's stack. Leading frames inside libculprit.so are left out. `depth` is the most frames kept
+// (1 to kMaxStackDepth). Never allocates through malloc; may take libc's loader read lock (dl_iterate_phdr). Thread-safe;
+// not to be entered again from a signal handler of the same thread (the hook guard sees to that).
+void capture_stack(int depth, RawStack* stack);
+
+// Forgets what the unwinder remembers of code that is no longer mapped. Call after a module went away.
+void forget_unwind_information();
+
+}  // namespace culprit

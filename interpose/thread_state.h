@@ -1,0 +1,27 @@
+// What a thread needs at hand, in one initial-exec thread-local variable: the default TLS model calls __tls_get_addr, which
+// may call malloc, which the target may have replaced by something that calls CUDA. It uses up static TLS: keep it small.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/contexts.h"
+
+namespace culprit {
+
+struct ThreadState {
+  // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested: the
+  // driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation that
+  // leaves through a hook can not clear a flag; a later hook higher on the stack sees that the old one is gone.
+  const char* outermost_hook;
+  bool in_tracker;           // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
+  std::uint32_t generation;  // of the Process that the rest belongs to: a fork child starts anew
+  std::uint32_t index;       // in the dump's threads
+  // The context that was current at the last event. Valid while the contexts' epoch stands.
+  CUcontext context;
+  std::uint32_t context_epoch;
+  Place context_place;
+};
+
+extern thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+}  // namespace culprit
