@@ -236,7 +236,7 @@ TEST_CASE("a file size limit stops the recording and not the program", "[dump]")
     // Too small for a header: there is nothing to read.
     if (fs::file_size(run.dump()) < 4096) continue;
     const Report report = read_report(run.dump());
-    const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+    const std::uint64_t dropped = report.json.at("summary").at("dropped_allocations").get<std::uint64_t>();
     CHECK(dropped > 0);
     CHECK(report.leaked_count() + dropped == 60000);
   }
@@ -260,7 +260,7 @@ TEST_CASE("a full file system stops the recording and not the program", "[dump]"
     // One warning when the disk was full, one line at exit.
     CHECK(line_count(run.err) == 2);
     const Report report = read_report(folder + "/full.dump");
-    const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+    const std::uint64_t dropped = report.json.at("summary").at("dropped_allocations").get<std::uint64_t>();
     CHECK(dropped > 0);
     CHECK(report.leaked_count() > 0);
     CHECK(report.leaked_count() + dropped == 100000);
@@ -314,7 +314,7 @@ TEST_CASE("a program that closes and reuses all descriptors keeps its files inta
   INFO("stderr: " << run.err);
   REQUIRE(run.exit_code == 0);
   const Report report = read_report(run.dump());
-  const std::uint64_t dropped = report.json.at("summary").at("dropped").get<std::uint64_t>();
+  const std::uint64_t dropped = report.json.at("summary").at("dropped_allocations").get<std::uint64_t>();
   CHECK(report.leaked_count() + dropped == 100001);
   CHECK(report.leaked_count() >= 1);
 }

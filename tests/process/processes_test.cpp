@@ -124,6 +124,27 @@ TEST_CASE("exec in the same process leaves two dumps", "[processes]") {
   CHECK(after == 1);
 }
 
+TEST_CASE("memory opened through IPC belongs to the exporter", "[processes]") {
+  const Run run = run_preloaded("ipc_processes");
+  INFO("stderr: " << run.err);
+  if (run.exit_code == 77) {
+    WARN("skipped: this driver has no IPC between processes");
+    return;
+  }
+  REQUIRE(run.exit_code == 0);
+  std::map<int, Report> reports = reports_by_pid(run);
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[run.pid].leaks.empty());
+  CHECK(reports[run.pid].error_count() == 0);
+  reports.erase(run.pid);
+  const Report& child = reports.begin()->second;
+  CHECK(child.leaked_bytes() == 0);
+  const std::vector<Group> opened = child.through("open_in_child");
+  REQUIRE(opened.size() >= 1);
+  CHECK(opened[0].kind == "ipc-memory");
+  CHECK(opened[0].api == "cudaIpcOpenMemHandle");
+}
+
 TEST_CASE("a child without CUDA of a process with CUDA runs untouched", "[processes]") {
   for (const char* how : {"fork", "vfork", "spawn"}) {
     INFO(how);
