@@ -10,7 +10,7 @@
 set -euo pipefail
 deps=${1:?usage: scripts/build-libunwind.sh DEPS_FOLDER}
 prefix=$deps/libunwind
-[ -f "$prefix/lib/libunwind.a" ] && exit 0
+[ -f "$prefix/lib/libunwind.a" ] && [ -f "$prefix/COPYING" ] && exit 0
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 prefix=$deps/libunwind
@@ -37,8 +37,8 @@ rm -rf "$work" && mkdir -p "$work/lists/partial"
 
 apt=(apt-get -qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
      -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::srcpkgcache=" -o "Dir::Cache::pkgcache=" -o APT::Sandbox::User=root)
-"${apt[@]}" update
-(cd "$work" && "${apt[@]}" source libunwind)
+"${apt[@]}" update </dev/null
+(cd "$work" && "${apt[@]}" source libunwind </dev/null)
 source_folder=$(find "$work" -mindepth 1 -maxdepth 1 -type d -name 'libunwind-*' | head -1)
 [ -n "$source_folder" ] || { echo "build-libunwind.sh: apt-get source libunwind brought no folder" >&2; exit 1; }
 
@@ -49,5 +49,6 @@ CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables" ./configu
   --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation >/dev/null
 make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
 make -s install >/dev/null 2>&1
+cp COPYING "$prefix/"  # the package carries it
 rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

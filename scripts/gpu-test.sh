@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The tests on a real GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
+#
+# TARBALL is what scripts/package.sh --with-tests made, FOLDER where one was unpacked; without either, the tree that this script lies in. Nothing
+# is built, installed or downloaded, so the machine needs a driver, a libcudart.so.13 and Python 3 only; what is missing of
+# PyTorch, CuPy, Numba, cuda-python, JAX and compute-sanitizer is a skipped row. Prints one table; exit code 1 when a row failed.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=${1:-$here/..}
+if [ -f "$tree" ]; then
+  tar -C "$work" -xzf "$tree" || exit 2
+  tree=$(find "$work" -mindepth 1 -maxdepth 1 -type d)
+fi
+tree=$(cd "$tree" && pwd) || exit 2
+[ -x "$tree/bin/process_test" ] || { echo "gpu-test.sh: no bin/process_test in $tree" >&2; exit 2; }
+gpu=$("$tree/scripts/has-gpu.sh") || { echo "gpu-test.sh: this machine has no NVIDIA GPU" >&2; exit 2; }
+export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
+
+# The examples and subjects want libcudart.so.13. Only that file is offered to them, not the folder that it lies in with other libraries.
+find_cudart() {
+  local folder
+  ldconfig -p | sed -nE 's/^\s*libcudart\.so\.13 .* => (.*)$/\1/p'
+  for folder in ${LD_LIBRARY_PATH//:/ } /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib; do
+    ls "$folder/libcudart.so.13" 2>/dev/null
+  done
+  python3 -c 'import glob, os, sys
+for folder in sys.path: print(*glob.glob(os.path.join(folder, "nvidia/*/lib/libcudart.so.13")), sep="\n")' 2>/dev/null
+}
+cudart=$(find_cudart | grep -m 1 .)
+mkdir -p "$work/cudart"
+if [ -n "$cudart" ]; then ln -s "$cudart" "$work/cudart/libcudart.so.13"; fi
+export LD_LIBRARY_PATH=$work/cudart${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+rows=$work/rows
+: >"$rows"
+row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
+# Runs a command that prints rows itself; one that ends otherwise than with 0 and 1 is a failed row.
+rows_of() {
+  local name=$1 status=0
+  shift
+  "$@" >"$work/output" 2>"$work/errors" || status=$?
+  tee -a "$rows" <"$work/output"
+  [ "$status" -le 1 ] || row FAIL "$name" "exit code $status: $(tail -c 300 "$work/errors" | tr '\n\t' '  ')"
+}
+
+[ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found on this machine: the programs with the shared runtime cannot start"
+
+log=$work/process_test.log
+CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no >"$log" 2>&1 </dev/null
+status=$?
+summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
+if [ "$status" -eq 0 ]; then
+  row PASS "process tests" "$summary"
+else
+  row FAIL "process tests" "exit code $status: $summary"
+  cat "$log" >&2
+fi
+
+"$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" --culprit "$tree/bin/culprit" \
+  --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 || true
+sed -nE 's/^(PASS|FAIL|SKIP)  (.*)$/\1\texample \2\t/p' "$work/examples" | tee -a "$rows"
+grep -vE '^(PASS|SKIP)  ' "$work/examples" >&2
+tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
+
+for check in torch_segments framework_counts launch_ratio sanitizer_compare; do
+  rows_of "$check" python3 "$tree/tests/gpu/$check.py"
+done
+
+echo
+echo "== $gpu"
+awk -F '\t' '{ printf "%-4s  %-58s  %s\n", $1, $2, $3; count[$1]++ }
+             END { printf "%d passed, %d failed, %d skipped\n", count["PASS"], count["FAIL"], count["SKIP"] }' "$rows"
+! grep -q '^FAIL' "$rows"

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Makes the relocatable package: scripts/package.sh [--with-tests]
+#
+#   build/package/culprit-VERSION-linux-ARCH.tar.gz            bin/culprit, lib/libculprit.so, and the libraries that the command needs
+#   build/package/culprit-VERSION-gpu-tests-linux-ARCH.tar.gz  (--with-tests) the same with prebuilt tests, for scripts/gpu-test.sh
+#
+# The package runs on any glibc that is not older than this machine's, without installing anything: elfutils' libraries come along in
+# lib/culprit/ and are found relative to the files that need them.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+with_tests=false
+case "${1:-}" in
+  "") ;;
+  --with-tests) with_tests=true ;;
+  *) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
+esac
+scripts/install-packages.sh patchelf binutils
+scripts/build.sh >&2
+version=$(sed -nE 's/^project\(culprit VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+name=culprit-$version-linux-$(uname -m)
+out=$root/build/package
+tree=$out/$name
+rm -rf "$out" && mkdir -p "$out"
+cmake --install build --prefix "$tree" >/dev/null
+# Debug information goes, symbol tables stay: a crash in the tool still names functions.
+strip --strip-debug "$tree/bin/culprit" "$tree/lib/libculprit.so"
+
+# What the command needs beyond glibc, and what those libraries need.
+bundle=$tree/lib/culprit
+licences=$tree/share/doc/culprit/licences
+mkdir -p "$bundle" "$licences"
+patchelf --set-rpath '$ORIGIN/../lib/culprit' "$tree/bin/culprit"
+while read -r soname path; do
+  case "$soname" in
+    libc.so.*|libm.so.*|libdl.so.*|libpthread.so.*|librt.so.*|libresolv.so.*|ld-linux*|linux-vdso*) continue ;;
+  esac
+  cp -L "$path" "$bundle/$soname"
+  # A library's own needs are not looked up in the executable's run path.
+  patchelf --set-rpath '$ORIGIN' "$bundle/$soname"
+  # dpkg knows a file by its place before the merge of /lib into /usr/lib, or after it.
+  owner=$(dpkg-query -S "$(readlink -f "$path")" 2>/dev/null || dpkg-query -S "$(readlink -f "$path" | sed 's|^/usr||')" 2>/dev/null || true)
+  owner=${owner%%:*}
+  [ -n "$owner" ] && [ -f "/usr/share/doc/$owner/copyright" ] || { echo "package.sh: no licence found for $path" >&2; exit 1; }
+  cp -L "/usr/share/doc/$owner/copyright" "$licences/$owner"
+done < <(ldd build/bin/culprit | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p')
+# What is inside the binaries: linked statically or as headers.
+for package in nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev; do
+  cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
+done
+cp -L "$(ls -d /usr/share/doc/gcc-*-base | sort -V | tail -1)/copyright" "$licences/libstdc++"
+cp "$root/build/deps/libunwind/COPYING" "$licences/libunwind"
+
+pack() {
+  local file=$out/$1.tar.gz limit_mib=$2 bytes
+  tar -C "$out" --owner=0 --group=0 --sort=name -czf "$file" "$1"
+  bytes=$(stat -c %s "$file")
+  [ "$bytes" -le $((limit_mib << 20)) ] || { echo "package.sh: $file has $bytes bytes, more than $limit_mib MiB" >&2; exit 1; }
+  echo "$file: $bytes bytes"
+}
+pack "$name" 30
+
+# The package must run from anywhere and take nothing but glibc from the system.
+probe=$(mktemp -d)
+trap 'rm -rf "$probe"' EXIT
+tar -C "$probe" -xzf "$out/$name.tar.gz"
+env -i PATH=/usr/bin:/bin "$probe/$name/bin/culprit" --version >/dev/null
+foreign=$(env -i ldd "$probe/$name/bin/culprit" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
+  grep -vE '^lib(c|m|dl|pthread|rt|resolv)\.so' | grep -v " $probe/" || true)
+[ -z "$foreign" ] || { echo "package.sh: taken from the system: $foreign" >&2; exit 1; }
+
+$with_tests || exit 0
+tests=culprit-$version-gpu-tests-linux-$(uname -m)
+cp -a "$tree" "$out/$tests"
+cd "$out/$tests"
+# The layout of build/: the process tests find programs relative to themselves.
+cp "$root"/build/bin/process_test bin/
+cp -a "$root/build/subjects" "$root/build/examples" .
+mkdir -p sources/examples scripts tests/gpu
+cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
+cp "$root"/scripts/{check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
+cp "$root"/tests/gpu/*.py tests/gpu/
+cp "$root"/build/gpu/* tests/gpu/
+find . \( -name CMakeFiles -o -name '*.cmake' -o -name CTestTestfile.cmake -o -name __pycache__ \) -prune -exec rm -rf {} +
+rm -rf lib/cmake lib/pkgconfig
+pack "$tests" 60

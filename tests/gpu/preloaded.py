@@ -1,0 +1,74 @@
+"""What the checks on a GPU share: run a command under libculprit.so, read its report, print one row of the table.
+
+A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed. CULPRIT_TREE names the unpacked
+tree with bin/culprit and lib/libculprit.so.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TREE = Path(os.environ.get("CULPRIT_TREE", Path(__file__).resolve().parents[2]))
+CULPRIT = TREE / "bin" / "culprit"
+LIBRARY = TREE / "lib" / "libculprit.so"
+PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+failed = False
+
+
+def row(outcome, name, detail=""):
+    """Prints one row of the table; a multi-line detail is squeezed into one line."""
+    global failed
+    failed = failed or outcome == FAIL
+    print(f"{outcome}\t{name}\t{' '.join(str(detail).split())}", flush=True)
+
+
+def finish():
+    sys.exit(1 if failed else 0)
+
+
+class Run:
+    """One finished process: exit code, output, and the report of the one process that left a dump (None without one)."""
+
+    def __init__(self, returncode, stdout, stderr, reports):
+        self.returncode = returncode
+        self.stdout = stdout
+        self.stderr = stderr
+        self.reports = reports
+
+    @property
+    def report(self):
+        if len(self.reports) != 1:
+            raise RuntimeError(f"{len(self.reports)} dumps, expected one; exit code {self.returncode}: {self.stderr[-500:]}")
+        return self.reports[0]
+
+
+def run(command, preload=True, report_options=(), timeout=300, **environment):
+    """Runs a command, under the library unless preload is False, and reads every dump that it left."""
+    with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as folder:
+        variables = dict(os.environ, **environment)
+        if preload:
+            variables.update(LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{folder}/%n.%p.dump", CULPRIT_QUIET="1")
+        result = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL, capture_output=True,
+                                text=True, timeout=timeout)
+        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir())]
+        return Run(result.returncode, result.stdout, result.stderr, reports)
+
+
+def read_report(dump, options=()):
+    command = [str(CULPRIT), "report", "--format", "json", *options, str(dump)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise RuntimeError(f"culprit report: exit code {result.returncode}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def groups(report):
+    """Every group of memory that was not freed, also those that a library made for itself."""
+    return report["leaks"] + report.get("library", [])
+
+
+def passes_through(group, module):
+    """True when a frame of the group's stack lies in a module whose file name begins so."""
+    return any(os.path.basename(frame.get("module") or "").startswith(module) for frame in group["stack"])
