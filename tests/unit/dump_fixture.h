@@ -1,0 +1,56 @@
+// A dump in a temporary folder, for tests of what is recorded into one.
+#pragma once
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <filesystem>
+#include <string>
+
+#include "interpose/dump_writer.h"
+
+namespace culprit {
+
+// Memory as the tracker has it: zero, and never constructed.
+template <typename T>
+class Zeroed {
+ public:
+  Zeroed() : object_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  ~Zeroed() { munmap(static_cast<void*>(object_), sizeof(T)); }
+  Zeroed(const Zeroed&) = delete;
+  Zeroed& operator=(const Zeroed&) = delete;
+  T* operator->() { return object_; }
+  T& operator*() { return *object_; }
+
+ private:
+  T* object_;
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char name[] = "/tmp/culprit-unit-XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// Puts the operating system back when a test that made it fail is over.
+class RealOs {
+ public:
+  RealOs() : saved_(os) {}
+  ~RealOs() { os = saved_; }
+  RealOs(const RealOs&) = delete;
+  RealOs& operator=(const RealOs&) = delete;
+
+ private:
+  OsCalls saved_;
+};
+
+}  // namespace culprit

@@ -1,0 +1,167 @@
+#include "interpose/dump_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/unit/dump_fixture.h"
+
+using namespace culprit;
+using format::ChunkType;
+using format::Ref;
+using format::StopReason;
+
+namespace {
+
+int fail_reserve_after = 0;
+int failing_reserve(int, std::uint64_t, std::uint64_t) { return fail_reserve_after-- > 0 ? 0 : -ENOSPC; }
+std::uint64_t small_file_limit() { return 300 * 1024; }
+int other_file(int, FileId* id) {
+  *id = {1, 2};
+  return 0;
+}
+
+std::string string_at(DumpWriter& dump, Ref ref) {
+  auto* record = dump.at<format::StringRecord>(ref);
+  return std::string(reinterpret_cast<char*>(record + 1), record->bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a dump starts with its header and is private to its user") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  std::string path = folder.file("a.dump");
+  REQUIRE(dump->start(path.c_str()) == 0);
+  struct stat status;
+  REQUIRE(stat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0600);
+  CHECK(status.st_size == static_cast<off_t>(format::kHeaderBytes));
+  CHECK(std::memcmp(dump->header()->magic, format::kMagic, 8) == 0);
+  CHECK(dump->header()->file_bytes == format::kHeaderBytes);
+}
+
+TEST_CASE("a name that is taken gets a numbered suffix, and a symbolic link is never followed") {
+  TemporaryFolder folder;
+  std::string path = folder.file("a.dump");
+  REQUIRE(symlink("/dev/null", path.c_str()) == 0);
+  Zeroed<DumpWriter> first, second;
+  REQUIRE(first->start(path.c_str()) == 0);
+  REQUIRE(second->start(path.c_str()) == 0);
+  CHECK(std::string(first->path()) == path + ".1");
+  CHECK(std::string(second->path()) == path + ".2");
+}
+
+TEST_CASE("a dump in a folder that does not exist is an error and no crash") {
+  Zeroed<DumpWriter> dump;
+  CHECK(dump->start("/nonexistent/folder/a.dump") == ENOENT);
+}
+
+TEST_CASE("packed records keep their bytes across chunks") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  std::vector<Ref> refs;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 3000; ++i) {
+    texts.push_back("string number " + std::to_string(i) + std::string(static_cast<std::size_t>(i % 97), 'x'));
+    refs.push_back(dump->add_string(texts.back().data(), texts.back().size()));
+    REQUIRE(refs.back() != 0);
+  }
+  for (std::size_t i = 0; i < refs.size(); ++i) CHECK(string_at(*dump, refs[i]) == texts[i]);
+  struct stat status;
+  REQUIRE(stat(dump->path(), &status) == 0);
+  CHECK(static_cast<std::uint64_t>(status.st_size) == dump->header()->file_bytes);
+}
+
+TEST_CASE("records are numbered through all chunks of their type") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  std::uint32_t expected = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::uint32_t index = 12345;
+    REQUIRE(dump->allocate_records(ChunkType::kModules, 1, &index) != 0);
+    CHECK(index == expected++);
+  }
+}
+
+TEST_CASE("a full disk stops recording with its reason and loses nothing written before") {
+  TemporaryFolder folder;
+  RealOs restore;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  Ref before = dump->add_string("kept", 4);
+  REQUIRE(before != 0);
+  fail_reserve_after = 0;
+  os.reserve = failing_reserve;
+  CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) == 0);
+  CHECK(dump->stopped());
+  CHECK(dump->header()->stop_reason == StopReason::kNoSpace);
+  CHECK(dump->header()->stop_errno == ENOSPC);
+  CHECK(string_at(*dump, before) == "kept");
+  CHECK(dump->add_string("room is left in this chunk", 5) != 0);
+}
+
+TEST_CASE("the file size limit is looked at before growing: passing it would kill the target") {
+  TemporaryFolder folder;
+  RealOs restore;
+  Zeroed<DumpWriter> dump;
+  os.file_size_limit = small_file_limit;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
+  CHECK(dump->allocate_records(ChunkType::kErrors, 1, nullptr) != 0);
+  CHECK(dump->allocate_records(ChunkType::kStacks, 1, nullptr) == 0);
+  CHECK(dump->header()->stop_reason == StopReason::kFileSizeLimit);
+}
+
+TEST_CASE("a descriptor that the target closed and used again is never written to") {
+  TemporaryFolder folder;
+  RealOs restore;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  SECTION("the file is opened again by its name") {
+    REQUIRE(dump->add_string("x", 1) != 0);
+    // What a daemon does: close everything, then open something else under the same numbers.
+    int null = open("/dev/null", O_RDWR);
+    REQUIRE(null >= 0);
+    for (int fd = 3; fd < null; ++fd) {
+      struct stat dump_status, fd_status;
+      stat(dump->path(), &dump_status);
+      if (fstat(fd, &fd_status) == 0 && fd_status.st_ino == dump_status.st_ino) dup2(null, fd);
+    }
+    CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
+    CHECK_FALSE(dump->stopped());
+  }
+  SECTION("and if that is not possible, recording stops") {
+    os.identify = other_file;
+    CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) == 0);
+    CHECK(dump->header()->stop_reason == StopReason::kFileReplaced);
+  }
+}
+
+TEST_CASE("threads that write at once never share a record") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  std::vector<std::vector<Ref>> refs(4);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < refs.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        std::string text = std::to_string(t) + ":" + std::to_string(i);
+        refs[t].push_back(dump->add_string(text.data(), text.size()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t t = 0; t < refs.size(); ++t) {
+    for (std::size_t i = 0; i < refs[t].size(); ++i) CHECK(string_at(*dump, refs[t][i]) == std::to_string(t) + ":" + std::to_string(i));
+  }
+}

@@ -1,0 +1,94 @@
+#include "interpose/options.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "tests/catch.h"
+
+using namespace culprit;
+
+namespace {
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+std::string expand(const char* pattern) {
+  char path[4096];
+  int length = expand_path(pattern, 4242, path, sizeof(path));
+  CHECK(static_cast<std::size_t>(length) == std::strlen(path));
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("without variables the defaults stand") {
+  Options options;
+  read_options(&options);
+  CHECK(std::string(options.out) == "culprit.%n.%p.dump");
+  CHECK(options.depth == 64);
+  CHECK(options.log_level == LogLevel::kWarn);
+  CHECK_FALSE(options.quiet);
+  CHECK(options.malformed == nullptr);
+}
+
+TEST_CASE("variables are read, and one that can not be used is named") {
+  Options options;
+  SECTION("good") {
+    Variable depth("CULPRIT_DEPTH", "256"), log("CULPRIT_LOG", "Debug"), quiet("CULPRIT_QUIET", "1");
+    read_options(&options);
+    CHECK(options.depth == 256);
+    CHECK(options.log_level == LogLevel::kDebug);
+    CHECK(options.quiet);
+    CHECK(options.malformed == nullptr);
+  }
+  SECTION("a number out of range") {
+    Variable depth("CULPRIT_DEPTH", "257");
+    read_options(&options);
+    CHECK(options.depth == 64);
+    CHECK(std::string(options.malformed) == "CULPRIT_DEPTH");
+  }
+  SECTION("no number") {
+    Variable depth("CULPRIT_DEPTH", "64k");
+    read_options(&options);
+    CHECK(std::string(options.malformed) == "CULPRIT_DEPTH");
+  }
+  SECTION("an unknown level") {
+    Variable log("CULPRIT_LOG", "loud");
+    read_options(&options);
+    CHECK(options.log_level == LogLevel::kWarn);
+    CHECK(std::string(options.malformed) == "CULPRIT_LOG");
+  }
+}
+
+TEST_CASE("the path pattern") {
+  Variable rank("RANK", "3"), evil("EVIL", "../../etc");
+  char here[4096];
+  REQUIRE(getcwd(here, sizeof(here)) != nullptr);
+  CHECK(expand("/tmp/a.%p.dump") == "/tmp/a.4242.dump");
+  CHECK(expand("a.dump") == std::string(here) + "/a.dump");
+  CHECK(expand("/x/%q{RANK}/%q{NONE}y") == "/x/3/y");
+  CHECK(expand("/x/%q{EVIL}") == "/x/.._.._etc");
+  CHECK(expand("/x/100%%") == "/x/100%");
+  CHECK(expand("/x/%z%") == "/x/%z%");
+  CHECK(expand("/x/%q{open") == "/x/%q{open");
+  CHECK(expand("/x/%n") == "/x/interpose_unit_test");
+}
+
+TEST_CASE("a path that does not fit is cut off, never written past") {
+  char path[16];
+  std::memset(path, '#', sizeof(path));
+  expand_path("/0123456789/0123456789/0123456789", 1, path, 12);
+  CHECK(std::string(path) == "/0123456789");
+  CHECK(path[12] == '#');
+}
