@@ -1,0 +1,184 @@
+// The life of the driver: cuInit, the lock, what happens after fork and at exit.
+//
+// At exit the driver goes first: a handler that cuInit registers makes every later call return CUDA_ERROR_DEINITIALIZED, so
+// that what the program and cudart do in destructors comes too late, as with the real driver.
+//
+// In a fork child of an initialized process the real driver answers CUDA_ERROR_NOT_INITIALIZED for ever. Here cuInit in the
+// child starts a driver of its own, so that programs that fork can be tested; what the parent allocated is not known to it.
+#include "tests/simcuda/driver/driver_state.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/simcuda/driver/call.h"
+#include "tests/simcuda/driver/pools.h"
+
+namespace simcuda {
+namespace {
+
+enum class Phase { kBeforeInit, kRunning, kShutDown };
+
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+Phase phase = Phase::kBeforeInit;   // guarded by lock
+DriverState* driver_state = nullptr;  // guarded by lock
+std::uint64_t generation = 1;       // guarded by lock
+
+constexpr int kMaxDevices = 16;
+constexpr std::uint64_t kManagedBase = 0x6f0000000000;
+constexpr std::uint64_t kDeviceBase = 0x700000000000;
+constexpr std::size_t kDeviceRange = std::size_t{1} << 39;  // addresses for each device, far more than its memory
+constexpr std::size_t kDefaultMemoryMb = 80 * 1024;
+
+struct ThreadStateHolder {
+  ThreadState* state = nullptr;
+  ~ThreadStateHolder() { delete state; }
+};
+thread_local ThreadStateHolder thread_state_holder;
+
+void shut_down() {
+  pthread_mutex_lock(&lock);
+  phase = Phase::kShutDown;
+  pthread_mutex_unlock(&lock);
+}
+
+void before_fork() { pthread_mutex_lock(&lock); }
+void after_fork_in_parent() { pthread_mutex_unlock(&lock); }
+void after_fork_in_child() {
+  pthread_mutex_init(&lock, nullptr);  // its owner does not exist here
+  if (phase == Phase::kRunning) phase = Phase::kBeforeInit;
+  // Dropped, not deleted: its objects describe the parent's devices, whose memory is not mapped here.
+  driver_state = nullptr;
+  ++generation;
+}
+
+// Reads a count from the environment; anything that is no number above zero counts as not set.
+long environment_number(const char* name, long default_value) {
+  const char* text = getenv(name);
+  if (text == nullptr) return default_value;
+  long value = strtol(text, nullptr, 10);
+  return value > 0 ? value : default_value;
+}
+
+DriverState* make_state() {
+  auto* state = new DriverState;
+  const char* same = getenv("SIMCUDA_SAME_ADDRESSES");
+  state->same_addresses = same != nullptr && *same == '1';
+  const char* count_text = getenv("SIMCUDA_DEVICES");
+  long count = count_text == nullptr ? 1 : strtol(count_text, nullptr, 10);  // 0 is a machine without a GPU
+  if (count < 0) count = 0;
+  if (count > kMaxDevices) count = kMaxDevices;
+  std::size_t megabytes = static_cast<std::size_t>(environment_number("SIMCUDA_MEMORY_MB", kDefaultMemoryMb));
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    auto device = std::make_unique<Device>();
+    device->ordinal = ordinal;
+    device->total = megabytes << 20;
+    std::uint64_t base = kDeviceBase + (state->same_addresses ? 0 : ordinal * kDeviceRange);
+    bool identity = ordinal == 0 || !state->same_addresses;
+    device->space = std::make_unique<AddressSpace>(base, kDeviceRange, identity);
+    device->default_pool = make_default_pool(*state, *device);
+    device->current_pool = device->default_pool;
+    state->devices.push_back(std::move(device));
+  }
+  state->managed_space = std::make_unique<AddressSpace>(kManagedBase, kDeviceRange, true);
+  return state;
+}
+
+}  // namespace
+
+void DriverState::destroy(Object* object) {
+  if (objects.erase(object) == 0) return;
+  object->release(*this);
+  delete object;
+}
+
+void DriverState::empty_context(Context& context) {
+  // Objects first: modules and external memory own allocations. An object may end others of the same context.
+  std::vector<Object*> owned;
+  for (Object* object : objects) {
+    if (object->context == &context) owned.push_back(object);
+  }
+  for (Object* object : owned) destroy(object);
+  context.legacy_stream = nullptr;
+  context.per_thread_streams.clear();
+  context.peers.clear();
+  auto release_all = [&](AllocationMap& map) {
+    for (auto entry = map.begin(); entry != map.end();) {
+      auto next = std::next(entry);
+      if (entry->second.context == &context) release_allocation(*this, entry->second);
+      entry = next;
+    }
+  };
+  release_all(devices[context.device]->memory);
+  release_all(managed);
+  release_all(host);
+}
+
+CUresult initialize_driver() {
+  pthread_mutex_lock(&lock);
+  CUresult status = CUDA_SUCCESS;
+  if (phase == Phase::kShutDown) {
+    status = CUDA_ERROR_DEINITIALIZED;
+  } else if (phase == Phase::kBeforeInit) {
+    static bool handlers_installed = false;
+    if (!handlers_installed) {
+      handlers_installed = true;
+      atexit(shut_down);
+      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    driver_state = make_state();
+    if (driver_state->devices.empty()) {
+      delete driver_state;
+      driver_state = nullptr;
+      status = CUDA_ERROR_NO_DEVICE;
+    } else {
+      phase = Phase::kRunning;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+Call::Call(Need need) {
+  pthread_mutex_lock(&lock);
+  if (phase != Phase::kRunning) {
+    status_ = phase == Phase::kShutDown ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+    return;
+  }
+  state_ = driver_state;
+  status_ = CUDA_SUCCESS;
+  if (need == Need::kInit) return;
+  ThreadState& thread = thread_state();
+  if (thread.stack.empty() || thread.stack.back().context == nullptr) {
+    status_ = CUDA_ERROR_INVALID_CONTEXT;
+  } else if (!is_alive(*state_, thread.stack.back())) {
+    status_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  } else {
+    context_ = thread.stack.back().context;
+  }
+}
+
+Call::~Call() { pthread_mutex_unlock(&lock); }
+
+ThreadState& thread_state() {
+  ThreadState*& state = thread_state_holder.state;
+  if (state == nullptr) state = new ThreadState;
+  if (state->generation != generation) {
+    state->generation = generation;
+    state->stack.clear();
+  }
+  return *state;
+}
+
+bool is_alive(const DriverState& state, const CurrentContext& current) {
+  const Context* context = state.find<Context>(current.context);
+  return context != nullptr && context->active && context->serial == current.serial;
+}
+
+}  // namespace simcuda
+
+SIM(cuInit)(unsigned flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return simcuda::initialize_driver();
+}

@@ -1,0 +1,192 @@
+// What the simulated driver knows: devices, contexts, memory and every handle it gave out.
+//
+// One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss hold
+// no copy of a handle, which matters to tools that search a process's globals for handles.
+#pragma once
+
+#include <cuda.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "tests/simcuda/driver/address_space.h"
+
+namespace simcuda {
+
+struct DriverState;
+struct Context;
+struct Pool;
+struct Physical;
+struct GraphMemory;
+
+enum class ObjectType : std::uint8_t {
+  kContext,
+  kGreenContext,
+  kStream,
+  kEvent,
+  kArray,
+  kMipmappedArray,
+  kPool,
+  kPhysical,
+  kMulticast,
+  kGraph,
+  kGraphNode,
+  kGraphExec,
+  kModule,
+  kLibrary,
+  kKernel,
+  kFunction,
+  kTextureReference,
+  kTextureObject,
+  kSurfaceObject,
+  kExternalMemory,
+  kExternalSemaphore,
+  kUserObject,
+  kLinkState,
+  kResourceDescriptor,
+};
+
+// Anything that a handle stands for; the handle is the object's address. Objects of a context end with it.
+struct Object {
+  explicit Object(ObjectType object_type, Context* object_context = nullptr)
+      : type(object_type), context(object_context) {}
+  virtual ~Object() = default;
+  // Gives back what the object holds (memory, children). Called once, just before it is deleted.
+  virtual void release(DriverState&) {}
+
+  ObjectType type;
+  Context* context;
+};
+
+struct Context : Object {
+  static constexpr ObjectType kType = ObjectType::kContext;
+  Context() : Object(kType) {}
+
+  int device = 0;
+  bool primary = false;
+  Object* green = nullptr;  // the green context that it was made from
+  bool active = true;       // false: a primary context that nobody retains, or that was reset
+  // Changes when a primary context is reset: what is still current in some thread is then recognised as destroyed.
+  std::uint64_t serial = 0;
+  unsigned flags = 0;
+  unsigned api_version = 3020;
+  Object* legacy_stream = nullptr;                      // stands for stream 0
+  std::map<pthread_t, Object*> per_thread_streams;      // stand for CU_STREAM_PER_THREAD
+  std::map<int, std::size_t> limits;
+  std::unordered_set<int> peers;  // devices
+};
+
+enum class MemoryKind : std::uint8_t {
+  kDevice,
+  kManaged,
+  kPool,
+  kPoolImport,
+  kGraph,
+  kIpcImport,
+  kExternalBuffer,
+  kModuleGlobal,
+  kVmmMapping,
+  kHost,
+  kRegisteredHost,
+};
+
+struct Allocation {
+  std::uint64_t address = 0;
+  std::uint64_t range = 0;  // start of what was taken from the address space, at or below address
+  std::size_t bytes = 0;    // as asked for
+  std::size_t charged = 0;  // counted against the device by this allocation itself (pools count for theirs)
+  std::size_t reserved = 0;  // taken from the address space
+  std::uint64_t id = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  int device = 0;
+  unsigned flags = 0;
+  Context* context = nullptr;
+  Pool* pool = nullptr;
+  Physical* physical = nullptr;  // VMM mapping
+  std::size_t physical_offset = 0;
+  bool readable = true;          // VMM mapping: cuMemSetAccess was called
+  Object* owner = nullptr;       // module, external memory: ends with it
+  std::shared_ptr<GraphMemory> graph_memory;
+};
+
+using AllocationMap = std::map<std::uint64_t, Allocation>;  // by address
+
+struct Device {
+  int ordinal = 0;
+  std::size_t total = 0;
+  std::size_t used = 0;
+  std::unique_ptr<AddressSpace> space;
+  AllocationMap memory;
+  AllocationMap reservations;  // cuMemAddressReserve
+  Context* primary = nullptr;
+  unsigned primary_references = 0;
+  unsigned primary_flags = 0;
+  Pool* default_pool = nullptr;
+  Pool* current_pool = nullptr;
+  std::vector<Pool*> pools;
+  std::size_t graph_reserved = 0;
+  std::size_t graph_reserved_high = 0;
+  std::size_t graph_used = 0;
+  std::size_t graph_used_high = 0;
+
+  std::size_t available() const { return total - used; }
+};
+
+struct DriverState {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::unique_ptr<AddressSpace> managed_space;
+  AllocationMap managed;
+  AllocationMap host;  // pinned and registered host memory
+  std::unordered_set<Object*> objects;
+  std::uint64_t next_serial = 1;
+  std::uint64_t next_id = 1;
+  bool same_addresses = false;
+  // What was exported as a descriptor, by the descriptor's inode.
+  std::map<ino_t, Object*> exported;
+  unsigned global_captures = 0;  // streams being captured with CU_STREAM_CAPTURE_MODE_GLOBAL
+
+  // The live object behind a handle, or nullptr when there is none of that type.
+  template <typename T>
+  T* find(const void* handle) const {
+    Object* object = static_cast<Object*>(const_cast<void*>(handle));
+    if (object == nullptr || objects.find(object) == objects.end() || object->type != T::kType) return nullptr;
+    return static_cast<T*>(object);
+  }
+  template <typename T>
+  T* add(T* object) {
+    objects.insert(object);
+    return object;
+  }
+  // Releases and deletes the object; nothing when it is not (or no longer) in the table.
+  void destroy(Object* object);
+
+  // Frees everything that lives in the context: memory, streams, modules and so on. The context itself stays.
+  void empty_context(Context& context);
+};
+
+// The allocation that starts at `address`, or nullptr. `device` decides when devices share their addresses.
+Allocation* find_allocation(DriverState& state, int device, std::uint64_t address);
+// The allocation that holds `address`.
+Allocation* find_containing(DriverState& state, int device, std::uint64_t address);
+// Ends an allocation of any kind and gives its memory back.
+void release_allocation(DriverState& state, Allocation& allocation);
+// Makes an allocation in a device's address space. Returns nullptr when `charged` bytes are not available.
+Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes, std::size_t alignment,
+                           std::size_t charged, Context* context);
+// A second address for memory of the same device (imports): `source` need not be at the start of a page.
+Allocation* add_alias(DriverState& state, Device& device, MemoryKind kind, std::uint64_t source, std::size_t bytes,
+                      Context* context);
+// Where the `bytes` bytes at `address` are in host memory; nullptr when they are not all inside live allocations. Addresses
+// that no device knows are ordinary host memory.
+char* host_memory(DriverState& state, int device, std::uint64_t address, std::size_t bytes);
+bool is_device_address(const DriverState& state, std::uint64_t address);
+// Takes back idle pool memory until `bytes` are available. Returns whether they are.
+bool make_room(DriverState& state, Device& device, std::size_t bytes);
+
+}  // namespace simcuda

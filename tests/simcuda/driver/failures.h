@@ -1,0 +1,11 @@
+// SIMCUDA_FAIL=function:n:code[,...]: the n-th call of an exported function fails with the given code and does nothing.
+#pragma once
+
+#include <cuda.h>
+
+extern "C" {
+// Not zero when SIMCUDA_FAIL names anything: the thunks then ask simcuda_injected_failure.
+extern unsigned char simcuda_failures_armed;
+// Counts a call of the exported function `name` and returns the code that it has to fail with, or 0. Thread-safe.
+CUresult simcuda_injected_failure(const char* name);
+}
