@@ -1,0 +1,37 @@
+#include "report/command_report.h"
+
+#include <iostream>
+
+#include "report/exit_codes.h"
+
+namespace culprit {
+
+void add_report_command(CLI::App* app, ReportCommand* command) {
+  app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
+  add_output_options(app, &command->output);
+}
+
+int run_report_command(const ReportCommand& command) {
+  std::vector<Report> reports;
+  bool unreadable = false;
+  for (const std::string& path : command.dumps) {
+    try {
+      reports.push_back(load_for_output(path, command.output));
+    } catch (const DumpError& error) {
+      std::cerr << "culprit: " << error.what() << "\n";
+      unreadable = true;
+    }
+  }
+  if (!reports.empty()) {
+    const int written = write_reports(reports, command.output, DefaultStream::kStdout, true);
+    if (written != kExitFine) return written;
+  }
+  if (unreadable) return kExitUnreadable;
+  const int found = verdict(reports, command.output);
+  if (found != kExitFine) return found;
+  bool hooked = false;
+  for (const Report& report : reports) hooked = hooked || report.hook_called;
+  return hooked ? kExitFine : kExitNoHook;
+}
+
+}  // namespace culprit

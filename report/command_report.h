@@ -1,0 +1,22 @@
+// culprit report DUMP...: shows what dumps hold.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/report_options.h"
+
+namespace culprit {
+
+struct ReportCommand {
+  std::vector<std::string> dumps;
+  OutputOptions output;
+};
+
+// Declares the command's options on `app`.
+void add_report_command(CLI::App* app, ReportCommand* command);
+
+// Reports all dumps that can be read and names the others on stderr. Returns the exit code.
+int run_report_command(const ReportCommand& command);
+
+}  // namespace culprit

@@ -1,0 +1,27 @@
+// culprit run -- command...: runs a program under libculprit.so and reports what it and its children left behind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/report_options.h"
+
+namespace culprit {
+
+struct RunCommand {
+  std::vector<std::string> command;
+  bool keep = false;
+  std::string out;
+  unsigned depth = 0;  // 0: the library's default
+  std::string log;
+  OutputOptions output;
+};
+
+// Declares the command's options on `app`. The words of the command itself come separately.
+void add_run_command(CLI::App* app, RunCommand* command);
+
+// Returns the command's own exit code if it is not 0, else what the report asks for. Does not return when a signal
+// ended the command: culprit then ends by the same one.
+int run_run_command(const RunCommand& command);
+
+}  // namespace culprit

@@ -1,0 +1,278 @@
+#include "report/dump_reader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+std::size_t record_size(ChunkType type) {
+  switch (type) {
+    case ChunkType::kAllocations:
+      return sizeof(AllocationRecord);
+    case ChunkType::kModules:
+      return sizeof(ModuleRecord);
+    case ChunkType::kThreads:
+      return sizeof(ThreadRecord);
+    case ChunkType::kContexts:
+      return sizeof(ContextRecord);
+    case ChunkType::kDevices:
+      return sizeof(DeviceRecord);
+    case ChunkType::kErrors:
+      return sizeof(ErrorRecord);
+    case ChunkType::kReleases:
+      return sizeof(ReleaseRecord);
+    case ChunkType::kApis:
+      return sizeof(ApiRecord);
+    case ChunkType::kStacks:
+    case ChunkType::kStrings:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Dump Dump::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be opened: " + std::strerror(errno));
+  }
+  struct FdCloser {
+    int fd;
+    ~FdCloser() { ::close(fd); }
+  } closer{fd};
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    throw DumpError(DumpProblem::kNotADump, path + ": is not a regular file; name a dump (culprit.*.dump)");
+  }
+  if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes) {
+    throw DumpError(info.st_size == 0 ? DumpProblem::kTruncated : DumpProblem::kNotADump,
+                    path + ": too small to be a dump of culprit (" + std::to_string(info.st_size) + " bytes)");
+  }
+  Dump dump;
+  dump.path_ = path;
+  dump.file_device_ = info.st_dev;
+  dump.file_inode_ = info.st_ino;
+  // MAP_SHARED, so that the records of a running target are seen as they are now.
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
+  }
+  dump.data_ = static_cast<const unsigned char*>(memory);
+  dump.mapped_bytes_ = static_cast<std::size_t>(info.st_size);
+  dump.size_ = dump.mapped_bytes_;
+  dump.parse();
+  return dump;
+}
+
+Dump Dump::from_bytes(const void* data, std::size_t size, const std::string& name) {
+  if (size < kHeaderBytes) {
+    throw DumpError(DumpProblem::kNotADump,
+                    name + ": too small to be a dump of culprit (" + std::to_string(size) + " bytes)");
+  }
+  Dump dump;
+  dump.path_ = name;
+  dump.data_ = static_cast<const unsigned char*>(data);
+  dump.size_ = size;
+  dump.parse();
+  return dump;
+}
+
+Dump::Dump(Dump&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      size_(std::exchange(other.size_, 0)),
+      file_device_(other.file_device_),
+      file_inode_(other.file_inode_),
+      header_(other.header_),
+      allocations_(std::move(other.allocations_)),
+      modules_(std::move(other.modules_)),
+      threads_(std::move(other.threads_)),
+      contexts_(std::move(other.contexts_)),
+      devices_(std::move(other.devices_)),
+      errors_(std::move(other.errors_)),
+      releases_(std::move(other.releases_)),
+      apis_(std::move(other.apis_)),
+      stacks_(std::move(other.stacks_)),
+      strings_(std::move(other.strings_)) {}
+
+Dump::~Dump() {
+  if (mapped_bytes_ != 0) ::munmap(const_cast<unsigned char*>(data_), mapped_bytes_);
+}
+
+void Dump::damaged(std::uint64_t offset, const std::string& what) const {
+  throw DumpError(DumpProblem::kDamaged, path_ + ": damaged at byte " + std::to_string(offset) + ": " + what +
+                                             "; copy it again from where it was written, or record it anew");
+}
+
+void Dump::check_header() {
+  if (std::memcmp(data_, kMagic, sizeof(kMagic)) != 0) {
+    throw DumpError(DumpProblem::kNotADump, path_ + ": is not a dump of culprit; name a file that libculprit.so wrote");
+  }
+  // The live counters may be changing: one copy, so that the whole report speaks of one moment.
+  std::memcpy(&header_, data_, sizeof(header_));
+  if (header_.byte_order != kByteOrderMark) {
+    const bool swapped = header_.byte_order == __builtin_bswap32(kByteOrderMark);
+    throw DumpError(swapped ? DumpProblem::kByteOrder : DumpProblem::kDamaged,
+                    path_ + (swapped ? ": was written on a machine of the other byte order; read it there"
+                                     : ": its header is damaged (byte order mark)"));
+  }
+  if (header_.version > kVersion || header_.version < kOldestReadableVersion) {
+    throw DumpError(DumpProblem::kOtherVersion,
+                    path_ + ": has layout version " + std::to_string(header_.version) +
+                        ", this culprit reads versions " + std::to_string(kOldestReadableVersion) + " to " +
+                        std::to_string(kVersion) +
+                        "; use the culprit command of the release that libculprit.so came from");
+  }
+  if (header_.header_bytes != kHeaderBytes) damaged(offsetof(Header, header_bytes), "unexpected header size");
+  if (header_.file_bytes < kHeaderBytes || header_.file_bytes % kChunkAlignment != 0) {
+    damaged(offsetof(Header, file_bytes), "impossible file size");
+  }
+  if (header_.file_bytes > size_) {
+    throw DumpError(DumpProblem::kTruncated, path_ + ": is cut off: " + std::to_string(size_) + " of " +
+                                                 std::to_string(header_.file_bytes) +
+                                                 " bytes are there; copy it again from where it was written");
+  }
+}
+
+void Dump::parse() {
+  check_header();
+  size_ = header_.file_bytes;
+  std::uint64_t offset = kHeaderBytes;
+  while (offset < size_) {
+    const std::uint64_t bytes = parse_chunk(offset);
+    if (bytes == 0) break;
+    offset += bytes;
+  }
+}
+
+// Returns the chunk's size, or 0 when it was reserved and not published yet (a running or killed target).
+std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
+  const auto* live = reinterpret_cast<const ChunkHeader*>(data_ + offset);
+  const std::uint32_t magic = __atomic_load_n(&live->magic, __ATOMIC_ACQUIRE);
+  if (magic == 0) return 0;
+  if (magic != kChunkMagic) damaged(offset, "no chunk begins here");
+  ChunkHeader chunk;
+  std::memcpy(&chunk, live, sizeof(chunk));
+  chunk.used = __atomic_load_n(&live->used, __ATOMIC_ACQUIRE);
+  if (chunk.bytes < kChunkAlignment || chunk.bytes % kChunkAlignment != 0 || chunk.bytes > size_ - offset) {
+    damaged(offset, "impossible chunk size");
+  }
+  if (chunk.used > chunk.bytes - sizeof(ChunkHeader)) damaged(offset, "more used than there is");
+
+  const std::uint64_t payload = offset + sizeof(ChunkHeader);
+  std::vector<Array>* arrays = nullptr;
+  switch (chunk.type) {
+    case ChunkType::kAllocations:
+      arrays = &allocations_;
+      break;
+    case ChunkType::kModules:
+      arrays = &modules_;
+      break;
+    case ChunkType::kThreads:
+      arrays = &threads_;
+      break;
+    case ChunkType::kContexts:
+      arrays = &contexts_;
+      break;
+    case ChunkType::kDevices:
+      arrays = &devices_;
+      break;
+    case ChunkType::kErrors:
+      arrays = &errors_;
+      break;
+    case ChunkType::kReleases:
+      arrays = &releases_;
+      break;
+    case ChunkType::kApis:
+      arrays = &apis_;
+      break;
+    case ChunkType::kStacks:
+      stacks_.push_back({payload, payload + chunk.used});
+      return chunk.bytes;
+    case ChunkType::kStrings:
+      strings_.push_back({payload, payload + chunk.used});
+      return chunk.bytes;
+  }
+  if (arrays == nullptr) {
+    damaged(offset, "unknown chunk type " + std::to_string(static_cast<std::uint32_t>(chunk.type)));
+  }
+  const std::size_t bytes = record_size(chunk.type);
+  if (chunk.record_bytes != bytes) damaged(offset, "records of unexpected size");
+  arrays->push_back({data_ + payload, chunk.used / bytes, chunk.first_index});
+  return chunk.bytes;
+}
+
+// Finds the packed record that `ref` names: returns its address and, in `rest`, the bytes from there to the end of its
+// chunk's used part (at least header_bytes). nullptr when the reference leads nowhere.
+const unsigned char* Dump::in_packed(const std::vector<Range>& ranges, Ref ref, std::uint64_t header_bytes,
+                                     std::uint64_t* rest) const {
+  if (ref == 0) return nullptr;
+  const std::uint64_t offset = std::uint64_t{ref} * kRefUnit;
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), offset,
+                                [](std::uint64_t value, const Range& range) { return value < range.begin; });
+  if (after == ranges.begin()) return nullptr;
+  const Range& range = *std::prev(after);
+  if (offset >= range.end || range.end - offset < header_bytes) return nullptr;
+  *rest = range.end - offset;
+  return data_ + offset;
+}
+
+std::string_view Dump::string(Ref ref) const {
+  std::uint64_t rest = 0;
+  const unsigned char* at = in_packed(strings_, ref, sizeof(StringRecord), &rest);
+  if (at == nullptr) return {};
+  StringRecord record;
+  std::memcpy(&record, at, sizeof(record));
+  if (record.bytes > rest - sizeof(StringRecord)) return {};
+  return {reinterpret_cast<const char*>(at + sizeof(StringRecord)), record.bytes};
+}
+
+bool Dump::stack(Ref ref, StackView* view) const {
+  std::uint64_t rest = 0;
+  const unsigned char* at = in_packed(stacks_, ref, sizeof(StackRecord), &rest);
+  if (at == nullptr) return false;
+  StackRecord record;
+  std::memcpy(&record, at, sizeof(record));
+  if (record.frame_count > (rest - sizeof(StackRecord)) / sizeof(std::uint64_t)) return false;
+  view->frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  view->frame_count = record.frame_count;
+  view->flags = record.flags;
+  return true;
+}
+
+bool Dump::error(Ref ref, ErrorRecord* record) const {
+  const std::uint64_t offset = std::uint64_t{ref} * kRefUnit;
+  if (ref == 0 || offset >= size_) return false;
+  const unsigned char* at = data_ + offset;
+  for (const Array& array : errors_) {
+    if (at < array.data || at >= array.data + array.count * sizeof(ErrorRecord)) continue;
+    if ((at - array.data) % sizeof(ErrorRecord) != 0) return false;
+    return copy_stable(at, record);
+  }
+  return false;
+}
+
+std::string Dump::api_name(std::uint16_t index) const {
+  ApiRecord record;
+  if (!indexed(apis_, index, &record)) return {};
+  return std::string(record.name, ::strnlen(record.name, sizeof(record.name)));
+}
+
+bool Dump::is_live(const AllocationRecord& record) {
+  const auto state = static_cast<AllocationState>(record.state & ((1U << kStateBits) - 1));
+  return state == AllocationState::kLive || state == AllocationState::kFreeing;
+}
+
+}  // namespace culprit

@@ -1,0 +1,59 @@
+// Which functions, inlined ones included, stand at an address of one compile unit.
+//
+// dwarf_getscopes answers this by walking the unit's tree again for every address: 15 seconds for 5,000 addresses of a
+// big library. One walk that notes the address ranges of all functions answers them all in 0.2 seconds.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace culprit {
+
+struct InlineScope {
+  std::string function;
+  bool inlined = false;
+  std::string call_file;  // where an inlined function was called from
+  unsigned call_line = 0;
+  std::uint64_t entry = 0;  // lowest address of the function; 0 when unknown
+};
+
+// Not thread-safe, like the Dwarf handle behind it.
+class InlineTable {
+ public:
+  // Walks the unit's tree once.
+  explicit InlineTable(Dwarf_Die unit);
+
+  // The functions at `address`, innermost first; empty when the unit has none there.
+  std::vector<InlineScope> look_up(std::uint64_t address);
+
+ private:
+  struct Function {
+    Dwarf_Off offset;
+    bool inlined;
+  };
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::size_t function;
+  };
+  static constexpr std::size_t kNoScope = static_cast<std::size_t>(-1);
+
+  void walk(Dwarf_Die first, std::size_t depth, std::size_t scope, int level);
+  void add_function(Dwarf_Die* die, bool inlined, std::size_t depth);
+  std::string name_of(Dwarf_Die* die) const;
+  InlineScope describe(const Function& function);
+
+  Dwarf_Die unit_;
+  Dwarf_Files* files_ = nullptr;
+  std::size_t file_count_ = 0;
+  std::vector<Function> functions_;
+  std::vector<std::vector<Range>> by_depth_;  // [0] functions, [1] calls inlined into them, and so on; sorted by begin
+  std::vector<std::string> scopes_;           // qualified names of namespaces and classes
+  std::unordered_map<Dwarf_Off, std::size_t> scope_of_;  // of functions, for those without a linkage name
+};
+
+}  // namespace culprit

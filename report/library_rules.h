@@ -1,0 +1,15 @@
+// Which libraries allocate GPU memory for themselves: workspaces of cuBLAS, buffers of NCCL. Their users cannot free
+// it, so it stands in a section of its own and does not count, unless --strict asks for it.
+#pragma once
+
+#include <string>
+
+#include "report/stacks.h"
+
+namespace culprit {
+
+// The library that made this allocation for itself ("cuBLAS"), judged by the frames next to the call; empty: none of
+// the shipped rules fits, it is the program's own.
+std::string owning_library(const ResolvedStack& stack);
+
+}  // namespace culprit

@@ -1,0 +1,132 @@
+#include "report/load_report.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+std::string stop_reason_text(const Header& header) {
+  const std::string why = header.stop_errno > 0 ? std::string(" (") + std::strerror(header.stop_errno) + ")" : "";
+  switch (header.stop_reason) {
+    case StopReason::kNone:
+      return {};
+    case StopReason::kNoSpace:
+      return "the dump could not grow" + why + ": make room, or point CULPRIT_OUT to a file system with more";
+    case StopReason::kFileSizeLimit:
+      return "the process's file size limit was reached: raise it (ulimit -f unlimited) and run again";
+    case StopReason::kTooLarge:
+      return "the dump reached the largest size that it can have";
+    case StopReason::kFileReplaced:
+      return "the program closed the dump's descriptor and the file could not be opened again" + why;
+    case StopReason::kNoMemory:
+      return "no memory was left for the index of allocations" + why;
+  }
+  return "recording stopped for a reason that this version does not know";
+}
+
+std::string uuid_text(const DeviceRecord& device) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::string text = (device.flags & kDeviceMig) != 0 ? "MIG-" : "GPU-";
+  for (std::size_t i = 0; i < sizeof(device.uuid); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[device.uuid[i] >> 4];
+    text += kDigits[device.uuid[i] & 15];
+  }
+  return text;
+}
+
+ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
+  const Header& header = dump.header();
+  ProcessInfo process;
+  process.pid = header.pid;
+  process.parent_pid = header.parent_pid;
+  process.host.assign(header.host, ::strnlen(header.host, sizeof(header.host)));
+  process.executable = dump.string(header.executable);
+  process.working_directory = dump.string(header.working_directory);
+  process.tool_version = dump.string(header.tool_version);
+  process.start_realtime_ns = header.start_realtime_ns;
+  process.end_time_ns = header.process_state == ProcessState::kRunning ? 0 : header.end_time_ns;
+  process.driver_version = header.driver_version;
+  process.status = process_status(dump, machine);
+
+  std::string_view rest = dump.string(header.command_line);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    process.command.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return process;
+}
+
+DeviceInfo device_info(const DeviceRecord& record) {
+  DeviceInfo device;
+  device.ordinal = record.ordinal;
+  device.uuid = uuid_text(record);
+  device.name.assign(record.name, ::strnlen(record.name, sizeof(record.name)));
+  device.mig = (record.flags & kDeviceMig) != 0;
+  device.first = record.first;
+  device.peak = record.peak;
+  device.exit = record.exit;
+  device.live_bytes = record.live_bytes;
+  device.peak_live_bytes = record.peak_live_bytes;
+  device.pool_reserved = record.pool_reserved;
+  device.pool_used = record.pool_used;
+  return device;
+}
+
+void add_notes(Report* report) {
+  std::vector<std::string>& notes = report->notes;
+  if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
+  if (!report->hook_called) {
+    notes.push_back(
+        "a CUDA library was loaded but no hook of libculprit.so was ever called: nothing could be recorded");
+  }
+  for (const std::string& note : report->stacks->notes()) notes.push_back(note);
+  const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
+                                     [](const Group& group) { return group.stack->truncated; });
+  if (truncated) notes.push_back("some stacks are deeper than was recorded: raise CULPRIT_DEPTH (culprit run --depth)");
+}
+
+}  // namespace
+
+Report load_report(const std::string& path, const ReportOptions& options) {
+  const Dump dump = Dump::open(path);
+  return load_report(dump, options);
+}
+
+Report load_report(const Dump& dump, const ReportOptions& options) {
+  const Header& header = dump.header();
+  Report report;
+  report.dump_path = dump.path();
+  report.process = process_info(dump, options.machine);
+  for (const DeviceRecord& device : dump.devices()) report.devices.push_back(device_info(device));
+  report.hook_called =
+      header.hook_calls != 0 || header.allocations != 0 || header.frees != 0 || !report.devices.empty();
+  std::sort(report.devices.begin(), report.devices.end(),
+            [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
+  report.dropped.allocations = header.dropped_allocations;
+  report.dropped.stacks = header.dropped_stacks;
+  report.dropped.others = header.dropped_others;
+  report.dropped.reason = stop_reason_text(header);
+  report.dropped.stop_time_ns = header.stop_time_ns;
+  report.summary.late_frees = header.late_frees;
+  report.summary.unknown_frees = header.unknown_frees;
+  report.summary.allocations = header.allocations;
+  report.summary.frees = header.frees;
+
+  const Tables tables = read_tables(dump);
+  SymbolLookup lookup = options.lookup;
+  if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
+  auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
+  stacks->resolve(stacks_of(tables, dump));
+  judge(tables, dump, *stacks, options.judge, &report);
+  report.stacks = stacks;
+  add_notes(&report);
+  return report;
+}
+
+}  // namespace culprit

@@ -1,0 +1,93 @@
+// The culprit command: arguments only. Each subcommand has a file of its own.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "report/command_report.h"
+#include "report/command_run.h"
+#include "report/exit_codes.h"
+
+namespace {
+
+constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back, and says who allocated it and why.";
+
+constexpr char kExitCodes[] =
+    "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
+    "read;\n"
+    "4 a CUDA library was loaded but no hook was ever called. `culprit run` passes the command's own exit code "
+    "through.";
+
+// The words after the first "--" belong to the command that `culprit run` starts; CLI11 need not see them.
+std::vector<std::string> take_command(std::vector<std::string>* arguments) {
+  std::vector<std::string> command;
+  for (std::size_t i = 0; i < arguments->size(); ++i) {
+    if ((*arguments)[i] != "--") continue;
+    command.assign(arguments->begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments->end());
+    arguments->resize(i);
+    break;
+  }
+  return command;
+}
+
+int usage_error(const std::string& message, const std::string& command) {
+  std::cerr << "culprit: " << message << "\nTry: culprit" << (command.empty() ? "" : " " + command) << " --help\n";
+  return culprit::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool running = !arguments.empty() && arguments.front() == "run";
+  std::vector<std::string> words;
+  bool separated = false;
+  if (running) {
+    const std::size_t before = arguments.size();
+    words = take_command(&arguments);
+    separated = arguments.size() != before;
+  }
+
+  CLI::App app(kAbout, "culprit");
+  app.set_version_flag("--version", "culprit " CULPRIT_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExitCodes);
+
+  culprit::RunCommand run_command;
+  CLI::App* run =
+      app.add_subcommand("run", "Run a command and report the GPU memory that it and its children never freed");
+  run->footer(std::string("Give the command after --:  culprit run --keep -- ./app --its-option\n\n") + kExitCodes);
+  run->prefix_command();
+  culprit::add_run_command(run, &run_command);
+
+  culprit::ReportCommand report_command;
+  CLI::App* report = app.add_subcommand("report", "Show what dumps of finished or running processes hold");
+  report->footer(kExitCodes);
+  culprit::add_report_command(report, &report_command);
+
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      return culprit::kExitFine;
+    }
+    const auto chosen = app.get_subcommands();
+    return usage_error(error.what(), chosen.empty() ? "" : chosen.front()->get_name());
+  }
+
+  if (run->parsed()) {
+    // `culprit run ./app --flag`, without "--": everything from the first word on that is no option of ours.
+    std::vector<std::string> first = run->remaining();
+    if (!first.empty()) {
+      if (first.front().compare(0, 1, "-") == 0) return usage_error("unknown option " + first.front(), "run");
+      if (separated) first.push_back("--");
+      words.insert(words.begin(), first.begin(), first.end());
+    }
+    if (words.empty()) return usage_error("no command to run", "run");
+    run_command.command = words;
+    return culprit::run_run_command(run_command);
+  }
+  if (report_command.dumps.empty()) return usage_error("no dump named", "report");
+  return culprit::run_report_command(report_command);
+}

@@ -1,0 +1,372 @@
+// The report that people read: what leaked, worst first, each group with the line that made it; then errors; then
+// totals.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "report/kinds.h"
+#include "report/render.h"
+#include "report/text_style.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+constexpr std::size_t kLongestCommand = 120;
+constexpr std::size_t kWidestPlace = 32;
+
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+std::string device_text(const std::optional<unsigned>& device) {
+  return device ? "GPU " + std::to_string(*device) : "host";
+}
+
+std::string thread_text(const ThreadInfo& thread) {
+  return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
+}
+
+class TextReport {
+ public:
+  TextReport(const Report& report, const RenderOptions& options, std::ostream& out)
+      : report_(report), options_(options), palette_(options.colours), out_(out) {}
+
+  void print() {
+    print_dropped();
+    print_header();
+    print_verdict();
+    int number = 0;
+    for (const Group& group : report_.leaks) print_group(group, std::to_string(++number));
+    if (!report_.library.empty()) {
+      out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
+      for (const Group& group : report_.library) print_group(group, std::to_string(++number));
+    }
+    if (!report_.errors.empty()) {
+      out_ << "\n" << palette_.bad("ERRORS") << "\n";
+      int error_number = 0;
+      for (const ErrorGroup& error : report_.errors) print_error(error, ++error_number);
+    }
+    if (options_.resources && !report_.resources.empty()) {
+      out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
+      for (const Group& group : report_.resources) print_group(group, std::to_string(++number));
+    }
+    print_totals();
+  }
+
+ private:
+  bool running() const { return report_.process.status.ended == Ended::kRunning; }
+
+  // Comes first: everything below it is only part of the truth.
+  void print_dropped() {
+    const Dropped& dropped = report_.dropped;
+    if (dropped.total() == 0 && dropped.reason.empty()) return;
+    std::string what;
+    auto add = [&](std::uint64_t count, const char* one, const char* many) {
+      if (count != 0) what += (what.empty() ? "" : ", ") + plural(count, one, many);
+    };
+    add(dropped.allocations, "allocation", "allocations");
+    add(dropped.stacks, "stack", "stacks");
+    add(dropped.others, "other event", "other events");
+    if (what.empty()) what = "nothing lost yet";
+    out_ << palette_.bad("NOT RECORDED") << ": " << what;
+    if (!dropped.reason.empty()) {
+      out_ << ", from " << format_time(dropped.stop_time_ns) << " on · " << printable(dropped.reason);
+    } else {
+      out_ << " · a table of fixed size was full";
+    }
+    out_ << "\n";
+  }
+
+  void print_header() {
+    const ProcessInfo& process = report_.process;
+    std::string command;
+    for (const std::string& word : process.command) command += (command.empty() ? "" : " ") + printable(word);
+    if (command.empty()) command = printable(process.executable);
+    if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
+    out_ << "culprit · " << palette_.title(command) << " [" << process.pid << "]";
+    if (!process.host.empty()) out_ << " on " << printable(process.host);
+    switch (process.status.ended) {
+      case Ended::kExit:
+        out_ << " · exit " << process.status.exit_status;
+        break;
+      case Ended::kKilled:
+        out_ << " · killed";
+        break;
+      case Ended::kRunning:
+        out_ << " · still running";
+        break;
+      case Ended::kUnknown:
+        out_ << " · end unknown";
+        break;
+    }
+    for (const DeviceInfo& device : report_.devices) {
+      std::string name = printable(device.name);
+      if (name.rfind("NVIDIA ", 0) == 0) name = name.substr(7);
+      out_ << " · GPU " << device.ordinal << " " << name << " " << device.uuid.substr(0, 12);
+    }
+    out_ << "\n";
+  }
+
+  void print_verdict() {
+    const Summary& summary = report_.summary;
+    if (summary.groups == 0) {
+      out_ << palette_.good(running() ? "NOTHING HELD" : "NOTHING LEAKED") << " · "
+           << plural(summary.allocations, "allocation", "allocations") << ", " << plural(summary.frees, "free", "frees")
+           << "\n";
+    } else {
+      const char* word = running() ? "STILL HELD" : "LEAKED";
+      out_ << palette_.bad(word) << " " << palette_.title(format_bytes(summary.leaked_bytes)) << " in "
+           << plural(summary.leaked_allocations, "allocation", "allocations") << ", "
+           << plural(summary.groups, "group", "groups") << "\n";
+    }
+    out_ << "not counted: " << format_bytes(summary.cached_bytes) << " cached";
+    if (summary.library_allocations != 0) {
+      out_ << " · " << format_bytes(summary.library_bytes) << " held by libraries for themselves";
+    }
+    out_ << " · " << plural(summary.errors, "bad free", "bad frees") << " · " << report_.dropped.total()
+         << " not recorded";
+    if (summary.late_frees != 0) {
+      out_ << " · " << plural(summary.late_frees, "release", "releases") << " refused at exit (no leak)";
+    }
+    if (summary.unknown_frees != 0) {
+      out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of what was made before recording";
+    }
+    out_ << "\n";
+  }
+
+  std::string cause_text(const Group& group) const {
+    switch (group.cause) {
+      case Cause::kCached:
+        return "CACHED";
+      case Cause::kFailedFree:
+        return "FREE REFUSED";
+      case Cause::kHeld:
+        return "HELD";
+      case Cause::kException:
+        return "EXCEPTION";
+      case Cause::kErrorReturn:
+        return "ERROR RETURN";
+      case Cause::kContextTeardown:
+        return "WENT WITH ITS CONTEXT";
+      case Cause::kNeverFreed:
+        break;
+    }
+    return running() ? "NOT FREED YET" : "NEVER FREED";
+  }
+
+  void print_group(const Group& group, const std::string& number) {
+    const bool foreign = is_foreign(*group.stack);
+    std::string cause = cause_text(group);
+    if (!group.library.empty()) {
+      cause += ", by " + group.library;
+    } else if (foreign) {
+      cause += ", in a library";
+    }
+    out_ << "\n"
+         << padded(number, 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
+         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group.device) << "   "
+         << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
+    if (foreign) {
+      print_foreign_stack(*group.stack);
+    } else {
+      print_stack("allocated", group.stack->frames);
+    }
+    if (group.stack->truncated) print_field("", "... deeper than was recorded (--depth)");
+    for (const Evidence& evidence : group.evidence) print_evidence(evidence);
+    if (group.kind == Kind::kVmmPhysical) {
+      print_field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
+                             plural(group.mappings, "place", "places"));
+    }
+    print_threads(group);
+  }
+
+  // A library without debug information: its own frames say little, so the place that called it comes first.
+  static bool is_foreign(const ResolvedStack& stack) {
+    if (stack.caller == nullptr || stack.caller->module == nullptr) return false;
+    const Module& module = *stack.caller->module;
+    return !module.executable && stack.caller->file.empty() && module.name.find(".so") != std::string::npos;
+  }
+
+  void print_foreign_stack(const ResolvedStack& stack) {
+    const Module& module = *stack.caller->module;
+    std::string about;
+    if (!module.build_id.empty()) about = "build ID " + module.build_id.substr(0, 12);
+    if (module.state == ModuleState::kFound && !module.has_debug_info) {
+      about += about.empty() ? "no debug info" : ", no debug info";
+    }
+    print_field("library", printable(module.name) + (about.empty() ? "" : " (" + about + ")"));
+    std::size_t inside = 0;
+    while (inside < stack.frames.size() && stack.frames[inside]->module != &module) ++inside;
+    std::size_t outside = inside;
+    while (outside < stack.frames.size() && stack.frames[outside]->module == &module) ++outside;
+    const auto middle = stack.frames.begin() + static_cast<std::ptrdiff_t>(outside);
+    print_stack("called at", {middle, stack.frames.end()});
+    print_stack("allocated", {stack.frames.begin(), middle});
+  }
+
+  void print_field(const std::string& label, const std::string& text) {
+    out_ << "   " << padded(label, 9) << "  " << text << "\n";
+  }
+
+  void print_stack(const std::string& label, const std::vector<const Frame*>& frames) {
+    std::size_t width = 0;
+    for (const Frame* frame : frames) width = std::max(width, frame_place(*frame).size());
+    width = std::min(width, kWidestPlace);
+    bool first = true;
+    for (const Frame* frame : frames) {
+      std::string text = padded(frame_place(*frame), width) + "  " + frame_function(*frame);
+      if (frame->inlined) text += palette_.faint(" (inlined)");
+      print_field(first ? label : "", text);
+      first = false;
+    }
+    if (frames.empty() && label != "called at") print_field(label, "(stack not recorded)");
+  }
+
+  void print_evidence(const Evidence& evidence) {
+    switch (evidence.points_to) {
+      case Cause::kFailedFree: {
+        std::string text = evidence.api.empty() ? "a free of it" : printable(evidence.api);
+        if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
+        if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
+        print_field("refused", text);
+        break;
+      }
+      case Cause::kContextTeardown:
+        print_field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
+        break;
+      default:
+        break;
+    }
+    if (!evidence.stack->frames.empty()) print_stack("", evidence.stack->frames);
+  }
+
+  void print_threads(const Group& group) {
+    std::string text;
+    std::size_t shown = 0;
+    for (const ThreadInfo& thread : group.threads) {
+      if (++shown > 3) break;
+      text += (text.empty() ? "" : "; ") + thread_text(thread);
+    }
+    if (group.threads.size() > 3) text += "; and more";
+    if (!text.empty()) text += "; ";
+    text += group.first_ns == group.last_ns
+                ? "allocated at " + format_time(group.first_ns)
+                : "allocated from " + format_time(group.first_ns) + " to " + format_time(group.last_ns);
+    print_field("thread", text);
+  }
+
+  void print_error(const ErrorGroup& error, int number) {
+    std::string title;
+    switch (error.type) {
+      case ErrorType::kDoubleFree:
+        title = "DOUBLE FREE";
+        break;
+      case ErrorType::kInvalidFree:
+        title = "INVALID FREE";
+        break;
+      case ErrorType::kMismatchedFree:
+        title = "MISMATCHED FREE";
+        break;
+      case ErrorType::kFailedFree:
+        title = "FREE REFUSED";
+        break;
+      case ErrorType::kNone:
+        title = "ERROR";
+        break;
+    }
+    char handle[24];
+    std::snprintf(handle, sizeof(handle), "0x%llx", static_cast<unsigned long long>(error.handle));
+    out_ << "\nE" << padded(std::to_string(number), 2) << palette_.warn(title) << "  " << error.count << "x  "
+         << printable(error.api) << "(" << handle << "): " << error.code_name << "\n";
+    const bool known = error.kind != Kind::kNone;
+    if (known) {
+      std::string what = kind_name(error.kind) + ", " + format_bytes(error.bytes) + ", " + device_text(error.device);
+      if (error.allocation_handle != 0 && error.allocation_handle != error.handle) {
+        char start[64];
+        std::snprintf(start, sizeof(start), "; it begins at 0x%llx",
+                      static_cast<unsigned long long>(error.allocation_handle));
+        what += start;
+      }
+      print_field("memory", what);
+    }
+    print_stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames);
+    if (!error.free_stack->frames.empty()) print_stack("freed", error.free_stack->frames);
+    if (!error.allocation_stack->frames.empty()) print_stack("allocated", error.allocation_stack->frames);
+    if (error.thread) {
+      std::string text = thread_text(*error.thread) + "; at " + format_time(error.first_ns);
+      if (error.free_thread && error.free_thread->tid != error.thread->tid) {
+        text += "; freed first by " + thread_text(*error.free_thread);
+      }
+      print_field("thread", text);
+    }
+  }
+
+  void print_totals() {
+    out_ << "\n";
+    std::map<std::optional<unsigned>, std::string> lines;
+    for (const Total& total : report_.summary.totals) {
+      std::string& line = lines[total.device];
+      line += (line.empty() ? "" : " · ") + format_bytes(total.bytes) + " " + kind_name(total.kind) + " (" +
+              std::to_string(total.count) + "x)";
+    }
+    for (const auto& [device, line] : lines) {
+      out_ << "total   " << padded(device_text(device), 6) << "  " << line << "\n";
+    }
+    for (const DeviceInfo& device : report_.devices) print_device(device);
+    if (!options_.resources) {
+      std::map<Kind, std::uint64_t> counts;
+      for (const Group& group : report_.resources) counts[group.kind] += group.count;
+      std::string line;
+      for (const auto& [kind, count] : counts) {
+        line += (line.empty() ? "" : ", ") + std::to_string(count) + " " + kind_count_name(kind, count);
+      }
+      if (!line.empty()) out_ << "hidden  " << line << ": --resources\n";
+    }
+    for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
+    if (options_.kept && report_.summary.groups != 0) {
+      out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
+    }
+  }
+
+  void print_device(const DeviceInfo& device) {
+    auto used = [](const MemoryReading& reading) { return format_bytes(reading.total_bytes - reading.free_bytes); };
+    auto known = [](const MemoryReading& reading) {
+      return reading.total_bytes != 0 && reading.free_bytes <= reading.total_bytes;
+    };
+    std::string text;
+    if (known(device.exit)) text += "in use " + used(device.exit) + " at exit";
+    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " at the first call";
+    if (known(device.peak)) text += (text.empty() ? "" : " · ") + used(device.peak) + " at the peak";
+    if (known(device.first)) text += " · of " + format_bytes(device.first.total_bytes);
+    if (device.pool_reserved > device.pool_used) {
+      text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";
+    }
+    if (!text.empty()) out_ << "GPU " << device.ordinal << "   " << text << "\n";
+  }
+
+  const Report& report_;
+  const RenderOptions& options_;
+  Palette palette_;
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  bool first = true;
+  for (const Report& report : reports) {
+    if (!first) out << "\n";
+    first = false;
+    TextReport(report, options, out).print();
+  }
+}
+
+}  // namespace culprit

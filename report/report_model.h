@@ -1,0 +1,168 @@
+// One process's report, ready to be written out in any format: what the judge makes and the renderers show.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interpose/dump_format.h"
+#include "report/process_status.h"
+#include "report/stacks.h"
+
+namespace culprit {
+
+// Why memory was not given back. A group has the first of these that holds, in this order; the rest is evidence.
+enum class Cause {
+  kCached,           // a segment of a known pooling allocator
+  kFailedFree,       // a free of it was refused
+  kHeld,             // a global still has the pointer
+  kException,        // an exception left the function that owned it
+  kErrorReturn,      // left behind after a failed call
+  kContextTeardown,  // went with its context
+  kNeverFreed,       // nothing more is known
+};
+
+struct Evidence {
+  Cause points_to = Cause::kNeverFreed;
+  std::string api;        // failed free: the refused call; teardown: the call that ended the context
+  int code = 0;           // failed free: CUresult
+  std::string code_name;  // "CUDA_ERROR_INVALID_VALUE"
+  std::uint64_t handle = 0;
+  std::uint64_t count = 0;
+  std::uint64_t time_ns = 0;
+  const ResolvedStack* stack = nullptr;
+};
+
+struct ThreadInfo {
+  std::uint32_t tid = 0;
+  std::string name;
+  bool ended = false;
+};
+
+// A group of allocations or other resources with one stack, kind, device, API and cause.
+struct Group {
+  std::string id;  // 16 hex digits, the same in every run of the same program
+  format::Kind kind = format::Kind::kNone;
+  std::string api;         // as the user wrote it: "cudaMalloc", or "cuMemAlloc" when no runtime call led there
+  std::string driver_api;  // "cuMemAlloc_v2"
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::optional<unsigned> device;  // ordinal
+  Cause cause = Cause::kNeverFreed;
+  std::vector<Evidence> evidence;
+  std::vector<ThreadInfo> threads;
+  std::vector<std::uint64_t> handles;  // the first few
+  std::uint64_t first_ns = 0;
+  std::uint64_t last_ns = 0;
+  std::uint64_t mappings = 0;           // VMM physical memory
+  std::uint64_t handle_references = 0;  // VMM physical memory
+  std::string library;                  // which library made it for itself; empty: the program
+  const ResolvedStack* stack = nullptr;
+};
+
+struct ErrorGroup {
+  format::ErrorType type = format::ErrorType::kNone;
+  std::string api;
+  std::string driver_api;
+  int code = 0;
+  std::string code_name;
+  format::Kind kind = format::Kind::kNone;
+  std::uint64_t handle = 0;
+  std::uint64_t allocation_handle = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t first_ns = 0;
+  std::uint64_t last_ns = 0;
+  std::optional<unsigned> device;
+  std::optional<ThreadInfo> thread;
+  std::optional<ThreadInfo> free_thread;
+  const ResolvedStack* stack = nullptr;             // of the refused call
+  const ResolvedStack* allocation_stack = nullptr;  // empty when unknown
+  const ResolvedStack* free_stack = nullptr;        // double free: of the first one
+};
+
+struct DeviceInfo {
+  unsigned ordinal = 0;
+  std::string uuid;  // "GPU-5f3a..." or "MIG-..."
+  std::string name;
+  bool mig = false;
+  format::MemoryReading first = {};
+  format::MemoryReading peak = {};
+  format::MemoryReading exit = {};
+  std::uint64_t live_bytes = 0;
+  std::uint64_t peak_live_bytes = 0;
+  std::uint64_t pool_reserved = 0;
+  std::uint64_t pool_used = 0;
+};
+
+struct ProcessInfo {
+  std::uint32_t pid = 0;
+  std::uint32_t parent_pid = 0;
+  std::string host;
+  std::string executable;
+  std::vector<std::string> command;
+  std::string working_directory;
+  std::uint64_t start_realtime_ns = 0;
+  std::uint64_t end_time_ns = 0;
+  ProcessStatus status;
+  std::string tool_version;
+  int driver_version = 0;
+};
+
+struct Dropped {
+  std::uint64_t allocations = 0;
+  std::uint64_t stacks = 0;
+  std::uint64_t others = 0;
+  std::string reason;  // why recording stopped and what to do; empty: it did not stop
+  std::uint64_t stop_time_ns = 0;
+  std::uint64_t total() const { return allocations + stacks + others; }
+};
+
+struct Total {
+  std::optional<unsigned> device;
+  format::Kind kind = format::Kind::kNone;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+};
+
+struct Summary {
+  std::uint64_t leaked_bytes = 0;
+  std::uint64_t leaked_device_bytes = 0;
+  std::uint64_t leaked_host_bytes = 0;
+  std::uint64_t leaked_allocations = 0;
+  std::uint64_t groups = 0;
+  std::uint64_t cached_bytes = 0;
+  std::uint64_t library_bytes = 0;
+  std::uint64_t library_allocations = 0;
+  std::uint64_t errors = 0;     // refused and bad frees, each counted
+  std::uint64_t resources = 0;  // streams, events, contexts, ...: the program's own
+  std::uint64_t late_frees = 0;
+  std::uint64_t unknown_frees = 0;
+  std::uint64_t allocations = 0;  // calls over the whole run
+  std::uint64_t frees = 0;
+  std::vector<Total> totals;  // of the leaks, by device and kind
+};
+
+struct Report {
+  std::string dump_path;
+  ProcessInfo process;
+  bool hook_called = false;
+  std::vector<DeviceInfo> devices;
+  Summary summary;
+  Dropped dropped;
+  std::vector<Group> leaks;    // worst first
+  std::vector<Group> library;  // what libraries hold for themselves, not counted
+  std::vector<Group> resources;
+  std::vector<ErrorGroup> errors;
+  std::vector<std::string> notes;
+  std::shared_ptr<const StackResolver> stacks;  // owns what the stack pointers point to
+};
+
+// "never-freed", "failed-free": the names in the JSON report.
+const char* cause_name(Cause cause);
+// "double-free": the names in the JSON report.
+const char* error_type_name(format::ErrorType type);
+
+}  // namespace culprit

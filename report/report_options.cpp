@@ -1,0 +1,140 @@
+#include "report/report_options.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+
+#include "report/exit_codes.h"
+
+namespace culprit {
+namespace {
+
+bool wants_colours(int fd) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && no_colour[0] != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  if (terminal == nullptr || std::string(terminal) == "dumb") return false;
+  return ::isatty(fd) == 1;
+}
+
+// One line on a terminal that says what takes so long; wiped when the work is done.
+class Progress {
+ public:
+  Progress() : terminal_(::isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()) {}
+  ~Progress() {
+    if (shown_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+  void reading(const std::string& path) {
+    if (!terminal_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(1)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shown_ = true;
+    std::cerr << "\r\x1b[Kculprit: reading symbols of " << path << std::flush;
+  }
+
+ private:
+  const bool terminal_;
+  const std::chrono::steady_clock::time_point start_;
+  std::mutex mutex_;
+  bool shown_ = false;
+};
+
+bool asks(const OutputOptions& options, const std::string& what) {
+  if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources";
+  for (const std::string& one : options.fail_on) {
+    if (one == what) return true;
+  }
+  return false;
+}
+
+void render(const std::vector<Report>& reports, const OutputOptions& options, bool colours, bool kept,
+            std::ostream& out) {
+  if (options.format == "json") {
+    render_json(reports, out);
+    return;
+  }
+  RenderOptions render_options;
+  render_options.colours = colours;
+  render_options.resources = options.resources;
+  render_options.strict = options.strict;
+  render_options.kept = kept;
+  render_text(reports, render_options, out);
+}
+
+}  // namespace
+
+void add_output_options(CLI::App* command, OutputOptions* options) {
+  command->add_option("--format", options->format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");
+  command->add_flag("--full-stacks", options->full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
+  command->add_flag("--resources", options->resources,
+                    "List streams, events, contexts, modules, ... that were never ended");
+  command->add_flag("--strict", options->strict, "Count cached memory and what libraries hold for themselves as leaks");
+  command->add_flag("--no-default-suppressions", options->no_default_suppressions,
+                    "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
+  command->add_option("--sysroot", options->sysroot, "Look for the program's files below DIR")->type_name("DIR");
+  command->add_option("--debug-dir", options->debug_dirs, "Look for separate debug files in DIR too (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--fail-on", options->fail_on,
+                   "Exit with 1 when these are found: leaks, errors, resources (a comma between several), or none")
+      ->check(CLI::IsMember({"leaks", "errors", "resources", "none"}))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("WHAT");
+  command
+      ->add_option("--error-exitcode", options->error_exit_code,
+                   "Exit with N instead of 1; without --fail-on: for leaks and errors")
+      ->check(CLI::Range(1, 255))
+      ->type_name("N");
+}
+
+Report load_for_output(const std::string& path, const OutputOptions& options) {
+  Progress progress;
+  ReportOptions report_options;
+  report_options.symbols.sysroot = options.sysroot;
+  report_options.symbols.debug_dirs = options.debug_dirs;
+  report_options.symbols.progress = [&progress](const std::string& module) { progress.reading(module); };
+  report_options.judge.strict = options.strict;
+  report_options.judge.default_suppressions = !options.no_default_suppressions;
+  report_options.full_stacks = options.full_stacks;
+  return load_report(path, report_options);
+}
+
+int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
+  if (options.output.empty()) {
+    const bool to_stdout = stream == DefaultStream::kStdout;
+    std::ostream& out = to_stdout ? std::cout : std::cerr;
+    render(reports, options, wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), kept, out);
+    out.flush();
+    if (out) return kExitFine;
+    std::cerr << "culprit: the report could not be written completely\n";
+    return kExitUnreadable;
+  }
+  std::ofstream file(options.output, std::ios::trunc);
+  if (file) render(reports, options, false, kept, file);
+  file.flush();
+  if (file) return kExitFine;
+  std::cerr << "culprit: " << options.output << ": cannot be written; choose another file with -o\n";
+  return kExitUnreadable;
+}
+
+int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
+  bool found = false;
+  for (const Report& report : reports) {
+    found = found || (asks(options, "leaks") && report.summary.groups != 0) ||
+            (asks(options, "errors") && report.summary.errors != 0) ||
+            (asks(options, "resources") && report.summary.resources != 0);
+  }
+  if (!found) return kExitFine;
+  return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
+}
+
+}  // namespace culprit

@@ -1,0 +1,44 @@
+// The options that `culprit report` and `culprit run` share, and what is done with finished reports.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "report/load_report.h"
+#include "report/render.h"
+
+namespace culprit {
+
+// What the command line asked for.
+struct OutputOptions {
+  std::string format = "text";
+  std::string output;  // file; empty: the command's default stream
+  bool full_stacks = false;
+  bool resources = false;
+  bool strict = false;
+  bool no_default_suppressions = false;
+  std::string sysroot;
+  std::vector<std::string> debug_dirs;
+  std::vector<std::string> fail_on;
+  int error_exit_code = 0;  // 0: not given
+};
+
+// Declares the shared options on `command`.
+void add_output_options(CLI::App* command, OutputOptions* options);
+
+// Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
+// DumpError.
+Report load_for_output(const std::string& path, const OutputOptions& options);
+
+enum class DefaultStream { kStdout, kStderr };
+
+// Writes the reports to the file that was asked for, else to `stream`. Returns kExitFine, or kExitUnreadable with a
+// message on stderr when the output cannot be written.
+int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept);
+
+// The exit code that --fail-on and --error-exitcode ask for; kExitFine when nothing they ask about was found.
+// --error-exitcode alone asks about leaks and errors.
+int verdict(const std::vector<Report>& reports, const OutputOptions& options);
+
+}  // namespace culprit

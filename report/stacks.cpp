@@ -1,0 +1,246 @@
+#include "report/stacks.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "report/cuda_names.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+bool in_module(const Frame& frame, std::string_view prefix) {
+  return frame.module != nullptr && starts_with(frame.module->name, prefix);
+}
+
+bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
+
+bool is_libc(const Frame& frame) {
+  return in_module(frame, "libc.so") || in_module(frame, "libc-2") || in_module(frame, "libpthread") ||
+         in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");
+}
+
+// Program and thread start-up. In a stripped libc these functions are local and have no name of their own, so that only
+// a nearest symbol is known, which would mislead.
+bool is_startup(const Frame& frame) {
+  static const std::set<std::string_view> kNames = {"_start",
+                                                    "__libc_start_main",
+                                                    "__libc_start_main_impl",
+                                                    "__libc_start_call_main",
+                                                    "start_thread",
+                                                    "clone",
+                                                    "clone3",
+                                                    "__clone",
+                                                    "__clone3",
+                                                    "__GI___clone",
+                                                    "_dl_start_user"};
+  if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
+  return is_libc(frame) && (frame.approximate || frame.function.empty());
+}
+
+bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
+
+// Public but not for people: what nvcc's generated code calls.
+bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+
+std::string hex(const std::uint8_t* bytes, std::size_t count) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks)
+    : dump_(dump), lookup_(std::move(lookup)), full_stacks_(full_stacks) {}
+
+const ResolvedStack& StackResolver::stack(Ref ref) const {
+  const auto found = stacks_.find(ref);
+  return found == stacks_.end() ? none_ : found->second;
+}
+
+void StackResolver::resolve(const std::vector<Ref>& stacks) {
+  std::set<Ref> wanted(stacks.begin(), stacks.end());
+  std::vector<std::pair<Ref, StackView>> views;
+  std::set<Address> addresses;
+  for (Ref ref : wanted) {
+    StackView view;
+    if (stacks_.count(ref) != 0 || !dump_.stack(ref, &view)) continue;
+    views.emplace_back(ref, view);
+    for (std::uint32_t i = 0; i < view.frame_count; ++i) {
+      if (expansions_.count(view.frames[i]) == 0) addresses.insert(view.frames[i]);
+    }
+  }
+  look_up({addresses.begin(), addresses.end()});
+  for (const auto& [ref, view] : views) stacks_.emplace(ref, assemble(view));
+}
+
+void StackResolver::look_up(const std::vector<Address>& addresses) {
+  // A library that was unloaded and loaded again has two module records: ask about its file once.
+  using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;
+  std::map<FileKey, std::size_t> questions_of_file;
+  std::unordered_map<std::uint32_t, std::size_t> question_of_module;
+  std::vector<ModuleSymbols> questions;
+  std::vector<bool> executable;
+  struct Place {
+    Address address;
+    std::optional<std::size_t> question;
+    std::size_t index;
+    std::uint64_t offset;
+  };
+  std::vector<Place> places;
+  for (Address address : addresses) {
+    // A return address: the call lies just before it.
+    std::uint64_t offset = address & kFrameOffsetMask;
+    if ((address & kFrameExact) == 0 && offset != 0) --offset;
+    const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
+    auto known = question_of_module.find(number);
+    if (number != 0 && known == question_of_module.end()) {
+      ModuleRecord record;
+      if (dump_.module(number - 1, &record)) {
+        const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
+        FileKey key(std::string(dump_.string(record.path)),
+                    std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
+        const auto [at, added] = questions_of_file.emplace(key, questions.size());
+        if (added) {
+          questions.emplace_back();
+          questions.back().path = key.first;
+          questions.back().build_id = key.second;
+          executable.push_back((record.flags & kModuleExecutable) != 0);
+        }
+        known = question_of_module.emplace(number, at->second).first;
+      }
+    }
+    if (known == question_of_module.end()) {
+      places.push_back({address, std::nullopt, 0, offset});
+    } else {
+      ModuleSymbols& question = questions[known->second];
+      places.push_back({address, known->second, question.addresses.size(), offset});
+      question.addresses.push_back(offset);
+    }
+  }
+  lookup_(questions);
+
+  std::vector<const Module*> modules;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    Module module;
+    module.path = questions[i].path;
+    module.name = base_name(module.path);
+    module.build_id = hex(questions[i].build_id.data(), questions[i].build_id.size());
+    module.executable = executable[i];
+    module.has_debug_info = questions[i].has_debug_info;
+    module.state = questions[i].state;
+    modules_.push_back(std::move(module));
+    modules.push_back(&modules_.back());
+  }
+  for (const Place& place : places) {
+    Expansion& expansion = expansions_[place.address];
+    Frame frame;
+    frame.offset = place.offset;
+    if (place.question) {
+      frame.module = modules[*place.question];
+      const auto& answers = questions[*place.question].locations;
+      if (place.index < answers.size()) {
+        for (const CodeLocation& location : answers[place.index]) {
+          frame.function = location.function;
+          frame.file = location.file;
+          frame.line = location.line;
+          frame.inlined = location.inlined;
+          frame.approximate = location.approximate;
+          frame.symbol_offset = location.symbol_offset;
+          frames_.push_back(frame);
+          expansion.push_back(&frames_.back());
+        }
+      }
+    }
+    if (expansion.empty()) {
+      frames_.push_back(frame);
+      expansion.push_back(&frames_.back());
+    }
+  }
+}
+
+ResolvedStack StackResolver::assemble(const StackView& view) const {
+  ResolvedStack result;
+  result.truncated = (view.flags & kStackTruncated) != 0;
+  std::vector<const Frame*> all;
+  for (std::uint32_t i = 0; i < view.frame_count; ++i) {
+    const Expansion& expansion = expansions_.at(view.frames[i]);
+    all.insert(all.end(), expansion.begin(), expansion.end());
+  }
+
+  std::size_t begin = 0;
+  while (begin < all.size() && is_own(*all[begin])) ++begin;
+
+  // The runtime's frames come next, all of one module: libcudart.so's, or that of the program that it was linked into.
+  // They end at the public function that the user called.
+  std::size_t runtime_end = begin;
+  const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
+  const bool shared_runtime = begin < all.size() && in_module(*all[begin], "libcudart.so");
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    const Frame& frame = *all[i];
+    const bool named = names_runtime_api(frame);
+    // Past the first public function only further ones belong to the runtime (the typed wrapper that called it).
+    const bool belongs = named || (frame.module == runtime && (shared_runtime || runtime_end == begin));
+    if (!belongs) break;
+    if (named) result.runtime_api = source_api_name(frame.function);
+    if (named || shared_runtime || is_runtime_helper(frame)) runtime_end = i + 1;
+  }
+  result.through_runtime = runtime_end > begin;
+  begin = runtime_end;
+
+  std::size_t end = all.size();
+  while (end > begin && is_startup(*all[end - 1])) --end;
+
+  if (begin < end) result.caller = all[begin];
+  if (full_stacks_) {
+    result.frames = std::move(all);
+  } else {
+    result.frames.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return result;
+}
+
+std::vector<std::string> StackResolver::notes() const {
+  std::vector<std::string> notes;
+  std::set<std::string> told;
+  for (const Module& module : modules_) {
+    if (module.path.empty() || module.path[0] != '/' || !told.insert(module.path).second) continue;
+    switch (module.state) {
+      case ModuleState::kChanged:
+        notes.push_back(module.path +
+                        " is not the file that ran (its build ID differs): its frames stand as "
+                        "module+offset; give the folder of the original with --sysroot");
+        break;
+      case ModuleState::kNoFile:
+        notes.push_back(module.path +
+                        " is not there any more: its frames stand as module+offset; give the folder that "
+                        "holds it with --sysroot");
+        break;
+      case ModuleState::kUnreadable:
+        notes.push_back(module.path + " cannot be read: its frames stand as module+offset");
+        break;
+      case ModuleState::kFound:
+        break;
+    }
+  }
+  return notes;
+}
+
+}  // namespace culprit

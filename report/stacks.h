@@ -1,0 +1,84 @@
+// Stacks of a dump as people read them: frames with names, without the frames that say nothing, and with the runtime
+// call that the user made.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "report/dump_reader.h"
+#include "report/symbolizer.h"
+
+namespace culprit {
+
+struct Module {
+  std::string path;
+  std::string name;      // base name of the path
+  std::string build_id;  // hex digits, may be empty
+  bool executable = false;
+  bool has_debug_info = false;
+  ModuleState state = ModuleState::kNoFile;
+};
+
+struct Frame {
+  std::string function;  // empty: unknown
+  std::string file;      // empty: unknown
+  unsigned line = 0;
+  const Module* module = nullptr;  // nullptr: in no known module
+  std::uint64_t offset = 0;        // address of the call inside the module's file (what addr2line takes)
+  bool inlined = false;
+  bool approximate = false;  // `function` is only the nearest symbol before
+  std::uint64_t symbol_offset = 0;
+};
+
+struct ResolvedStack {
+  std::vector<const Frame*> frames;  // to be shown, innermost first
+  // Innermost frame that is neither ours nor the CUDA runtime's; nullptr when there is none.
+  const Frame* caller = nullptr;
+  std::string runtime_api;  // the call of the CUDA runtime that the user made, e.g. "cudaMalloc"; empty: none is seen
+  bool through_runtime = false;  // the CUDA runtime made the driver call, even if its public function cannot be named
+  bool truncated = false;
+};
+
+// Resolves stacks in batches: the symbols of all their modules are looked up at once. Not thread-safe.
+class StackResolver {
+ public:
+  // `dump` and what `lookup` refers to must outlive the resolver. `full_stacks` keeps the frames that are hidden
+  // otherwise.
+  StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks);
+
+  // Makes the stacks known that `stacks` names (any order, repetitions allowed).
+  void resolve(const std::vector<format::Ref>& stacks);
+
+  // The stack of an earlier resolve(). An empty one for 0 and for references that lead nowhere.
+  const ResolvedStack& stack(format::Ref ref) const;
+
+  // What a reader should know about the modules: changed since, or gone.
+  std::vector<std::string> notes() const;
+
+ private:
+  using Address = std::uint64_t;  // a frame as dump_format.h has it
+  using Expansion = std::vector<const Frame*>;
+
+  void look_up(const std::vector<Address>& addresses);
+  ResolvedStack assemble(const StackView& view) const;
+
+  const Dump& dump_;
+  SymbolLookup lookup_;
+  bool full_stacks_;
+  std::deque<Module> modules_;
+  std::deque<Frame> frames_;
+  std::unordered_map<Address, Expansion> expansions_;
+  std::unordered_map<format::Ref, ResolvedStack> stacks_;
+  ResolvedStack none_;
+};
+
+// "libfoo.so" of "/usr/lib/libfoo.so.1.2".
+std::string_view base_name(std::string_view path);
+
+}  // namespace culprit
