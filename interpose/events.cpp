@@ -16,9 +16,13 @@ bool is_memory(Kind kind) { return kind < Kind::kContext; }
 // Memory that a device's "used" figure contains.
 bool is_on_device(Kind kind) { return is_memory(kind) && kind != Kind::kPinnedHost && kind != Kind::kRegisteredHost; }
 
-// Memory of these kinds goes with its context; pools, VMM memory and what was made from them belong to the device.
+// Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong to
+// the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free of
+// them succeeds.
 bool lives_in_context(Kind kind) {
   switch (kind) {
+    case Kind::kStreamOrdered:
+    case Kind::kGraphMemory:
     case Kind::kVmmPhysical:
     case Kind::kVmmReservation:
     case Kind::kVmmMapping:
@@ -145,11 +149,12 @@ void note_made(const Made& made) {
   fields.physical = made.physical;
   if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
   fields.handle_references = 1;
-  if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   if (process->live.add(fields, process->dump) == 0) {
     add_counter(header->dropped_allocations, 1);
     return;
   }
+  if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
+  if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   process->threads.count_made(thread_state.index, process->dump);
   if (fields.stack != 0) {
     auto* stack = process->dump.at<format::StackRecord>(fields.stack);
@@ -187,10 +192,10 @@ void Ending::finish(CUresult status) {
       return;
     }
     AllocationRecord record = *process->dump.at<AllocationRecord>(record_);
-    bool physical_graph_memory = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0;
+    bool comes_back = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0 && record.extra != 0;
     count_end(*process, record, true);
-    if (physical_graph_memory && !late) {
-      // Freed from outside its graph: the next launch makes it again, at the same address.
+    if (comes_back && !late) {
+      // Freed from outside its graph, which still exists: the next launch makes it again, at the same address.
       process->dump.at<AllocationRecord>(record_)->flags |= format::kFlagNotPhysical;
       process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
       process->threads.count_made(thread_state.index, process->dump);
@@ -198,6 +203,8 @@ void Ending::finish(CUresult status) {
       process->live.put_back(record_, process->dump);
       return;
     }
+    if (record.kind == Kind::kGraphMemory) process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
+    if ((record.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
     if (is_memory(record.kind)) {
       process->live.remember_ended({record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind),
                                     record.device, record.kind, false});

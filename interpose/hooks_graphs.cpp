@@ -74,22 +74,26 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   return status;
 }
 
-// Memory of a graph (or executable graph) `owner` that no launch has made real: dropped, or handed to `heir`.
-void leave_unlaunched(std::uint64_t owner, std::uint64_t heir) {
+// The graph (or executable graph) `owner` is gone. Its memory passes to `heir`, if there is one; else no launch will make it
+// again: what is not real is dropped, what is real stays until it is freed.
+void leave_memory(std::uint64_t owner, std::uint64_t heir) {
   Recording recording;
   Process* process = recording.process();
-  if (process == nullptr || process->unlaunched_memory.load(std::memory_order_relaxed) == 0) return;
+  if (process == nullptr) return;
   process->live.sweep(process->dump, [&](AllocationRecord& record, Ended*) {
     if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
-    if (heir != 0) {
-      record.extra = heir;
-      return false;
-    }
-    if ((record.flags & format::kFlagNotPhysical) == 0) return false;
+    record.extra = heir;
+    if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
+    process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
     process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
     process->threads.count_gone(record.thread, thread_state.index, process->dump);
     return true;
   });
+}
+
+bool has_graph_memory() {
+  Process* process = process_if_recording();
+  return process != nullptr && process->graph_memory.load(std::memory_order_relaxed) > 0;
 }
 
 // An executable graph that was made from `graph`; it keeps the graph's memory nodes going after the graph is destroyed.
@@ -249,10 +253,7 @@ CUresult cuGraphDestroy(decltype(&::cuGraphDestroy) call, CUgraph hGraph) {
   Ending ending(Api::cuGraphDestroy, Kind::kGraph, handle(hGraph));
   CUresult status = call(hGraph);
   ending.finish(status);
-  Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && process != nullptr && process->unlaunched_memory.load(std::memory_order_relaxed) > 0) {
-    leave_unlaunched(handle(hGraph), executable_of(handle(hGraph)));
-  }
+  if (status == CUDA_SUCCESS && has_graph_memory()) leave_memory(handle(hGraph), executable_of(handle(hGraph)));
   return status;
 }
 
@@ -260,7 +261,7 @@ CUresult cuGraphExecDestroy(decltype(&::cuGraphExecDestroy) call, CUgraphExec hG
   Ending ending(Api::cuGraphExecDestroy, Kind::kGraphExec, handle(hGraphExec));
   CUresult status = call(hGraphExec);
   ending.finish(status);
-  if (status == CUDA_SUCCESS) leave_unlaunched(handle(hGraphExec), 0);
+  if (status == CUDA_SUCCESS && has_graph_memory()) leave_memory(handle(hGraphExec), 0);
   return status;
 }
 

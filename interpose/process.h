@@ -40,7 +40,8 @@ struct Process {
   ContextTable contexts;
   SpinLock references_lock;               // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<int> captures;              // streams being captured
-  std::atomic<int> unlaunched_memory;     // graph memory records whose graph was not launched yet
+  std::atomic<int> graph_memory;          // graph memory records
+  std::atomic<int> unlaunched_memory;     // of those, the ones that no launch has made real
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<int> summary_done;
   std::atomic<int> stop_warned;
