@@ -78,6 +78,7 @@ void describe_process(Process& process) {
   if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
   if (getcwd(text, sizeof(text)) != nullptr) header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
+  header->hook_calls = 1;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
   int version = 0;
   if (driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
