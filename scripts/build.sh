@@ -8,7 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # The last line is for build-libunwind.sh: it builds the distribution's source package.
-scripts/install-packages.sh g++ cmake ninja-build make python3 binutils \
+scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils \
   catch2 libcli11-dev nlohmann-json3-dev libdw-dev libelf-dev libspdlog-dev libfmt-dev \
   dpkg-dev autoconf automake libtool xz-utils patch
 scripts/cuda-headers.sh build/deps
