@@ -7,11 +7,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/cuda-headers.sh DEPS_FOLDER}
 for folder in "${CUDA_HOME:-}/include" /usr/local/cuda/include /usr/include /usr/local/include "$deps/cuda/include"; do
-  [ -f "$folder/cuda.h" ] && [ -f "$folder/crt/host_defines.h" ] && exit 0
+  [ -f "$folder/cuda.h" ] && [ -f "$folder/crt/host_defines.h" ] && [ -f "$folder/cudaProfiler.h" ] && exit 0
 done
 
-# cuda.h and cuda_runtime.h are in the first, crt/host_defines.h in the second; no other header is needed for host code.
-wheels=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*')
+# cuda.h and cuda_runtime.h are in the first, crt/host_defines.h in the second, cudaProfiler.h in the third.
+wheels=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-profiler-api==13.0.*')
 python3 -m pip --version >/dev/null 2>&1 || "$here/install-packages.sh" python3-pip
 work=$deps/cuda-wheels
 rm -rf "$work" "$deps/cuda" && mkdir -p "$work/unpacked"
