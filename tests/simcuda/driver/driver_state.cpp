@@ -31,11 +31,23 @@ constexpr std::uint64_t kDeviceBase = 0x700000000000;
 constexpr std::size_t kDeviceRange = std::size_t{1} << 39;  // addresses for each device, far more than its memory
 constexpr std::size_t kDefaultMemoryMb = 80 * 1024;
 
-struct ThreadStateHolder {
-  ThreadState* state = nullptr;
-  ~ThreadStateHolder() { delete state; }
-};
-thread_local ThreadStateHolder thread_state_holder;
+// A plain pointer, deleted when its thread ends, by a pthread key: a destructor would run at exit() before the exit handlers,
+// in which the real driver still works.
+thread_local ThreadState* current_thread_state = nullptr;
+
+ThreadState* make_thread_state() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, [](void* state) {
+      delete static_cast<ThreadState*>(state);
+      current_thread_state = nullptr;
+    });
+    return made;
+  }();
+  auto* state = new ThreadState;
+  pthread_setspecific(key, state);
+  return state;
+}
 
 void shut_down() {
   pthread_mutex_lock(&lock);
@@ -162,8 +174,8 @@ Call::Call(Need need) {
 Call::~Call() { pthread_mutex_unlock(&lock); }
 
 ThreadState& thread_state() {
-  ThreadState*& state = thread_state_holder.state;
-  if (state == nullptr) state = new ThreadState;
+  ThreadState*& state = current_thread_state;
+  if (state == nullptr) state = make_thread_state();
   if (state->generation != generation) {
     state->generation = generation;
     state->stack.clear();
