@@ -164,9 +164,9 @@ std::vector<Frame> read_stack(const nlohmann::json& stack) {
 }
 
 bool has_frame(const std::vector<Frame>& stack, const std::string& function) {
-  return std::any_of(stack.begin(), stack.end(), [&](const Frame& frame) {
-    return frame.function == function || frame.function.rfind(function + "(", 0) == 0;
-  });
+  // Subjects name functions uniquely, so the enclosing namespaces and the parameters do not matter.
+  const std::regex pattern("(.*[:) ])?" + function + "(\\(.*)?");
+  return std::any_of(stack.begin(), stack.end(), [&](const Frame& frame) { return std::regex_match(frame.function, pattern); });
 }
 
 std::string plain_api(std::string name) {

@@ -60,7 +60,7 @@ struct Group {
   std::vector<Frame> stack;
   nlohmann::json json;
 
-  // True when a frame is `function`, whatever its parameters.
+  // True when a frame is `function`, whatever its namespace and parameters.
   bool has_frame(const std::string& function) const;
 };
 
