@@ -21,7 +21,7 @@ if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then fixed_addres
 failed=()
 for preset in asan tsan; do
   cmake --preset "$preset" </dev/null >/dev/null
-  mapfile -t targets < <(ninja -C "build-$preset" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | sort -u)
+  mapfile -t targets < <(ninja -C "build-$preset" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   for target in "${targets[@]}"; do
     echo "== $preset: $target"

@@ -1,14 +1,17 @@
-# What `cmake --install` puts where. lib/ is lib/ on every distribution: `culprit run` finds the library as ../lib/libculprit.so
-# from its own place, so that the installed tree can be moved.
+# What `cmake --install` puts beside the two programs: how other build systems find them. Everything is relative, so that the
+# installed tree can be moved; interpose/ and report/ install their own program.
 include(CMakePackageConfigHelpers)
 
-if(TARGET culprit AND TARGET libculprit)
-  install(TARGETS culprit RUNTIME DESTINATION bin)
-  install(TARGETS libculprit LIBRARY DESTINATION lib)
-endif()
-configure_file(${CMAKE_CURRENT_LIST_DIR}/culprit-config.cmake.in culprit-config.cmake @ONLY)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/culprit.pc.in culprit.pc @ONLY)
-write_basic_package_version_file(culprit-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/culprit-config.cmake ${PROJECT_BINARY_DIR}/culprit-config-version.cmake DESTINATION lib/cmake/culprit)
-install(FILES ${PROJECT_BINARY_DIR}/culprit.pc DESTINATION lib/pkgconfig)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION share/doc/culprit)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/culprit-config.cmake.in ${PROJECT_BINARY_DIR}/culprit-config.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/culprit
+                              PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/culprit-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/culprit-config.cmake ${PROJECT_BINARY_DIR}/culprit-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/culprit)
+
+file(RELATIVE_PATH culprit_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" culprit_pc_to_prefix ${culprit_pc_to_prefix})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/culprit.pc.in ${PROJECT_BINARY_DIR}/culprit.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/culprit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,4 +1,4 @@
-# cmake -DBUILD= -DVERSION= -DGENERATOR= -DCONSUMER= -P check_installed.cmake: installs BUILD twice over (the second time by moving the
+# cmake -DBUILD= -DVERSION= -DLIBDIR= -DGENERATOR= -DCONSUMER= -P check_installed.cmake: installs BUILD twice over (the second time by moving the
 # tree) and uses it as a stranger would.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -23,12 +23,12 @@ function(check_tree prefix)
 
   find_program(pkg_config NAMES pkg-config pkgconf)
   if(pkg_config)
-    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${prefix}/lib/pkgconfig ${pkg_config} --variable=preload culprit)
+    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${prefix}/${LIBDIR}/pkgconfig ${pkg_config} --variable=preload culprit)
     string(STRIP "${output}" preload)
     if(NOT EXISTS "${preload}")
       message(FATAL_ERROR "pkg-config --variable=preload culprit: '${preload}' does not exist")
     endif()
-    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${prefix}/lib/pkgconfig ${pkg_config} --modversion culprit)
+    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${prefix}/${LIBDIR}/pkgconfig ${pkg_config} --modversion culprit)
     string(STRIP "${output}" version)
     if(NOT version STREQUAL VERSION)
       message(FATAL_ERROR "pkg-config --modversion culprit: '${version}', expected ${VERSION}")
