@@ -92,7 +92,9 @@ struct Header {
   std::uint64_t hook_calls;           // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
   std::int32_t driver_version;        // cuDriverGetVersion, 0 = unknown
   std::uint32_t stack_depth_limit;    // CULPRIT_DEPTH
-  std::uint8_t reserved1[4096 - 288];
+  std::uint64_t stacks_verified;   // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
+  std::uint64_t stack_mismatches;  // live: ... and were wrong
+  std::uint8_t reserved1[4096 - 304];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

@@ -17,6 +17,7 @@
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
+#include "interpose/stack_memo.h"
 
 namespace culprit {
 namespace {
@@ -54,6 +55,9 @@ void thread_ends(void*) {
   if (process == nullptr || thread_state.generation != process->generation) return;
   process->threads.end(thread_state.index, now_ns(*process), process->dump);
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
+  StackMemo* memo = thread_state.memo;
+  thread_state.memo = nullptr;
+  if (memo != nullptr) memo->destroy();
 }
 
 // Free and total memory and what the default pool keeps, of each device that we know of.

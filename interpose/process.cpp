@@ -16,6 +16,7 @@
 #include "interpose/api.h"
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
+#include "interpose/stack_memo.h"
 
 namespace culprit {
 
@@ -25,7 +26,7 @@ namespace {
 
 std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
-std::atomic<int> module_unloaded;
+std::atomic<std::uint32_t> module_generation;  // counts dlclose calls
 
 std::uint64_t clock_ns(clockid_t clock) {
   struct timespec time;
@@ -115,6 +116,8 @@ void register_thread(Process& process) {
   thread_state.context_epoch = ~0U;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
   watch_thread_end();
+  // A fork child did not inherit its parent's memo, and the range may long be somebody else's: forget it, never unmap it.
+  thread_state.memo = StackMemo::create();
 }
 
 }  // namespace
@@ -166,22 +169,54 @@ Recording::~Recording() {
   errno = saved_errno_;
 }
 
-void note_module_unloaded() { module_unloaded.store(1, std::memory_order_release); }
+void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-format::Ref current_stack(Process& process) {
-  if (module_unloaded.load(std::memory_order_acquire) != 0 && module_unloaded.exchange(0) != 0) {
-    process.modules.refresh(process.dump);
-    process.stacks.forget_addresses();
-    forget_unwind_information();
-  }
+namespace {
+
+// Once for the whole process after a module went; each thread's memo notices by the generation itself.
+void forget_unloaded(Process& process, std::uint32_t generation) {
+  std::uint32_t known = process.module_generation.load(std::memory_order_acquire);
+  if (known == generation || !process.module_generation.compare_exchange_strong(known, generation)) return;
+  process.modules.refresh(process.dump);
+  process.stacks.forget_addresses();
+  forget_unwind_information();
+}
+
+format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
   RawStack stack;
-  capture_stack(process.options.depth, &stack);
+  capture_stack(process.options.depth, frame, &stack, checks);
   bool is_new = false;
   format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
   if (is_new) {
     if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump)) refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  return ref;
+}
+
+void verify_stack(Process& process, format::Ref remembered) {
+  format::Header* header = process.dump.header();
+  add_counter(header->stacks_verified, 1);
+  if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
+}
+
+}  // namespace
+
+format::Ref current_stack(Process& process) {
+  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+  if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
+  // The saved rbp and the return address of the hook that the user's thread called.
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
+  StackMemo* memo = thread_state.memo;
+  if (frame == nullptr || memo == nullptr) return walk_stack(process, nullptr, nullptr);
+  format::Ref ref = memo->look_up(frame, generation);
+  if (ref != 0) {
+    if (process.options.verify_stacks) verify_stack(process, ref);
+    return ref;
+  }
+  StackChecks checks;
+  ref = walk_stack(process, frame, &checks);
+  memo->remember(frame, generation, ref, checks);
   return ref;
 }
 

@@ -38,6 +38,7 @@ struct Process {
   ReleaseTable releases;
   ThreadTable threads;
   ContextTable contexts;
+  std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
   SpinLock references_lock;               // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<int> captures;              // streams being captured
   std::atomic<int> graph_memory;          // graph memory records

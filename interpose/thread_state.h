@@ -8,6 +8,8 @@
 
 namespace culprit {
 
+class StackMemo;
+
 struct ThreadState {
   // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested: the
   // driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation that
@@ -16,6 +18,7 @@ struct ThreadState {
   bool in_tracker;           // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
   std::uint32_t generation;  // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;       // in the dump's threads
+  StackMemo* memo;           // nullptr = none
   // The context that was current at the last event. Valid while the contexts' epoch stands.
   CUcontext context;
   std::uint32_t context_epoch;

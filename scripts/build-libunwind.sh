@@ -49,6 +49,10 @@ CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables" ./configu
   --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation >/dev/null
 make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
 make -s install >/dev/null 2>&1
+# interpose/unwind_rule.c looks at the rule that an unwinding step applied, which only the private headers describe.
+mkdir -p "$prefix/private"
+cp -rL include/. "$prefix/private/"
+cp src/*.h "$prefix/private/"
 cp COPYING "$prefix/"  # the package carries it
 rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

@@ -22,7 +22,7 @@ struct Fixture {
 
 __attribute__((noinline)) int capture_at(int levels, int depth, RawStack* stack) {
   if (levels == 0) {
-    capture_stack(depth, stack);
+    capture_stack(depth, nullptr, stack, nullptr);
   } else {
     capture_at(levels - 1, depth, stack);
   }

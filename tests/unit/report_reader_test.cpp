@@ -1,0 +1,257 @@
+// The reader against what it must survive: dumps that are cut off, edited, of another version, or no dumps at all.
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "report/dump_reader.h"
+#include "report/load_report.h"
+#include "report/render.h"
+#include "tests/catch.h"
+#include "tests/unit/dump_builder.h"
+
+using namespace culprit;
+using namespace culprit::format;
+using culprit::test::DumpBuilder;
+
+namespace {
+
+// One of everything.
+DumpBuilder small_dump() {
+  DumpBuilder dump;
+  const Ref executable = dump.add_string("/bin/app");
+  dump.header().executable = executable;
+  const Ref command = dump.add_string(std::string_view("app\0--go\0", 9));
+  dump.header().command_line = command;
+  const std::uint32_t module = dump.add_module("/nowhere/app", {1, 2, 3, 4, 5, 6, 7, 8});
+  const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1234), DumpBuilder::frame(module, 0x2345)});
+  const std::uint32_t thread = dump.add_thread(77, "worker");
+  const std::uint16_t api = dump.add_api("cuMemAlloc_v2");
+  ContextRecord context = {};
+  context.state = ContextState::kAlive;
+  context.kind = Kind::kContext;
+  context.stack = stack;
+  dump.add_context(context);
+  DeviceRecord device = {};
+  device.state = 1;
+  std::strcpy(device.name, "NVIDIA H200");
+  dump.add_device(device);
+  ErrorRecord error = {};
+  error.state = 1;
+  error.type = ErrorType::kFailedFree;
+  error.stack = stack;
+  error.count = 1;
+  const Ref failed = dump.add_error(error);
+  ReleaseRecord release = {};
+  release.state = 1;
+  release.stack = stack;
+  release.teardown_stack = stack;
+  release.kind = Kind::kManaged;
+  release.count = 3;
+  release.bytes = 300;
+  dump.add_release(release);
+  AllocationRecord allocation = {};
+  allocation.state = 1 << kStateBits | 1;
+  allocation.stack = stack;
+  allocation.bytes = 11001;
+  allocation.handle = 0x7f0000000000;
+  allocation.kind = Kind::kDevice;
+  allocation.api = api;
+  allocation.thread = thread;
+  dump.add_allocation(allocation);
+  allocation.flags = kFlagFreeFailed;
+  allocation.failed_free = failed;
+  dump.add_allocation(allocation);
+  return dump;
+}
+
+Dump read(const std::vector<char>& bytes) { return Dump::from_bytes(bytes.data(), bytes.size(), "test.dump"); }
+
+// Reads everything that there is, as a report does. Only a DumpError may come out of it.
+void read_all(const std::vector<char>& bytes) {
+  try {
+    const Dump dump = read(bytes);
+    ReportOptions options;
+    options.lookup = [](std::vector<ModuleSymbols>&) {};
+    options.machine.proc = "/nonexistent";
+    const Report report = load_report(dump, options);
+    std::ostringstream text;
+    render_text({report}, {}, text);
+    render_json({report}, text);
+  } catch (const DumpError&) {
+  }
+}
+
+DumpProblem problem_of(const std::vector<char>& bytes) {
+  try {
+    read(bytes);
+  } catch (const DumpError& error) {
+    CHECK(std::string(error.what()).find("test.dump") == 0);
+    return error.problem;
+  }
+  FAIL("the dump was accepted");
+  return DumpProblem::kCannotOpen;
+}
+
+}  // namespace
+
+TEST_CASE("a dump gives back what was written", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  const Dump dump = read(builder.bytes());
+  CHECK(dump.string(dump.header().executable) == "/bin/app");
+  CHECK(dump.api_name(0) == "cuMemAlloc_v2");
+  CHECK(dump.api_name(1).empty());
+  CHECK(dump.devices().size() == 1);
+  CHECK(dump.errors().size() == 1);
+  CHECK(dump.releases().size() == 1);
+  CHECK(dump.contexts().size() == 1);
+  std::vector<AllocationRecord> allocations;
+  dump.for_each_allocation([&](const AllocationRecord& record) { allocations.push_back(record); });
+  REQUIRE(allocations.size() == 2);
+  CHECK(allocations[0].bytes == 11001);
+  StackView view;
+  REQUIRE(dump.stack(allocations[0].stack, &view));
+  REQUIRE(view.frame_count == 2);
+  CHECK((view.frames[0] & kFrameOffsetMask) == 0x1234);
+  ModuleRecord module;
+  CHECK(dump.module(0, &module));
+  CHECK_FALSE(dump.module(1, &module));
+  ErrorRecord error;
+  CHECK(dump.error(allocations[1].failed_free, &error));
+  CHECK_FALSE(dump.error(allocations[1].failed_free + 1, &error));
+}
+
+TEST_CASE("only live allocations are visited", "[report][reader]") {
+  DumpBuilder builder;
+  AllocationRecord record = {};
+  for (std::uint32_t state : {0U, 1U, 2U, 3U}) {
+    record.state = state == 0 ? 0 : 5 << kStateBits | state;
+    record.bytes = state;
+    builder.add_allocation(record);
+  }
+  record.state = 9 << kStateBits;  // a generation, but empty
+  builder.add_allocation(record);
+  std::vector<std::uint64_t> seen;
+  const Dump dump = read(builder.bytes());
+  dump.for_each_allocation([&](const AllocationRecord& one) { seen.push_back(one.bytes); });
+  CHECK(seen == std::vector<std::uint64_t>{1, 2});
+}
+
+TEST_CASE("references that lead nowhere are empty, not fatal", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  const Dump dump = read(builder.bytes());
+  StackView view;
+  ErrorRecord error;
+  for (Ref ref : {Ref{0}, Ref{1}, Ref{0xffffffff}, Ref{0x10000}, static_cast<Ref>(builder.bytes().size() / kRefUnit)}) {
+    CHECK(dump.string(ref).empty());
+    CHECK_FALSE(dump.stack(ref, &view));
+    CHECK_FALSE(dump.error(ref, &error));
+  }
+}
+
+TEST_CASE("files that are no dumps are refused with their name", "[report][reader]") {
+  CHECK(problem_of(std::vector<char>(10)) == DumpProblem::kNotADump);
+  CHECK(problem_of(std::vector<char>(100000, 'x')) == DumpProblem::kNotADump);
+  CHECK_THROWS_AS(Dump::open("/nonexistent/culprit.dump"), DumpError);
+  CHECK_THROWS_AS(Dump::open("/dev/null"), DumpError);
+  CHECK_THROWS_AS(Dump::open("/"), DumpError);
+}
+
+TEST_CASE("another version, byte order or record size is refused", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  SECTION("newer") {
+    builder.header().version = kVersion + 1;
+    CHECK(problem_of(builder.bytes()) == DumpProblem::kOtherVersion);
+  }
+  SECTION("older") {
+    builder.header().version = kOldestReadableVersion - 1;
+    CHECK(problem_of(builder.bytes()) == DumpProblem::kOtherVersion);
+  }
+  SECTION("byte order") {
+    builder.header().byte_order = __builtin_bswap32(kByteOrderMark);
+    CHECK(problem_of(builder.bytes()) == DumpProblem::kByteOrder);
+  }
+  SECTION("record size and chunk type") {
+    std::vector<char> bytes = builder.bytes();
+    auto* chunk = reinterpret_cast<ChunkHeader*>(bytes.data() + kHeaderBytes);
+    SECTION("record size") { chunk->record_bytes += 8; }
+    SECTION("type") { chunk->type = static_cast<ChunkType>(99); }
+    SECTION("size") { chunk->bytes = 1ULL << 62; }
+    SECTION("no size") { chunk->bytes = 0; }
+    SECTION("used") { chunk->used = chunk->bytes; }
+    SECTION("magic") { chunk->magic = 7; }
+    // The first chunk holds strings, which have no record size; make sure that the section changed something that
+    // counts.
+    if (chunk->record_bytes == 8) chunk->type = ChunkType::kThreads;
+    CHECK(problem_of(bytes) == DumpProblem::kDamaged);
+  }
+}
+
+TEST_CASE("a dump that is cut off anywhere is refused as truncated", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  const std::vector<char>& bytes = builder.bytes();
+  for (std::size_t size = kHeaderBytes; size < bytes.size(); ++size) {
+    // A copy of exactly this size, so that the address sanitizer sees the first byte too many.
+    const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    if (size % 64 < 2 || size % kChunkAlignment > kChunkAlignment - 3)
+      CHECK(problem_of(cut) == DumpProblem::kTruncated);
+  }
+}
+
+TEST_CASE("a header that claims less than there is, at every size, is read without a fault", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  for (std::uint64_t size = 0; size <= builder.bytes().size(); size += 16) {
+    std::vector<char> bytes(builder.bytes().begin(), builder.bytes().begin() + static_cast<std::ptrdiff_t>(size));
+    if (size >= kHeaderBytes)
+      reinterpret_cast<Header*>(bytes.data())->file_bytes = size / kChunkAlignment * kChunkAlignment;
+    read_all(bytes);
+  }
+  SUCCEED("no fault");
+}
+
+TEST_CASE("flipped bits are read without a fault", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  const std::vector<char> original = builder.bytes();
+  std::mt19937 random(7);
+  // Where there is something: flips in the zeros of reserved space say little.
+  std::vector<std::size_t> interesting;
+  for (std::size_t i = 0; i < original.size(); ++i) {
+    if (original[i] != 0 || i % kChunkAlignment < 256) interesting.push_back(i);
+  }
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<char> bytes = original;
+    for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
+      bytes[interesting[random() % interesting.size()]] ^= static_cast<char>(1U << random() % 8);
+    }
+    read_all(bytes);
+  }
+  SUCCEED("no fault");
+}
+
+TEST_CASE("random words in place of records are read without a fault", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  const std::vector<char> original = builder.bytes();
+  std::mt19937 random(11);
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<char> bytes = original;
+    for (int words = 0; words < 6; ++words) {
+      const std::size_t at = kHeaderBytes + random() % ((bytes.size() - kHeaderBytes) / 4) * 4;
+      const std::uint32_t word = random() % 3 == 0 ? 0xffffffff : random() % 3 == 0 ? random() % 4096 : random();
+      std::memcpy(bytes.data() + at, &word, sizeof(word));
+    }
+    read_all(bytes);
+  }
+  SUCCEED("no fault");
+}
+
+TEST_CASE("a chunk that was reserved and not published yet ends the walk", "[report][reader]") {
+  DumpBuilder builder = small_dump();
+  std::vector<char> bytes = builder.bytes();
+  const std::uint64_t size = bytes.size();
+  bytes.resize(size + kChunkAlignment);
+  reinterpret_cast<Header*>(bytes.data())->file_bytes = bytes.size();
+  const Dump dump = read(bytes);
+  CHECK(dump.devices().size() == 1);
+}

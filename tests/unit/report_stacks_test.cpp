@@ -1,0 +1,152 @@
+// Which frames people see, and which runtime call is named.
+#include "report/library_rules.h"
+#include "report/stacks.h"
+#include "tests/catch.h"
+#include "tests/unit/report_fixture.h"
+
+using namespace culprit;
+using culprit::test::DumpBuilder;
+using culprit::test::FakeSymbols;
+
+namespace {
+
+// Resolves one stack of named frames, innermost first: "module!function", with a source line when it ends in '@';
+// "module!~x" is only near x.
+class OneStack {
+ public:
+  explicit OneStack(const std::vector<std::string>& frames, bool full = false) {
+    std::vector<std::uint64_t> addresses;
+    std::uint64_t offset = 0x1000;
+    for (std::string text : frames) {
+      const bool has_source = text.back() == '@';
+      if (has_source) text.pop_back();
+      const std::size_t bang = text.find('!');
+      const std::string module = "/lib/" + text.substr(0, bang);
+      CodeLocation location;
+      location.function = text.substr(bang + 1);
+      location.approximate = location.function[0] == '~';
+      if (location.approximate) location.function.erase(0, 1);
+      if (has_source) location.file = "/src/a.cpp";
+      if (modules_.count(module) == 0) modules_[module] = builder_.add_module(module);
+      symbols_.add(module, offset, location);
+      addresses.push_back(DumpBuilder::frame(modules_[module], offset));
+      offset += 0x100;
+    }
+    const format::Ref ref = builder_.add_stack(addresses);
+    dump_ = std::make_unique<Dump>(Dump::from_bytes(builder_.bytes().data(), builder_.bytes().size(), "test"));
+    resolver_ = std::make_unique<StackResolver>(*dump_, symbols_.lookup(), full);
+    resolver_->resolve({ref});
+    stack_ = &resolver_->stack(ref);
+  }
+  const ResolvedStack& operator*() const { return *stack_; }
+  const ResolvedStack* operator->() const { return stack_; }
+  std::string shown() const {
+    std::string text;
+    for (const Frame* frame : stack_->frames) text += (text.empty() ? "" : " ") + frame->function;
+    return text;
+  }
+
+ private:
+  DumpBuilder builder_;
+  FakeSymbols symbols_;
+  std::map<std::string, std::uint32_t> modules_;
+  std::unique_ptr<Dump> dump_;
+  std::unique_ptr<StackResolver> resolver_;
+  const ResolvedStack* stack_;
+};
+
+}  // namespace
+
+TEST_CASE("the shared runtime's frames become the name of its call", "[report][stacks]") {
+  const OneStack stack({"libcudart.so.13!~cudaFree", "libcudart.so.13!cudaMalloc", "app!make@", "app!main@",
+                        "libc.so.6!__libc_start_call_main@", "libc.so.6!__libc_start_main_impl@", "app!_start"});
+  CHECK(stack->runtime_api == "cudaMalloc");
+  CHECK(stack->through_runtime);
+  CHECK(stack.shown() == "make main");
+  CHECK(stack->caller->function == "make");
+}
+
+TEST_CASE("of two runtime calls the outer one is the user's", "[report][stacks]") {
+  const OneStack stack(
+      {"libcudart.so.12!cudaHostAlloc", "libcudart.so.12!~x", "libcudart.so.12!cudaMallocHost", "app!main@"});
+  CHECK(stack->runtime_api == "cudaMallocHost");
+  CHECK(stack.shown() == "main");
+}
+
+TEST_CASE("the static runtime is found inside the program", "[report][stacks]") {
+  const OneStack stack({"app!libcudart_static_0123abcd", "app!libcudart_static_4567ef01", "app!cudaMalloc",
+                        "app!cudaMalloc<float>@", "app!make@", "app!main@"});
+  CHECK(stack->runtime_api == "cudaMalloc");
+  CHECK(stack.shown() == "make main");
+}
+
+TEST_CASE("a stripped static runtime leaves the driver's name", "[report][stacks]") {
+  const OneStack stack({"app!~main", "app!~main", "app!main"});
+  CHECK(stack->runtime_api.empty());
+  CHECK_FALSE(stack->through_runtime);
+  CHECK(stack->frames.size() == 3);
+}
+
+TEST_CASE("a driver call has no runtime call, whatever is further out", "[report][stacks]") {
+  const OneStack stack({"libuser.so!my_alloc@", "libcudart.so.13!cudaLaunchKernel", "app!main@"});
+  CHECK(stack->runtime_api.empty());
+  CHECK(stack.shown() == "my_alloc cudaLaunchKernel main");
+}
+
+TEST_CASE("a nearest symbol is no runtime call", "[report][stacks]") {
+  const OneStack stack({"libcudart.so.13!~cudaMalloc", "app!main@"});
+  CHECK(stack->runtime_api.empty());
+  CHECK(stack->through_runtime);
+  CHECK(stack.shown() == "main");
+}
+
+TEST_CASE("our own and start-up frames are hidden, but not with --full-stacks", "[report][stacks]") {
+  const std::vector<std::string> frames = {"libculprit.so!cuMemAlloc_v2", "app!work@", "app!thread_main@",
+                                           "libc.so.6!~pthread_create", "libc.so.6!~pthread_create"};
+  CHECK(OneStack(frames).shown() == "work thread_main");
+  CHECK(OneStack(frames, true)->frames.size() == 5);
+}
+
+TEST_CASE("exit stays visible between an exit handler and start-up", "[report][stacks]") {
+  const OneStack stack(
+      {"app!at_exit@", "libc.so.6!~on_exit", "libc.so.6!exit", "libc.so.6!~__libc_init_first", "app!_start"});
+  CHECK(stack.shown() == "at_exit on_exit exit");
+}
+
+TEST_CASE("what libraries allocate for themselves is theirs", "[report][stacks]") {
+  CHECK(owning_library(*OneStack({"libcublas.so.13!~cublasGetVersion", "app!main@"})) == "cuBLAS");
+  CHECK(owning_library(*OneStack({"libcudart.so.13!cudaMalloc", "libnccl.so.2!~ncclSend", "app!main@"})) == "NCCL");
+  // A static cuBLAS, known by its public function.
+  CHECK(owning_library(*OneStack({"app!cudaMalloc", "app!x", "app!cublasCreate_v2", "app!main@"})) == "cuBLAS");
+  // The program's own function with such a name has source lines.
+  CHECK(owning_library(*OneStack({"app!cudaMalloc", "app!cublasWrapper@", "app!main@"})).empty());
+  CHECK(owning_library(*OneStack({"libcudart.so.13!cudaMalloc", "libthird.so!third_solve", "app!main@"})).empty());
+  // A buffer that the program passed on through cuBLAS's callback is the program's.
+  CHECK(owning_library(*OneStack({"app!callback@", "libcublas.so.13!~x", "app!main@"})).empty());
+}
+
+TEST_CASE("frames of no known module keep their address", "[report][stacks]") {
+  DumpBuilder builder;
+  const format::Ref ref = builder.add_stack({0x7f0011223344, DumpBuilder::frame(500, 0x10)});
+  const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
+  FakeSymbols symbols;
+  StackResolver resolver(dump, symbols.lookup(), false);
+  resolver.resolve({ref});
+  REQUIRE(resolver.stack(ref).frames.size() == 2);
+  CHECK(resolver.stack(ref).frames[0]->module == nullptr);
+  CHECK(resolver.stack(ref).frames[0]->offset == 0x7f0011223343);
+}
+
+TEST_CASE("a changed or missing file is named once", "[report][stacks]") {
+  DumpBuilder builder;
+  const std::uint32_t first = builder.add_module("/lib/libfoo.so", {1, 2});
+  const std::uint32_t again = builder.add_module("/lib/libfoo.so", {1, 2});
+  const format::Ref ref = builder.add_stack({DumpBuilder::frame(first, 0x10), DumpBuilder::frame(again, 0x20)});
+  FakeSymbols symbols;
+  symbols.set_state("/lib/libfoo.so", ModuleState::kChanged);
+  const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
+  StackResolver resolver(dump, symbols.lookup(), false);
+  resolver.resolve({ref});
+  REQUIRE(resolver.notes().size() == 1);
+  CHECK(resolver.notes()[0].find("/lib/libfoo.so is not the file that ran") == 0);
+}

@@ -1,0 +1,87 @@
+#include "interpose/stack_memo.h"
+
+#include <alloca.h>
+
+#include <cstring>
+
+#include "tests/catch.h"
+#include "tests/unit/dump_fixture.h"
+
+using namespace culprit;
+
+namespace {
+
+// A stack as memory: frame[0] is the hook's saved rbp, frame[1] its return address, slots further up.
+struct FakeStack {
+  alignas(16) std::uint64_t words[64] = {};
+  FakeStack() {
+    for (std::uint64_t i = 0; i < 64; ++i) words[i] = 1000 + i;
+  }
+  StackChecks checks(std::initializer_list<int> slots) {
+    StackChecks list = {true, 0, {}};
+    for (int slot : slots) list.slots[list.count++] = reinterpret_cast<std::uint64_t>(&words[slot]);
+    return list;
+  }
+};
+
+struct Fixture {
+  StackMemo* memo = StackMemo::create();
+  ~Fixture() { memo->destroy(); }
+  FakeStack stack;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds what it held") {
+  memo->remember(stack.words, 7, 42, stack.checks({5, 9, 20}));
+  CHECK(memo->look_up(stack.words, 7) == 42);
+  SECTION("an outer return address differs") {
+    stack.words[20] = 1;
+    CHECK(memo->look_up(stack.words, 7) == 0);
+    stack.words[20] = 1020;
+    CHECK(memo->look_up(stack.words, 7) == 42);
+  }
+  SECTION("words that are no slots do not matter") {
+    stack.words[6] = 1;
+    CHECK(memo->look_up(stack.words, 7) == 42);
+  }
+  SECTION("another call site in the same frame") {
+    stack.words[1] = 1;
+    CHECK(memo->look_up(stack.words, 7) == 0);
+  }
+  SECTION("a module was unloaded since") { CHECK(memo->look_up(stack.words, 8) == 0); }
+}
+
+TEST_CASE_METHOD(Fixture, "what must not be remembered is not") {
+  StackChecks checks = stack.checks({5});
+  SECTION("an incomplete list") {
+    checks.complete = false;
+    memo->remember(stack.words, 7, 42, checks);
+  }
+  SECTION("a stack that was not stored") { memo->remember(stack.words, 7, 0, checks); }
+  SECTION("a slot below the frame: another stack") {
+    checks.slots[0] = reinterpret_cast<std::uint64_t>(stack.words) - 8;
+    memo->remember(stack.words, 7, 42, checks);
+  }
+  CHECK(memo->look_up(stack.words, 7) == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out and never mix them up") {
+  static std::uint64_t memory[40000];
+  for (std::uint64_t i = 0; i < 40000; ++i) memory[i] = i;
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    for (std::uint64_t i = 0; i + 200 < 40000; i += 2) {
+      StackChecks checks = {true, 100, {}};
+      for (std::uint64_t s = 0; s < 100; ++s) checks.slots[s] = reinterpret_cast<std::uint64_t>(&memory[i + 2 + s]);
+      memo->remember(&memory[i], 1, static_cast<format::Ref>(i + 1), checks);
+      REQUIRE(memo->look_up(&memory[i], 1) == i + 1);
+    }
+    int known = 0;
+    for (std::uint64_t i = 0; i + 200 < 40000; i += 2) {
+      format::Ref ref = memo->look_up(&memory[i], 1);
+      REQUIRE((ref == 0 || ref == i + 1));
+      known += ref != 0;
+    }
+    CHECK(known > 0);
+  }
+}
