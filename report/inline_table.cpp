@@ -58,7 +58,10 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
       case DW_TAG_union_type: {
         const char* name = dwarf_diename(&die);
         std::string qualified = scope == kNoScope ? "" : scopes_[scope] + "::";
-        qualified += name != nullptr ? name : "(anonymous)";
+        // As the demangler says it.
+        qualified += name != nullptr                       ? name
+                     : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)"
+                                                           : "(anonymous)";
         scopes_.push_back(qualified);
         child_scope = scopes_.size() - 1;
         child_depth = 0;
@@ -87,12 +90,14 @@ void InlineTable::add_function(Dwarf_Die* die, bool inlined, std::size_t depth) 
   }
 }
 
-std::string InlineTable::name_of(Dwarf_Die* die) const {
+std::string InlineTable::name_of(Dwarf_Die* die, bool* from_linkage_name) const {
   Dwarf_Attribute value;
   for (unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
     if (dwarf_attr_integrate(die, attribute, &value) == nullptr) continue;
     const char* linkage = dwarf_formstring(&value);
-    if (linkage != nullptr) return function_name(linkage);
+    if (linkage == nullptr) continue;
+    *from_linkage_name = true;
+    return function_name(linkage);
   }
   const char* name = dwarf_diename(die);
   if (name == nullptr) return {};
@@ -114,7 +119,7 @@ InlineScope InlineTable::describe(const Function& function) {
   scope.inlined = function.inlined;
   Dwarf_Die die;
   if (dwarf_offdie(dwarf_cu_getdwarf(unit_.cu), function.offset, &die) == nullptr) return scope;
-  scope.function = name_of(&die);
+  scope.function = name_of(&die, &scope.from_linkage_name);
   Dwarf_Addr entry = 0;
   if (dwarf_entrypc(&die, &entry) == 0) scope.entry = entry;
   if (!function.inlined) return scope;

@@ -15,6 +15,7 @@ namespace culprit {
 
 struct InlineScope {
   std::string function;
+  bool from_linkage_name = false;  // `function` is complete: it was demangled, not put together from scopes
   bool inlined = false;
   std::string call_file;  // where an inlined function was called from
   unsigned call_line = 0;
@@ -44,7 +45,7 @@ class InlineTable {
 
   void walk(Dwarf_Die first, std::size_t depth, std::size_t scope, int level);
   void add_function(Dwarf_Die* die, bool inlined, std::size_t depth);
-  std::string name_of(Dwarf_Die* die) const;
+  std::string name_of(Dwarf_Die* die, bool* from_linkage_name) const;
   InlineScope describe(const Function& function);
 
   Dwarf_Die unit_;

@@ -185,6 +185,7 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
     if (row != nullptr && dwarf_lineno(row, &line) == 0 && line > 0) {
       file = absolute_source(dwarf_linesrc(row, nullptr, nullptr), &unit->lines);
     }
+    bool complete_name = true;
     for (const InlineScope& scope : unit->inlines->look_up(address)) {
       CodeLocation location;
       location.function = scope.function;
@@ -193,6 +194,7 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
       location.line = file.empty() ? 0 : static_cast<unsigned>(line);
       if (!scope.inlined && scope.entry != 0 && address >= scope.entry) location.symbol_offset = address - scope.entry;
       result.push_back(location);
+      complete_name = scope.inlined || scope.from_linkage_name;
       file = absolute_source(scope.call_file.empty() ? nullptr : scope.call_file.c_str(), &unit->lines);
       line = static_cast<int>(scope.call_line);
     }
@@ -201,6 +203,13 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
       location.file = file;
       location.line = static_cast<unsigned>(line);
       result.push_back(location);
+    }
+    // GCC gives functions of unnamed namespaces and lambdas no linkage name; the symbol table has one.
+    if (!complete_name) {
+      const Symbol* symbol = find_symbol(address);
+      if (symbol != nullptr && address < symbol->end && std::strncmp(symbol->name, "_Z", 2) == 0) {
+        result.back().function = function_name(symbol->name);
+      }
     }
   }
   if (result.empty()) result.emplace_back();
