@@ -113,6 +113,8 @@ struct Allocation {
   bool readable = true;          // VMM mapping: cuMemSetAccess was called
   Object* owner = nullptr;       // module, external memory: ends with it
   std::shared_ptr<GraphMemory> graph_memory;
+  std::uint64_t ipc_source = 0;    // IPC import: what was exported
+  unsigned ipc_opens = 0;          // and how often it was opened
 };
 
 using AllocationMap = std::map<std::uint64_t, Allocation>;  // by address

@@ -31,7 +31,7 @@ struct Module : Object {
 
   std::map<std::string, Function*> functions;
   std::map<std::string, std::uint64_t> globals;
-  std::vector<Object*> references;  // texture and surface references
+
 };
 
 struct Kernel : Object {
@@ -62,7 +62,7 @@ struct LinkState : Object {
 
 void Module::release(DriverState& state) {
   for (auto& [name, function] : functions) state.destroy(function);
-  for (Object* reference : references) state.destroy(reference);
+
   for (auto& [name, address] : globals) {
     if (Allocation* global = find_allocation(state, context->device, address)) release_allocation(state, *global);
   }
