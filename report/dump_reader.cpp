@@ -33,6 +33,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(ReleaseRecord);
     case ChunkType::kApis:
       return sizeof(ApiRecord);
+    case ChunkType::kCounters:
+      return sizeof(ThreadCounters);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -104,6 +106,7 @@ Dump::Dump(Dump&& other) noexcept
       errors_(std::move(other.errors_)),
       releases_(std::move(other.releases_)),
       apis_(std::move(other.apis_)),
+      counters_(std::move(other.counters_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -198,6 +201,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
     case ChunkType::kApis:
       arrays = &apis_;
       break;
+    case ChunkType::kCounters:
+      arrays = &counters_;
+      break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});
       return chunk.bytes;
@@ -249,6 +255,7 @@ bool Dump::stack(Ref ref, StackView* view) const {
   view->frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
   view->frame_count = record.frame_count;
   view->flags = record.flags;
+  view->allocations = record.allocations;
   return true;
 }
 
@@ -268,6 +275,24 @@ std::string Dump::api_name(std::uint16_t index) const {
   ApiRecord record;
   if (!indexed(apis_, index, &record)) return {};
   return std::string(record.name, ::strnlen(record.name, sizeof(record.name)));
+}
+
+CallCounts Dump::call_counts() const {
+  CallCounts counts;
+  counts.allocations = header_.allocations;
+  counts.frees = header_.frees;
+  for (const Array& array : counters_) {
+    for (std::uint64_t i = 0; i < array.count; ++i) {
+      const auto* block = reinterpret_cast<const ThreadCounters*>(array.data + i * sizeof(ThreadCounters));
+      counts.allocations += __atomic_load_n(&block->allocations, __ATOMIC_RELAXED);
+      counts.frees += __atomic_load_n(&block->frees, __ATOMIC_RELAXED);
+      for (const StackCounter& counter : block->stacks) {
+        const Ref stack = __atomic_load_n(&counter.stack, __ATOMIC_RELAXED);
+        if (stack != 0) counts.by_stack[stack] += __atomic_load_n(&counter.allocations, __ATOMIC_RELAXED);
+      }
+    }
+  }
+  return counts;
 }
 
 bool Dump::is_live(const AllocationRecord& record) {

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "interpose/dump_format.h"
@@ -37,6 +38,14 @@ struct StackView {
   const std::uint64_t* frames = nullptr;  // innermost first
   std::uint32_t frame_count = 0;
   std::uint32_t flags = 0;
+  std::uint64_t allocations = 0;  // calls with this stack that made something, without what CallCounts adds
+};
+
+// How often things were called over the whole run: the sums in the header and what threads have not added to them yet.
+struct CallCounts {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::unordered_map<format::Ref, std::uint64_t> by_stack;  // to be added to StackView::allocations
 };
 
 // Not thread-safe while it is being opened or moved; afterwards const and usable from any thread.
@@ -56,7 +65,7 @@ class Dump {
   const std::string& path() const { return path_; }
   dev_t file_device() const { return file_device_; }
   ino_t file_inode() const { return file_inode_; }
-  // The header as it was when the dump was opened.
+  // The header as it was when the dump was opened; see call_counts() for its totals.
   const format::Header& header() const { return header_; }
 
   // The text behind `ref`; empty when there is none or the reference leads nowhere.
@@ -75,6 +84,8 @@ class Dump {
   std::vector<format::ErrorRecord> errors() const { return all<format::ErrorRecord>(errors_); }
   std::vector<format::ReleaseRecord> releases() const { return all<format::ReleaseRecord>(releases_); }
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
+
+  CallCounts call_counts() const;
 
   // Calls visit(const format::AllocationRecord&) for every live allocation, in file order.
   template <typename Visitor>
@@ -159,7 +170,7 @@ class Dump {
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   format::Header header_ = {};
-  std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_;
+  std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_;
   std::vector<Range> stacks_, strings_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "report/cuda_names.h"
 #include "report/fingerprint.h"
@@ -34,6 +35,22 @@ class Judge {
  public:
   Judge(const Dump& dump, const StackResolver& stacks, const JudgeOptions& options, Report* report)
       : dump_(dump), stacks_(stacks), options_(options), report_(*report) {}
+
+  // Counts, for every stack, what it made in all and what of that was not freed.
+  void read_history(const Tables& tables) {
+    auto history = [&](Ref stack) -> History& {
+      const auto [at, added] = history_.emplace(stack, History());
+      StackView view;
+      if (added && dump_.stack(stack, &view)) {
+        at->second.made = view.allocations;
+        const auto more = tables.calls.by_stack.find(stack);
+        if (more != tables.calls.by_stack.end()) at->second.made += more->second;
+      }
+      return at->second;
+    };
+    for (const AllocationGroup& group : tables.allocations) history(group.stack).kept += group.count;
+    for (const ReleaseRecord& release : tables.releases) history(release.stack).kept += release.count;
+  }
 
   void add(const AllocationGroup& from) {
     Group group = make_group(from.stack, from.kind, from.api, from.device);
@@ -133,6 +150,11 @@ class Judge {
     group.driver_api = dump_.api_name(api);
     group.api = api_of(api, *group.stack);
     group.device = device_of(device);
+    const auto history = history_.find(stack);
+    if (history != history_.end() && history->second.made > history->second.kept) {
+      group.made = history->second.made;
+      group.freed = history->second.made - history->second.kept;
+    }
     if (options_.default_suppressions) group.library = owning_library(*group.stack);
     return group;
   }
@@ -218,6 +240,8 @@ class Judge {
     into->count += from.count;
     into->first_ns = std::min(into->first_ns, from.first_ns);
     into->last_ns = std::max(into->last_ns, from.last_ns);
+    into->made += from.made;
+    into->freed += from.freed;
     into->mappings += from.mappings;
     into->handle_references += from.handle_references;
     for (const ThreadInfo& thread : from.threads) {
@@ -259,10 +283,16 @@ class Judge {
     for (const ErrorGroup& error : report_.errors) summary.errors += error.count;
   }
 
+  struct History {
+    std::uint64_t made = 0;
+    std::uint64_t kept = 0;
+  };
+
   const Dump& dump_;
   const StackResolver& stacks_;
   const JudgeOptions& options_;
   Report& report_;
+  std::unordered_map<Ref, History> history_;
 };
 
 }  // namespace
@@ -304,7 +334,7 @@ const char* error_type_name(ErrorType type) {
 }
 
 Tables read_tables(const Dump& dump) {
-  return {group_allocations(dump), dump.releases(), dump.errors(), dump.contexts()};
+  return {group_allocations(dump), dump.releases(), dump.errors(), dump.contexts(), dump.call_counts()};
 }
 
 std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
@@ -335,7 +365,10 @@ Cause decide_cause(const std::vector<Evidence>& evidence) {
 
 void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
            Report* report) {
+  report->summary.allocations = tables.calls.allocations;
+  report->summary.frees = tables.calls.frees;
   Judge work(dump, stacks, options, report);
+  work.read_history(tables);
   for (const AllocationGroup& group : tables.allocations) work.add(group);
   for (const ReleaseRecord& release : tables.releases) work.add(release);
   for (const ErrorRecord& error : tables.errors) work.add(error);

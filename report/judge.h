@@ -22,6 +22,7 @@ struct Tables {
   std::vector<format::ReleaseRecord> releases;
   std::vector<format::ErrorRecord> errors;
   std::vector<format::ContextRecord> contexts;
+  CallCounts calls;
 };
 
 Tables read_tables(const Dump& dump);

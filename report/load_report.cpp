@@ -104,8 +104,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dump_path = dump.path();
   report.process = process_info(dump, options.machine);
   for (const DeviceRecord& device : dump.devices()) report.devices.push_back(device_info(device));
-  report.hook_called =
-      header.hook_calls != 0 || header.allocations != 0 || header.frees != 0 || !report.devices.empty();
+  report.hook_called = header.hook_calls != 0;
   std::sort(report.devices.begin(), report.devices.end(),
             [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
   report.dropped.allocations = header.dropped_allocations;
@@ -115,8 +114,6 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.summary.late_frees = header.late_frees;
   report.summary.unknown_frees = header.unknown_frees;
-  report.summary.allocations = header.allocations;
-  report.summary.frees = header.frees;
 
   const Tables tables = read_tables(dump);
   SymbolLookup lookup = options.lookup;

@@ -77,6 +77,8 @@ Json group_json(const Group& group) {
   for (const ThreadInfo& thread : group.threads) one["threads"].push_back(thread_json(thread));
   one["first_ns"] = group.first_ns;
   one["last_ns"] = group.last_ns;
+  one["made"] = group.made != 0 ? group.made : group.count;
+  one["freed"] = group.freed;
   one["handles"] = Json::array();
   for (std::uint64_t handle : group.handles) one["handles"].push_back(hex(handle));
   one["stack"] = stack_json(group.stack);

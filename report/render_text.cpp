@@ -185,6 +185,9 @@ class TextReport {
       print_field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
                              plural(group.mappings, "place", "places"));
     }
+    if (group.freed != 0) {
+      print_field("history", "freed in " + std::to_string(group.freed) + " of " + plural(group.made, "call", "calls"));
+    }
     print_threads(group);
   }
 

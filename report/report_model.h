@@ -56,6 +56,8 @@ struct Group {
   std::vector<std::uint64_t> handles;  // the first few
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
+  std::uint64_t made = 0;               // calls with this stack over the whole run; 0: not known, or none was freed
+  std::uint64_t freed = 0;              // how many of those were freed again
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory
   std::string library;                  // which library made it for itself; empty: the program

@@ -195,8 +195,8 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   for (std::size_t i = begin; i < all.size(); ++i) {
     const Frame& frame = *all[i];
     const bool named = names_runtime_api(frame);
-    // Past the first public function only further ones belong to the runtime (the typed wrapper that called it); before it
-    // one in another module is somebody else's.
+    // Past the first public function only further ones belong to the runtime (the typed wrapper that called it); before
+    // it one in another module is somebody else's.
     const bool found = runtime_end > begin;
     const bool belongs = frame.module == runtime ? named || shared_runtime || !found : named && found;
     if (!belongs) break;

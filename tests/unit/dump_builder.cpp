@@ -79,10 +79,11 @@ Ref DumpBuilder::add_string(std::string_view text) {
   return static_cast<Ref>(offset / kRefUnit);
 }
 
-Ref DumpBuilder::add_stack(const std::vector<std::uint64_t>& frames, std::uint32_t flags) {
+Ref DumpBuilder::add_stack(const std::vector<std::uint64_t>& frames, std::uint32_t flags, std::uint64_t allocations) {
   StackRecord record = {};
   record.frame_count = static_cast<std::uint32_t>(frames.size());
   record.flags = flags;
+  record.allocations = allocations;
   const std::uint64_t offset = reserve(ChunkType::kStacks, sizeof(record) + padded(frames.size() * 8), 0);
   std::memcpy(bytes_.data() + offset, &record, sizeof(record));
   if (!frames.empty()) std::memcpy(bytes_.data() + offset + sizeof(record), frames.data(), frames.size() * 8);
@@ -133,6 +134,7 @@ std::uint16_t DumpBuilder::add_api(const std::string& name) {
   return apis_[name] = static_cast<std::uint16_t>(index);
 }
 
+void DumpBuilder::add_counters(const ThreadCounters& record) { add_record(ChunkType::kCounters, record); }
 Ref DumpBuilder::add_error(const ErrorRecord& record) { return add_record(ChunkType::kErrors, record); }
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }

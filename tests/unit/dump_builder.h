@@ -22,7 +22,8 @@ class DumpBuilder {
 
   format::Ref add_string(std::string_view text);
   // Frames innermost first, see frame().
-  format::Ref add_stack(const std::vector<std::uint64_t>& frames, std::uint32_t flags = 0);
+  format::Ref add_stack(const std::vector<std::uint64_t>& frames, std::uint32_t flags = 0,
+                        std::uint64_t allocations = 0);
   // Each returns the index by which other records name the new one.
   std::uint32_t add_module(const std::string& path, const std::vector<std::uint8_t>& build_id = {},
                            std::uint32_t flags = 0);
@@ -32,6 +33,7 @@ class DumpBuilder {
   std::uint32_t add_device(const format::DeviceRecord& record);
   std::uint16_t add_api(const std::string& name);  // the same name gets the same number
 
+  void add_counters(const format::ThreadCounters& record);
   format::Ref add_error(const format::ErrorRecord& record);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);

@@ -103,7 +103,7 @@ struct Everything {
 
     const Ref solve_stack = dump.add_stack({cuda_malloc, step, main_solve, start});
     const Ref drop_stack = dump.add_stack({cuda_free, drop, main_solve, start});
-    const Ref third_stack = dump.add_stack({cuda_malloc, third_solve, main_third, start}, kStackTruncated);
+    const Ref third_stack = dump.add_stack({cuda_malloc, third_solve, main_third, start}, kStackTruncated, 103);
     const Ref reset_stack = dump.add_stack({cuda_reset, main_reset, start});
     const Ref cublas_stack = dump.add_stack({cuda_malloc, cublas_create, main_solve, start});
     const Ref stream_stack = dump.add_stack({cuda_stream, main_solve, start});

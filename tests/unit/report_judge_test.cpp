@@ -273,6 +273,26 @@ TEST_CASE("what a library holds for itself has its own section", "[report][judge
   }
 }
 
+TEST_CASE("a group says how often its call was freed before", "[report][judge]") {
+  Program program;
+  program.symbols.add("/bin/app", 0x500, "make", "/src/app.cu", 3);
+  const Ref stack = program.dump.add_stack({DumpBuilder::frame(program.module, 0x500)}, 0, 90);
+  program.dump.add_allocation(live_allocation(stack, 64));
+  program.dump.header().allocations = 100;
+  program.dump.header().frees = 50;
+  ThreadCounters counters = {};
+  counters.allocations = 8;
+  counters.frees = 7;
+  counters.stacks[5].stack = stack;
+  counters.stacks[5].allocations = 8;
+  program.dump.add_counters(counters);
+  const Report report = program.report();
+  CHECK(report.leaks.at(0).made == 98);
+  CHECK(report.leaks[0].freed == 97);
+  CHECK(report.summary.allocations == 108);
+  CHECK(report.summary.frees == 57);
+}
+
 TEST_CASE("a place that was loaded twice is one group", "[report][judge]") {
   Program program;
   const std::uint32_t first = program.dump.add_module("/lib/libplugin.so");

@@ -44,6 +44,10 @@ DumpBuilder small_dump() {
   error.stack = stack;
   error.count = 1;
   const Ref failed = dump.add_error(error);
+  ThreadCounters counters = {};
+  counters.stacks[3].stack = stack;
+  counters.stacks[3].allocations = 9;
+  dump.add_counters(counters);
   ReleaseRecord release = {};
   release.state = 1;
   release.stack = stack;
