@@ -85,8 +85,8 @@ struct Header {
   std::uint64_t dropped_allocations;  // live: allocations that happened and were not recorded
   std::uint64_t dropped_stacks;       // live: allocations recorded without their stack
   std::uint64_t dropped_others;       // live: errors, contexts, threads, releases that found no room
-  std::uint64_t allocations;          // live: successful calls that made something, recorded or not
-  std::uint64_t frees;                // live: successful calls that ended something
+  std::uint64_t allocations;          // live: successful calls that made something; a reader adds those in ThreadCounters
+  std::uint64_t frees;                // live: successful calls that ended something; likewise
   std::uint64_t late_frees;           // live: frees refused because the driver was shutting down
   std::uint64_t unknown_frees;        // live: successful frees of something never seen (made before recording began)
   std::uint64_t hook_calls;           // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
@@ -113,6 +113,7 @@ enum class ChunkType : std::uint32_t {
   kErrors = 8,       // ErrorRecord[]
   kReleases = 9,     // ReleaseRecord[]
   kApis = 10,        // ApiRecord[]: index = the api numbers that other records hold
+  kCounters = 11,    // ThreadCounters[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -225,13 +226,34 @@ enum StackFlags : std::uint32_t {
 struct StackRecord {
   std::uint32_t frame_count;
   std::uint32_t flags;
-  std::uint64_t allocations;      // live: calls with this stack that made something
-  std::uint64_t bytes_allocated;  // live
-  std::uint64_t frees;            // live: of those, ended explicitly
-  std::uint64_t bytes_freed;      // live
+  // What was ended again is the difference to what is live, or was released with its context.
+  std::uint64_t allocations;      // live: calls with this stack that made something; a reader adds those in ThreadCounters
+  std::uint64_t bytes_allocated;  // live: likewise
   std::uint64_t reserved;
 };
-static_assert(sizeof(StackRecord) == 48);
+static_assert(sizeof(StackRecord) == 32);
+
+// What one thread (or several after each other) counted, not yet added to the sums in Header and StackRecord.
+struct StackCounter {
+  Ref stack;  // 0 = unused
+  std::uint32_t reserved;
+  std::uint64_t allocations;
+  std::uint64_t bytes;
+};
+static_assert(sizeof(StackCounter) == 24);
+
+constexpr std::uint32_t kStackCounters = 168;
+
+struct ThreadCounters {
+  std::uint64_t allocations;  // live
+  std::uint64_t frees;        // live
+  Ref self;
+  Ref next_free;   // the writer's: chain of blocks that no thread has
+  Ref next_block;  // the writer's: chain of all blocks
+  std::uint8_t reserved[36];
+  StackCounter stacks[kStackCounters];  // live
+};
+static_assert(sizeof(ThreadCounters) == 4096);
 
 enum ModuleFlags : std::uint32_t {
   kModuleExecutable = 1,  // the program itself
@@ -310,7 +332,7 @@ struct DeviceRecord {
   MemoryReading first;            // live: cuMemGetInfo around the first call that concerned the device
   MemoryReading peak;             // live: the reading with the least free bytes
   MemoryReading exit;             // live: in the exit handler
-  std::uint64_t live_bytes;       // live: device memory recorded and not freed
+  std::uint64_t live_bytes;       // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
   std::uint64_t peak_live_bytes;  // live
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
   std::uint64_t pool_used;        // live: the same, USED_MEM_CURRENT

@@ -48,6 +48,8 @@ ChunkSizes chunk_sizes(ChunkType type) {
       return {32 * kKiB, 64 * kKiB, sizeof(format::ErrorRecord)};
     case ChunkType::kReleases:
       return {16 * kKiB, 64 * kKiB, sizeof(format::ReleaseRecord)};
+    case ChunkType::kCounters:
+      return {20 * kKiB, 68 * kKiB, sizeof(format::ThreadCounters)};
     case ChunkType::kApis:
       return {32 * kKiB, 32 * kKiB, sizeof(format::ApiRecord)};
   }

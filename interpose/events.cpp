@@ -85,16 +85,11 @@ std::uint64_t physical_bytes(const AllocationRecord& record) {
   return (record.flags & format::kFlagNotPhysical) != 0 ? 0 : record.bytes;
 }
 
-}  // namespace
-
-void note_memory_use(Process& process, std::uint8_t ordinal) {
-  // A reading costs a driver call: only when what we know of has grown by a sixteenth (and 32 MiB) since the last one, and
-  // at most 20 times a second. Never from here during a stream capture; the calls that get here are not allowed in one.
+// A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the last
+// one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
+void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device, std::uint64_t live) {
   constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
   constexpr std::uint64_t kLeastInterval = 50000000;
-  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
-  if (device == nullptr) return;
-  std::uint64_t live = __atomic_load_n(&device->live_bytes, __ATOMIC_RELAXED);
   std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
   bool first = device->first.total_bytes == 0;
   if (!first && live < peak + peak / 16 + kLeastGrowth) return;
@@ -109,20 +104,50 @@ void note_memory_use(Process& process, std::uint8_t ordinal) {
   if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
 }
 
+}  // namespace
+
+void flush_live_bytes(Process& process) {
+  if (thread_state.live_delta == 0) return;
+  if (format::DeviceRecord* device = process.contexts.known_device(thread_state.live_device, process.dump)) {
+    std::uint64_t change = static_cast<std::uint64_t>(thread_state.live_delta);
+    std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
+    bool grew = thread_state.live_delta > 0;
+    thread_state.live_delta = 0;
+    if (grew) read_memory_at_peak(process, thread_state.live_device, device, live);
+  }
+  thread_state.live_delta = 0;
+}
+
+// Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.
+void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t change) {
+  constexpr std::int64_t kHeldBack = 4 << 20;
+  if (thread_state.live_device != ordinal) {
+    flush_live_bytes(process);
+    thread_state.live_device = ordinal;
+  }
+  thread_state.live_delta += change;
+  if (thread_state.live_delta >= kHeldBack || thread_state.live_delta <= -kHeldBack) flush_live_bytes(process);
+}
+
+void sum_live_bytes(Process& process) {
+  std::uint64_t live[ContextTable::kMostDevices] = {};
+  process.live.sweep(process.dump, [&](const AllocationRecord& record, Ended*) {
+    if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices) live[record.device] += physical_bytes(record);
+    return false;
+  });
+  thread_state.live_delta = 0;
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
+    format::DeviceRecord* device = process.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
+    if (device == nullptr) continue;
+    __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
+    if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
+  }
+}
+
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
-  if (explicitly) {
-    add_counter(process.dump.header()->frees, 1);
-    if (record.stack != 0) {
-      auto* stack = process.dump.at<format::StackRecord>(record.stack);
-      add_counter(stack->frees, 1);
-      add_counter(stack->bytes_freed, record.bytes);
-    }
-  }
+  if (explicitly) count_free(thread_state.counters, process.dump);
   process.threads.count_gone(record.thread, thread_state.index, process.dump);
-  if (!is_on_device(record.kind)) return;
-  if (format::DeviceRecord* device = process.contexts.known_device(record.device, process.dump)) {
-    __atomic_fetch_sub(&device->live_bytes, physical_bytes(record), __ATOMIC_RELAXED);
-  }
+  if (is_on_device(record.kind)) change_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
 }
 
 void note_made(const Made& made) {
@@ -130,9 +155,6 @@ void note_made(const Made& made) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
-  format::Header* header = process->dump.header();
-  add_counter(header->allocations, 1);
-
   Place place = resolve(*process, made.where);
   AllocationRecord fields = {};
   fields.stack = current_stack(*process);
@@ -150,22 +172,18 @@ void note_made(const Made& made) {
   if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
   fields.handle_references = 1;
   if (process->live.add(fields, process->dump) == 0) {
-    add_counter(header->dropped_allocations, 1);
+    add_counter(process->dump.header()->allocations, 1);
+    add_counter(process->dump.header()->dropped_allocations, 1);
     return;
   }
   if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
   if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   process->threads.count_made(thread_state.index, process->dump);
-  if (fields.stack != 0) {
-    auto* stack = process->dump.at<format::StackRecord>(fields.stack);
-    add_counter(stack->allocations, 1);
-    add_counter(stack->bytes_allocated, made.bytes);
-  }
+  count_allocation(thread_state.counters, fields.stack, made.bytes, process->dump);
   if (!is_on_device(made.kind)) return;
-  if (format::DeviceRecord* device = process->contexts.known_device(place.device, process->dump)) {
-    __atomic_fetch_add(&device->live_bytes, physical_bytes(fields), __ATOMIC_RELAXED);
-    note_memory_use(*process, place.device);
-  }
+  change_live_bytes(*process, place.device, static_cast<std::int64_t>(physical_bytes(fields)));
+  format::DeviceRecord* device = process->contexts.known_device(place.device, process->dump);
+  if (device != nullptr && device->first.total_bytes == 0) read_memory_at_peak(*process, place.device, device, physical_bytes(fields));
 }
 
 Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
@@ -174,7 +192,7 @@ Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind
   Process* process = recording.process();
   if (process == nullptr) return;
   stack_ = current_stack(*process);
-  record_ = process->live.take(space_of(kind), handle, current_place(*process).device, process->dump);
+  record_ = process->live.take(space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
 }
 
 void Ending::finish(CUresult status) {
@@ -205,11 +223,9 @@ void Ending::finish(CUresult status) {
     }
     if (record.kind == Kind::kGraphMemory) process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
     if ((record.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    if (is_memory(record.kind)) {
-      process->live.remember_ended({record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind),
-                                    record.device, record.kind, false});
-    }
-    process->live.retire(record_, process->dump);
+    Ended ended = {record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind),
+                   record.device, record.kind, false};
+    process->live.retire(record_, process->dump, is_memory(record.kind) ? &ended : nullptr);
     return;
   }
   record_refusal(*process, status);

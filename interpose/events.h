@@ -69,8 +69,14 @@ class Teardown {
 
 void note_context_made(Api api, format::Kind kind, CUcontext handle, CUdevice device);
 
-// A read of free and total memory, when use has grown enough since the last one to be worth the driver call.
-void note_memory_use(Process& process, std::uint8_t device);
+// Memory was made (or, negative, ended) on a device.
+void change_live_bytes(Process& process, std::uint8_t device, std::int64_t change);
+
+// Adds what the calling thread holds back to its device's sum of live bytes.
+void flush_live_bytes(Process& process);
+
+// Counts every device's live bytes anew, exactly. Walks all live allocations.
+void sum_live_bytes(Process& process);
 
 // The stack-independent part of "something was given back": counters, the device's sum, the thread's.
 void count_end(Process& process, const format::AllocationRecord& record, bool explicitly);

@@ -124,9 +124,7 @@ void note_launch(CUgraphExec exec) {
     if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
     record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);
     process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    if (format::DeviceRecord* device = process->contexts.known_device(record.device, process->dump)) {
-      add_counter(device->live_bytes, record.bytes);
-    }
+    change_live_bytes(*process, record.device, static_cast<std::int64_t>(record.bytes));
     return false;
   });
 }

@@ -195,7 +195,7 @@ CUresult cuMemUnmap(decltype(&::cuMemUnmap) call, CUdeviceptr ptr, size_t size) 
     Recording recording;
     Process* process = recording.process();
     while (process != nullptr && count < kMost && next < ptr + size) {
-      Ref mapping = process->live.take(space_of(Kind::kVmmMapping), next, format::kNoDevice, process->dump);
+      Ref mapping = process->live.take(space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process->dump);
       if (mapping == 0) break;
       taken[count++] = mapping;
       next += process->dump.at<AllocationRecord>(mapping)->extra;

@@ -54,6 +54,9 @@ void thread_ends(void*) {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
   process->threads.end(thread_state.index, now_ns(*process), process->dump);
+  flush_live_bytes(*process);
+  if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
+  thread_state.counters = nullptr;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
   StackMemo* memo = thread_state.memo;
   thread_state.memo = nullptr;
@@ -88,6 +91,7 @@ void begin_exit(int, void*) {
   Recording recording;
   Process* process = process_if_recording();
   if (process == nullptr || process->exiting.exchange(1) != 0) return;
+  sum_live_bytes(*process);
   format::Header* header = process->dump.header();
   header->end_time_ns = now_ns(*process);
   header->process_state = format::ProcessState::kExiting;
@@ -98,6 +102,7 @@ void begin_exit(int, void*) {
 void finish(int status) {
   Process* process = process_if_recording();
   if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0) return;
+  sum_live_bytes(*process);
   format::Header* header = process->dump.header();
   header->exit_status = status;
   header->end_time_ns = now_ns(*process);

@@ -86,16 +86,7 @@ Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t devic
   return entry == nullptr ? 0 : entry->value;
 }
 
-Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
-  Shard& shard = shard_of(space, handle);
-  SpinGuard guard(shard.lock);
-  HashIndex::Entry* entry = look_up(shard, space, handle, device);
-  if (entry == nullptr) return 0;
-  Ref ref = entry->value;
-  shard.index.erase(entry);
-  publish(dump.at<AllocationRecord>(ref), AllocationState::kFreeing, false);
-  return ref;
-}
+void LiveTable::begin_freeing(AllocationRecord* record) { publish(record, AllocationState::kFreeing, false); }
 
 void LiveTable::put_back(Ref ref, DumpWriter& dump) {
   auto* record = dump.at<AllocationRecord>(ref);
@@ -106,11 +97,12 @@ void LiveTable::put_back(Ref ref, DumpWriter& dump) {
   publish(record, AllocationState::kLive, false);
 }
 
-void LiveTable::retire(Ref ref, DumpWriter& dump) {
+void LiveTable::retire(Ref ref, DumpWriter& dump, const Ended* ended) {
   auto* record = dump.at<AllocationRecord>(ref);
   Shard& shard = shard_of(space_of(record->kind), record->handle);
   SpinGuard guard(shard.lock);
   release_record(shard, ref, dump);
+  if (ended != nullptr) shard.ended[shard.ended_next++ % kRemembered] = *ended;
 }
 
 void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump) {
@@ -142,12 +134,6 @@ Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWr
     if (found != 0) break;
   }
   return found;
-}
-
-void LiveTable::remember_ended(const Ended& ended) {
-  Shard& shard = shard_of(ended.space, ended.handle);
-  SpinGuard guard(shard.lock);
-  shard.ended[shard.ended_next++ % kRemembered] = ended;
 }
 
 bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, Ended* ended) {

@@ -70,11 +70,14 @@ class LiveTable {
   format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
 
   // The same, and takes it out of the index: nobody else finds it any more. Follow with retire() or put_back().
-  format::Ref take(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+  // `device()` is asked only when several devices have this handle: asking the driver costs as much as the rest.
+  template <typename Device>
+  format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
   void put_back(format::Ref ref, DumpWriter& dump);
 
-  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
-  void retire(format::Ref ref, DumpWriter& dump);
+  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again. `ended`, if not
+  // null, is remembered for find_ended().
+  void retire(format::Ref ref, DumpWriter& dump, const Ended* ended = nullptr);
 
   // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
   void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
@@ -87,7 +90,6 @@ class LiveTable {
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  void remember_ended(const Ended& ended);
   bool find_ended(std::uint8_t space, std::uint64_t handle, Ended* ended);
 
  private:
@@ -111,11 +113,33 @@ class LiveTable {
     return static_cast<std::uint32_t>(space) << 8 | device;
   }
   static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  static void begin_freeing(format::AllocationRecord* record);
   static format::Ref new_record(Shard& shard, DumpWriter& dump);
   static void release_record(Shard& shard, format::Ref ref, DumpWriter& dump);
 
   Shard shards_[kShards];
 };
+
+template <typename Device>
+format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
+  Shard& shard = shard_of(space, handle);
+  SpinGuard guard(shard.lock);
+  int candidates = 0;
+  HashIndex::Entry* entry = nullptr;
+  shard.index.find(handle, [&](HashIndex::Entry& candidate) {
+    if (candidate.tag >> 8 == space) {
+      entry = &candidate;
+      ++candidates;
+    }
+    return false;
+  });
+  if (candidates == 0) return 0;
+  if (candidates > 1) entry = look_up(shard, space, handle, device());
+  format::Ref ref = entry->value;
+  shard.index.erase(entry);
+  begin_freeing(dump.at<format::AllocationRecord>(ref));
+  return ref;
+}
 
 template <typename Visit>
 void LiveTable::sweep(DumpWriter& dump, Visit visit) {

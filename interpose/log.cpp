@@ -126,7 +126,9 @@ void log_summary(Process& process) {
     log.warn("{} has a value that can not be used; its default stood", process.options.malformed);
   }
   const format::Header* header = process.dump.header();
-  log.info("{} things made, {} given back, {} late; dump {} ({})", header->allocations, header->frees, header->late_frees,
+  std::uint64_t allocations = 0, frees = 0;
+  process.counters.sum(&allocations, &frees, process.dump);
+  log.info("{} things made, {} given back, {} late; dump {} ({})", allocations, frees, header->late_frees,
            process.dump.path(), readable_bytes(header->file_bytes));
   log.debug("dropped: {} allocations, {} stacks, {} others", header->dropped_allocations, header->dropped_stacks, header->dropped_others);
   if (process.options.quiet) return;

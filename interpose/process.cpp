@@ -28,12 +28,6 @@ std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
 std::atomic<std::uint32_t> module_generation;  // counts dlclose calls
 
-std::uint64_t clock_ns(clockid_t clock) {
-  struct timespec time;
-  clock_gettime(clock, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(time.tv_nsec);
-}
-
 // The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
 Process* mapped_process() {
   Process* process = the_process.load(std::memory_order_acquire);
@@ -95,7 +89,7 @@ void describe_process(Process& process) {
 bool start(Process& process) {
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
-  process.start_monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+  process.clock.start();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
   int error = process.dump.start(path);
@@ -118,11 +112,11 @@ void register_thread(Process& process) {
   watch_thread_end();
   // A fork child did not inherit its parent's memo, and the range may long be somebody else's: forget it, never unmap it.
   thread_state.memo = StackMemo::create();
+  thread_state.counters = process.counters.take(process.dump);
+  thread_state.live_delta = 0;
 }
 
 }  // namespace
-
-std::uint64_t now_ns(const Process& process) { return clock_ns(CLOCK_MONOTONIC) - process.start_monotonic_ns; }
 
 Process* process_if_recording() {
   Process* process = the_process.load(std::memory_order_acquire);

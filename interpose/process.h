@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/clock.h"
 #include "interpose/contexts.h"
 #include "interpose/dump_writer.h"
 #include "interpose/event_tables.h"
@@ -12,6 +13,7 @@
 #include "interpose/modules.h"
 #include "interpose/options.h"
 #include "interpose/stack_table.h"
+#include "interpose/thread_counters.h"
 #include "interpose/thread_state.h"
 
 namespace culprit {
@@ -28,7 +30,7 @@ struct Process {
   std::atomic<int> exiting;  // exit handlers are running
   std::uint32_t generation;
   int pid;
-  std::uint64_t start_monotonic_ns;
+  Clock clock;
   Options options;
   DumpWriter dump;
   ModuleTable modules;
@@ -37,6 +39,7 @@ struct Process {
   ErrorTable errors;
   ReleaseTable releases;
   ThreadTable threads;
+  CounterBlocks counters;
   ContextTable contexts;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
   SpinLock references_lock;               // guards reference counts and mappings of VMM and IPC memory and user objects
@@ -55,7 +58,7 @@ Process* recording_process();
 // The same without starting anything: nullptr when nothing is being recorded.
 Process* process_if_recording();
 
-std::uint64_t now_ns(const Process& process);
+inline std::uint64_t now_ns(Process& process) { return process.clock.now(); }
 
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.

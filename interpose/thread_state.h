@@ -19,6 +19,10 @@ struct ThreadState {
   std::uint32_t generation;  // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;       // in the dump's threads
   StackMemo* memo;           // nullptr = none
+  format::ThreadCounters* counters;  // nullptr = no room in the dump
+  // Device memory that this thread made and ended, not yet added to the device's sum.
+  std::int64_t live_delta;
+  std::uint8_t live_device;
   // The context that was current at the last event. Valid while the contexts' epoch stands.
   CUcontext context;
   std::uint32_t context_epoch;

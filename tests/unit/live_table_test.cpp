@@ -50,14 +50,14 @@ TEST_CASE_METHOD(Fixture, "the same address on two devices is two allocations") 
   Ref second = table->add(allocation(0x1000, 22, 1), *dump);
   CHECK(table->find(kAddress, 0x1000, 0, *dump) == first);
   CHECK(table->find(kAddress, 0x1000, 1, *dump) == second);
-  CHECK(table->take(kAddress, 0x1000, 1, *dump) == second);
+  CHECK(table->take(kAddress, 0x1000, [] { return std::uint8_t{1}; }, *dump) == second);
   table->retire(second, *dump);
   SECTION("what is left is found from any device") { CHECK(table->find(kAddress, 0x1000, 1, *dump) == first); }
 }
 
 TEST_CASE_METHOD(Fixture, "a free is hidden before the driver is called and comes back when it refuses") {
   Ref ref = table->add(allocation(0x1000, 11), *dump);
-  REQUIRE(table->take(kAddress, 0x1000, 0, *dump) == ref);
+  REQUIRE(table->take(kAddress, 0x1000, [] { return std::uint8_t{0}; }, *dump) == ref);
   CHECK(table->find(kAddress, 0x1000, 0, *dump) == 0);
   CHECK(state_of(*this, ref) == static_cast<std::uint32_t>(format::AllocationState::kFreeing));
   SECTION("refused") {
@@ -100,12 +100,17 @@ TEST_CASE_METHOD(Fixture, "an interior pointer finds its allocation") {
 }
 
 TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the memory of them is bounded") {
-  for (std::uint64_t i = 1; i <= 100000; ++i) table->remember_ended({i * 256, i, 0, 0, 0, kAddress, 0, Kind::kDevice, false});
+  auto free_one = [&](std::uint64_t handle, std::uint64_t bytes) {
+    table->add(allocation(handle, bytes), *dump);
+    Ended freed = {handle, bytes, 0, 0, 0, kAddress, 0, Kind::kDevice, false};
+    table->retire(table->take(kAddress, handle, [] { return std::uint8_t{0}; }, *dump), *dump, &freed);
+  };
+  for (std::uint64_t i = 1; i <= 100000; ++i) free_one(i * 256, i);
   Ended ended;
   REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended));
   CHECK(ended.bytes == 100000);
   CHECK_FALSE(table->find_ended(kAddress, 256, &ended));
-  table->remember_ended({100000 * 256, 7, 0, 0, 0, kAddress, 0, Kind::kDevice, false});
+  free_one(100000 * 256, 7);
   REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended));
   CHECK(ended.bytes == 7);
 }
@@ -154,7 +159,7 @@ TEST_CASE_METHOD(Fixture, "threads that allocate and free each other's memory le
       while (ready < kThreads) std::this_thread::yield();
       std::uint64_t other = (t + 1) % kThreads;
       for (std::uint64_t i = 0; i < kEach; i += 2) {
-        Ref ref = table->take(kAddress, (other * kEach + i + 1) * 256, 0, *dump);
+        Ref ref = table->take(kAddress, (other * kEach + i + 1) * 256, [] { return std::uint8_t{0}; }, *dump);
         if (ref != 0) table->retire(ref, *dump);
       }
     });

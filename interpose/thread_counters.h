@@ -1,0 +1,35 @@
+// What each thread counts for itself, in the dump: how much it made and ended, and with which stacks. Only the owner stores,
+// with plain instructions, so that threads that allocate at the same time share no cache line; a reader adds them all up.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+
+namespace culprit {
+
+// Hands out and takes back blocks. All zeros = empty; lives in memory that the kernel wipes in a fork child. Thread-safe.
+class CounterBlocks {
+ public:
+  // A block for the calling thread: one that an ended thread left, with its counts, or a new one. nullptr = no room.
+  format::ThreadCounters* take(DumpWriter& dump);
+  void give_back(format::ThreadCounters* block);
+
+  // What all threads made and ended together.
+  void sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWriter& dump);
+
+ private:
+  SpinLock lock_;
+  format::Ref free_;   // chain through `next_free`
+  format::Ref first_;  // chain through `next_block`
+};
+
+inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
+  __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
+}
+
+// Counts an allocation of `bytes` made with `stack`.
+void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump);
+void count_free(format::ThreadCounters* block, DumpWriter& dump);
+
+}  // namespace culprit
