@@ -88,9 +88,10 @@ void read_devices_at_exit(Process& process) {
 }
 
 void begin_exit(int, void*) {
-  Recording recording;
+  // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
   if (process == nullptr || process->exiting.exchange(1) != 0) return;
+  Recording recording;
   sum_live_bytes(*process);
   format::Header* header = process->dump.header();
   header->end_time_ns = now_ns(*process);
