@@ -7,8 +7,9 @@
 namespace simcuda {
 
 void* map_shared(std::size_t bytes, void* at) {
-  // Shared, so that mremap can show the same pages at a second address (cuMemMap, IPC). MADV_DONTFORK, because device memory
-  // is not there in a fork child either, and a child with a driver of its own must not write into its parent's memory.
+  // Shared, so that mremap can show the same pages at a second address (cuMemMap, IPC). MADV_DONTFORK, because device
+  // memory is not there in a fork child either, and a child with a driver of its own must not write into its parent's
+  // memory.
   int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED_NOREPLACE : 0);
   void* memory = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -68,8 +69,8 @@ bool AddressSpace::allocate_at(std::uint64_t address, std::size_t bytes) {
 
 void AddressSpace::free(std::uint64_t address, std::size_t bytes) {
   bytes = round_up(bytes, kUnit);
-  // Small blocks stay in the free list of their size for ever; a block of that size that was allocated with an alignment of
-  // its own joins them.
+  // Small blocks stay in the free list of their size for ever; a block of that size that was allocated with an
+  // alignment of its own joins them.
   if (bytes < kSmall) {
     bins_[bytes / kUnit].push_back(address);
     return;
@@ -82,8 +83,8 @@ void AddressSpace::free(std::uint64_t address, std::size_t bytes) {
 }
 
 void AddressSpace::alias(std::uint64_t address, void* source, std::size_t bytes) {
-  // A shared mapping "grown" from size 0 is a second view of the same pages. When the kernel cannot do it the two addresses
-  // have different contents, which only a test that copies through both would notice.
+  // A shared mapping "grown" from size 0 is a second view of the same pages. When the kernel cannot do it the two
+  // addresses have different contents, which only a test that copies through both would notice.
   mremap(source, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, host(address));
 }
 

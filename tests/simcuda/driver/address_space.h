@@ -14,8 +14,8 @@ namespace simcuda {
 // populated mapping: 1 GiB that nobody writes to costs nothing. Not thread-safe: callers hold the driver's lock.
 class AddressSpace {
  public:
-  // Simulated addresses begin at `base`. With `identity` the host memory lies at that very address when the place is free,
-  // so that a simulated address is also a host address; otherwise it lies wherever the kernel puts it.
+  // Simulated addresses begin at `base`. With `identity` the host memory lies at that very address when the place is
+  // free, so that a simulated address is also a host address; otherwise it lies wherever the kernel puts it.
   AddressSpace(std::uint64_t base, std::size_t bytes, bool identity);
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
@@ -30,13 +30,14 @@ class AddressSpace {
   bool contains(std::uint64_t address) const { return address - base_ < bytes_; }
   char* host(std::uint64_t address) const { return host_ + (address - base_); }
 
-  // Lets `address` show the same memory as `source` (host memory from map_shared or from an address space). Whole pages only.
+  // Lets `address` show the same memory as `source` (host memory from map_shared or from an address space). Whole pages
+  // only.
   void alias(std::uint64_t address, void* source, std::size_t bytes);
   // Fresh zeroed memory at `address` again.
   void unalias(std::uint64_t address, std::size_t bytes);
 
  private:
-  static constexpr std::size_t kUnit = 512;               // the real driver's alignment of cuMemAlloc
+  static constexpr std::size_t kUnit = 512;                    // the real driver's alignment of cuMemAlloc
   static constexpr std::size_t kSmall = std::size_t{1} << 20;  // below: a free list for each size
   static constexpr std::size_t kSlab = std::size_t{2} << 20;
 
@@ -50,7 +51,7 @@ class AddressSpace {
   std::vector<std::vector<std::uint64_t>> bins_;
   std::uint64_t slab_ = 0;
   std::uint64_t slab_end_ = 0;
-  std::map<std::uint64_t, std::size_t> free_;                      // by address
+  std::map<std::uint64_t, std::size_t> free_;                     // by address
   std::set<std::pair<std::size_t, std::uint64_t>> free_by_size_;  // the same ranges, best fit first
 };
 

@@ -41,8 +41,8 @@ Allocation* find_containing(DriverState& state, int device, std::uint64_t addres
   return containing(map_of(state, device, address), address);
 }
 
-Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes, std::size_t alignment,
-                           std::size_t charged, Context* context) {
+Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes,
+                           std::size_t alignment, std::size_t charged, Context* context) {
   if (charged > device.available() && !make_room(state, device, charged)) return nullptr;
   std::uint64_t address = device.space->allocate(bytes, alignment);
   if (address == 0) return nullptr;

@@ -31,8 +31,10 @@ void MipmappedArray::release(DriverState& state) {
   for (Array* level : levels) state.destroy(level);
 }
 
-CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool charged, Array** out) {
-  if (descriptor.Width == 0 || (descriptor.NumChannels != 1 && descriptor.NumChannels != 2 && descriptor.NumChannels != 4)) {
+CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool charged,
+                    Array** out) {
+  if (descriptor.Width == 0 ||
+      (descriptor.NumChannels != 1 && descriptor.NumChannels != 2 && descriptor.NumChannels != 4)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::size_t row_bytes = descriptor.Width * element_bytes(descriptor.Format, descriptor.NumChannels);
@@ -57,8 +59,8 @@ CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DES
   return CUDA_SUCCESS;
 }
 
-CUresult make_mipmapped_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, unsigned levels,
-                              bool charged, MipmappedArray** out) {
+CUresult make_mipmapped_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor,
+                              unsigned levels, bool charged, MipmappedArray** out) {
   if (levels == 0) return CUDA_ERROR_INVALID_VALUE;
   MipmappedArray* mipmapped = state.add(new MipmappedArray(&context));
   CUDA_ARRAY3D_DESCRIPTOR level = descriptor;
@@ -97,13 +99,15 @@ SIM(cuArray3DCreate_v2)(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor)
 
 SIM(cuArrayCreate_v2)(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* descriptor) {
   if (descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  CUDA_ARRAY3D_DESCRIPTOR full{descriptor->Width, descriptor->Height, 0, descriptor->Format, descriptor->NumChannels, 0};
+  CUDA_ARRAY3D_DESCRIPTOR full{descriptor->Width,  descriptor->Height,      0,
+                               descriptor->Format, descriptor->NumChannels, 0};
   return sim_cuArray3DCreate_v2(out, &full);
 }
 
 SIM(cuArrayCreate)(CUarray* out, const CUDA_ARRAY_DESCRIPTOR_v1* descriptor) {
   if (descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  CUDA_ARRAY3D_DESCRIPTOR full{descriptor->Width, descriptor->Height, 0, descriptor->Format, descriptor->NumChannels, 0};
+  CUDA_ARRAY3D_DESCRIPTOR full{descriptor->Width,  descriptor->Height,      0,
+                               descriptor->Format, descriptor->NumChannels, 0};
   return sim_cuArray3DCreate_v2(out, &full);
 }
 

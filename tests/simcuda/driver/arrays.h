@@ -12,7 +12,7 @@ struct Array : Object {
   int device = 0;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   std::size_t row_bytes = 0;
-  std::size_t rows = 1;    // of a slice
+  std::size_t rows = 1;  // of a slice
   std::size_t slices = 1;
   std::size_t charged = 0;
   char* data = nullptr;
@@ -31,8 +31,9 @@ struct MipmappedArray : Object {
 
 std::size_t element_bytes(CUarray_format format, unsigned channels);
 // Makes an array that is charged to the device unless its memory belongs to something else (external memory).
-CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool charged, Array** out);
-CUresult make_mipmapped_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, unsigned levels,
-                              bool charged, MipmappedArray** out);
+CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool charged,
+                    Array** out);
+CUresult make_mipmapped_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor,
+                              unsigned levels, bool charged, MipmappedArray** out);
 
 }  // namespace simcuda

@@ -6,13 +6,13 @@
 #include "tests/simcuda/driver/driver_state.h"
 
 // Defines the implementation of an exported function. The declaration that comes with it makes the compiler compare the
-// parameters with cuda.h; the exported name itself is a thunk (entry_thunks.h).
-#define SIM(name)                        \
-  extern "C" decltype(name) sim_##name;  \
+// parameters with cuda.h; the exported name itself is a thunk (entry_thunks.inc).
+#define SIM(name)                       \
+  extern "C" decltype(name) sim_##name; \
   extern "C" CUresult CUDAAPI sim_##name
 
 // Takes the lock and returns the driver's own error when the driver is not in the state that the function needs.
-#define SIM_CALL(need)           \
+#define SIM_CALL(need)                         \
   ::simcuda::Call call(::simcuda::Need::need); \
   if (call.status() != CUDA_SUCCESS) return call.status()
 
@@ -36,7 +36,8 @@ class Call {
   Context& context() const { return *context_; }
   Device& device() const { return *state_->devices[context_->device]; }
   Device* device(int ordinal) const {
-    return ordinal >= 0 && ordinal < static_cast<int>(state_->devices.size()) ? state_->devices[ordinal].get() : nullptr;
+    return ordinal >= 0 && ordinal < static_cast<int>(state_->devices.size()) ? state_->devices[ordinal].get()
+                                                                              : nullptr;
   }
 
  private:
@@ -45,7 +46,8 @@ class Call {
   Context* context_ = nullptr;
 };
 
-// What is current in a thread. A context is remembered with its serial, since its address may be another context's by now.
+// What is current in a thread. A context is remembered with its serial, since its address may be another context's by
+// now.
 struct CurrentContext {
   Context* context;
   std::uint64_t serial;

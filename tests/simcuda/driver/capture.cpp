@@ -33,8 +33,8 @@ CUresult begin(Call& call, CUstream handle, CUstreamCaptureMode mode, Graph* gra
   return CUDA_SUCCESS;
 }
 
-// The common part of the three versions of cuStreamGetCaptureInfo. The dependency array lives as long as the stream's tail
-// does not change, as the documentation demands.
+// The common part of the three versions of cuStreamGetCaptureInfo. The dependency array lives as long as the stream's
+// tail does not change, as the documentation demands.
 CUresult capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                       const CUgraphNode** dependencies, const CUgraphEdgeData** edges, std::size_t* count) {
   SIM_CALL(kContext);
@@ -137,10 +137,13 @@ SIM(cuStreamBeginCapture_v2)(CUstream stream, CUstreamCaptureMode mode) {
   return simcuda::begin(call, stream, mode, nullptr, nullptr, 0);
 }
 
-SIM(cuStreamBeginCapture)(CUstream stream) { return sim_cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL); }
+SIM(cuStreamBeginCapture)(CUstream stream) {
+  return sim_cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
 
 SIM(cuStreamBeginCaptureToGraph)
-(CUstream stream, CUgraph handle, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count, CUstreamCaptureMode mode) {
+(CUstream stream, CUgraph handle, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count,
+ CUstreamCaptureMode mode) {
   SIM_CALL(kContext);
   simcuda::Graph* graph = call.state().find<simcuda::Graph>(handle);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -171,7 +174,8 @@ SIM(cuStreamGetCaptureInfo)(CUstream stream, CUstreamCaptureStatus* status, cuui
 }
 
 SIM(cuStreamGetCaptureInfo_v2)
-(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies, std::size_t* count) {
+(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
+ std::size_t* count) {
   return simcuda::capture_info(stream, status, id, graph, dependencies, nullptr, count);
 }
 

@@ -366,7 +366,8 @@ SIM(cuCtxGetDevResource)(CUcontext handle, CUdevResource* resource, CUdevResourc
 }
 
 SIM(cuDevSmResourceSplitByCount)
-(CUdevResource* result, unsigned* groups, const CUdevResource* input, CUdevResource* remaining, unsigned, unsigned minimum) {
+(CUdevResource* result, unsigned* groups, const CUdevResource* input, CUdevResource* remaining, unsigned,
+ unsigned minimum) {
   SIM_CALL(kInit);
   if (groups == nullptr || input == nullptr || input->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_VALUE;
   unsigned each = ((minimum == 0 ? 1 : minimum) + 7) / 8 * 8;  // Hopper splits by 8

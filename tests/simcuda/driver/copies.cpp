@@ -20,8 +20,9 @@ struct Side {
   std::size_t slice = 0;
 };
 
-CUresult side_of(DriverState& state, int device, CUmemorytype type, const void* host, CUdeviceptr address, CUarray array_handle,
-                 std::size_t x, std::size_t y, std::size_t z, std::size_t pitch, std::size_t height, const CUDA_MEMCPY3D& copy, Side* side) {
+CUresult side_of(DriverState& state, int device, CUmemorytype type, const void* host, CUdeviceptr address,
+                 CUarray array_handle, std::size_t x, std::size_t y, std::size_t z, std::size_t pitch,
+                 std::size_t height, const CUDA_MEMCPY3D& copy, Side* side) {
   if (type == CU_MEMORYTYPE_ARRAY) {
     Array* array = state.find<Array>(array_handle);
     if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -106,25 +107,28 @@ CUresult copy_in_stream(const CUDA_MEMCPY3D& copy, CUstream handle) {
   return copy_3d(call.state(), stream->context->device, copy);
 }
 
-CUresult set_now(CUdeviceptr address, std::size_t pitch, unsigned value, unsigned element, std::size_t width, std::size_t height) {
+CUresult set_now(CUdeviceptr address, std::size_t pitch, unsigned value, unsigned element, std::size_t width,
+                 std::size_t height) {
   SIM_CALL(kContext);
   return set_2d(call.state(), call.context().device, address, pitch, value, element, width, height);
 }
 
-CUresult set_in_stream(CUdeviceptr address, std::size_t pitch, unsigned value, unsigned element, std::size_t width, std::size_t height,
-                       CUstream handle) {
+CUresult set_in_stream(CUdeviceptr address, std::size_t pitch, unsigned value, unsigned element, std::size_t width,
+                       std::size_t height, CUstream handle) {
   SIM_CALL(kContext);
   Stream* stream = find_stream(call.state(), call.context(), handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture != nullptr) {
-    capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_MEMSET)->work.set = {address, pitch, value, element, width, height};
+    capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_MEMSET)->work.set = {address, pitch, value,
+                                                                                element, width, height};
     return CUDA_SUCCESS;
   }
   return set_2d(call.state(), stream->context->device, address, pitch, value, element, width, height);
 }
 
 // Between devices whose addresses may be the same: each side is looked up on its own context's device.
-CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source, CUcontext source_context, std::size_t bytes) {
+CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source, CUcontext source_context,
+                   std::size_t bytes) {
   SIM_CALL(kContext);
   Context* to = call.state().find<Context>(destination_context);
   Context* from = call.state().find<Context>(source_context);
@@ -143,12 +147,12 @@ std::uint64_t bits(const void* pointer) { return reinterpret_cast<std::uint64_t>
 CUresult copy_3d(DriverState& state, int device, const CUDA_MEMCPY3D& copy) {
   if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return CUDA_SUCCESS;
   Side from, to;
-  if (CUresult status = side_of(state, device, copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcXInBytes,
-                                copy.srcY, copy.srcZ, copy.srcPitch, copy.srcHeight, copy, &from)) {
+  if (CUresult status = side_of(state, device, copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray,
+                                copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcPitch, copy.srcHeight, copy, &from)) {
     return status;
   }
-  if (CUresult status = side_of(state, device, copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstXInBytes,
-                                copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, copy, &to)) {
+  if (CUresult status = side_of(state, device, copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray,
+                                copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, copy, &to)) {
     return status;
   }
   for (std::size_t z = 0; z < copy.Depth; ++z) {
@@ -159,8 +163,8 @@ CUresult copy_3d(DriverState& state, int device, const CUDA_MEMCPY3D& copy) {
   return CUDA_SUCCESS;
 }
 
-CUresult set_2d(DriverState& state, int device, CUdeviceptr address, std::size_t pitch, unsigned value, unsigned element,
-                std::size_t width, std::size_t height) {
+CUresult set_2d(DriverState& state, int device, CUdeviceptr address, std::size_t pitch, unsigned value,
+                unsigned element, std::size_t width, std::size_t height) {
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   if (height == 1) pitch = width * element;
   char* base = host_memory(state, device, address, (height - 1) * pitch + width * element);
@@ -190,36 +194,79 @@ using simcuda::set_in_stream;
 using simcuda::set_now;
 using simcuda::with_array;
 
-// clang-format off
 SIM(cuMemcpy)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return copy_now(linear(to, from, bytes)); }
-SIM(cuMemcpyHtoD_v2)(CUdeviceptr to, const void* from, std::size_t bytes) { return copy_now(linear(to, bits(from), bytes)); }
+SIM(cuMemcpyHtoD_v2)(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return copy_now(linear(to, bits(from), bytes));
+}
 SIM(cuMemcpyDtoH_v2)(void* to, CUdeviceptr from, std::size_t bytes) { return copy_now(linear(bits(to), from, bytes)); }
 SIM(cuMemcpyDtoD_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return copy_now(linear(to, from, bytes)); }
-SIM(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) { return copy_in_stream(linear(to, from, bytes), stream); }
-SIM(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) { return copy_in_stream(linear(to, bits(from), bytes), stream); }
-SIM(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) { return copy_in_stream(linear(bits(to), from, bytes), stream); }
-SIM(cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) { return copy_in_stream(linear(to, from, bytes), stream); }
-SIM(cuMemcpyDtoA_v2)(CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes) { return copy_now(with_array(to, offset, nullptr, 0, from, bytes)); }
-SIM(cuMemcpyAtoD_v2)(CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes) { return copy_now(with_array(nullptr, 0, from, offset, to, bytes)); }
-SIM(cuMemcpyHtoA_v2)(CUarray to, std::size_t offset, const void* from, std::size_t bytes) { return copy_now(with_array(to, offset, nullptr, 0, bits(from), bytes)); }
-SIM(cuMemcpyAtoH_v2)(void* to, CUarray from, std::size_t offset, std::size_t bytes) { return copy_now(with_array(nullptr, 0, from, offset, bits(to), bytes)); }
-SIM(cuMemcpyAtoA_v2)(CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes) { return copy_now(with_array(to, to_offset, from, from_offset, 0, bytes)); }
-SIM(cuMemcpyHtoAAsync_v2)(CUarray to, std::size_t offset, const void* from, std::size_t bytes, CUstream stream) { return copy_in_stream(with_array(to, offset, nullptr, 0, bits(from), bytes), stream); }
-SIM(cuMemcpyAtoHAsync_v2)(void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream) { return copy_in_stream(with_array(nullptr, 0, from, offset, bits(to), bytes), stream); }
+SIM(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(linear(to, from, bytes), stream);
+}
+SIM(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(linear(to, bits(from), bytes), stream);
+}
+SIM(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(linear(bits(to), from, bytes), stream);
+}
+SIM(cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(linear(to, from, bytes), stream);
+}
+SIM(cuMemcpyDtoA_v2)(CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes) {
+  return copy_now(with_array(to, offset, nullptr, 0, from, bytes));
+}
+SIM(cuMemcpyAtoD_v2)(CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes) {
+  return copy_now(with_array(nullptr, 0, from, offset, to, bytes));
+}
+SIM(cuMemcpyHtoA_v2)(CUarray to, std::size_t offset, const void* from, std::size_t bytes) {
+  return copy_now(with_array(to, offset, nullptr, 0, bits(from), bytes));
+}
+SIM(cuMemcpyAtoH_v2)(void* to, CUarray from, std::size_t offset, std::size_t bytes) {
+  return copy_now(with_array(nullptr, 0, from, offset, bits(to), bytes));
+}
+SIM(cuMemcpyAtoA_v2)(CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes) {
+  return copy_now(with_array(to, to_offset, from, from_offset, 0, bytes));
+}
+SIM(cuMemcpyHtoAAsync_v2)(CUarray to, std::size_t offset, const void* from, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(with_array(to, offset, nullptr, 0, bits(from), bytes), stream);
+}
+SIM(cuMemcpyAtoHAsync_v2)(void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream) {
+  return copy_in_stream(with_array(nullptr, 0, from, offset, bits(to), bytes), stream);
+}
 
 SIM(cuMemsetD8_v2)(CUdeviceptr to, unsigned char value, std::size_t n) { return set_now(to, 0, value, 1, n, 1); }
 SIM(cuMemsetD16_v2)(CUdeviceptr to, unsigned short value, std::size_t n) { return set_now(to, 0, value, 2, n, 1); }
 SIM(cuMemsetD32_v2)(CUdeviceptr to, unsigned value, std::size_t n) { return set_now(to, 0, value, 4, n, 1); }
-SIM(cuMemsetD2D8_v2)(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height) { return set_now(to, pitch, value, 1, width, height); }
-SIM(cuMemsetD2D16_v2)(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height) { return set_now(to, pitch, value, 2, width, height); }
-SIM(cuMemsetD2D32_v2)(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height) { return set_now(to, pitch, value, 4, width, height); }
-SIM(cuMemsetD8Async)(CUdeviceptr to, unsigned char value, std::size_t n, CUstream stream) { return set_in_stream(to, 0, value, 1, n, 1, stream); }
-SIM(cuMemsetD16Async)(CUdeviceptr to, unsigned short value, std::size_t n, CUstream stream) { return set_in_stream(to, 0, value, 2, n, 1, stream); }
-SIM(cuMemsetD32Async)(CUdeviceptr to, unsigned value, std::size_t n, CUstream stream) { return set_in_stream(to, 0, value, 4, n, 1, stream); }
-SIM(cuMemsetD2D8Async)(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height, CUstream stream) { return set_in_stream(to, pitch, value, 1, width, height, stream); }
-SIM(cuMemsetD2D16Async)(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height, CUstream stream) { return set_in_stream(to, pitch, value, 2, width, height, stream); }
-SIM(cuMemsetD2D32Async)(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height, CUstream stream) { return set_in_stream(to, pitch, value, 4, width, height, stream); }
-// clang-format on
+SIM(cuMemsetD2D8_v2)(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height) {
+  return set_now(to, pitch, value, 1, width, height);
+}
+SIM(cuMemsetD2D16_v2)(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height) {
+  return set_now(to, pitch, value, 2, width, height);
+}
+SIM(cuMemsetD2D32_v2)(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height) {
+  return set_now(to, pitch, value, 4, width, height);
+}
+SIM(cuMemsetD8Async)(CUdeviceptr to, unsigned char value, std::size_t n, CUstream stream) {
+  return set_in_stream(to, 0, value, 1, n, 1, stream);
+}
+SIM(cuMemsetD16Async)(CUdeviceptr to, unsigned short value, std::size_t n, CUstream stream) {
+  return set_in_stream(to, 0, value, 2, n, 1, stream);
+}
+SIM(cuMemsetD32Async)(CUdeviceptr to, unsigned value, std::size_t n, CUstream stream) {
+  return set_in_stream(to, 0, value, 4, n, 1, stream);
+}
+SIM(cuMemsetD2D8Async)
+(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height, CUstream stream) {
+  return set_in_stream(to, pitch, value, 1, width, height, stream);
+}
+SIM(cuMemsetD2D16Async)
+(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width, std::size_t height, CUstream stream) {
+  return set_in_stream(to, pitch, value, 2, width, height, stream);
+}
+SIM(cuMemsetD2D32Async)
+(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width, std::size_t height, CUstream stream) {
+  return set_in_stream(to, pitch, value, 4, width, height, stream);
+}
 
 SIM(cuMemcpy2D_v2)(const CUDA_MEMCPY2D* copy) {
   return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : copy_now(simcuda::from_2d(*copy));
@@ -239,6 +286,7 @@ SIM(cuMemcpyPeer)(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcont
   return simcuda::copy_peer(to, to_context, from, from_context, bytes);
 }
 
-SIM(cuMemcpyPeerAsync)(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes, CUstream) {
+SIM(cuMemcpyPeerAsync)
+(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes, CUstream) {
   return simcuda::copy_peer(to, to_context, from, from_context, bytes);
 }

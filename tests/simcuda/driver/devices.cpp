@@ -122,8 +122,8 @@ void format_bus_id(const Device& device, char* text, std::size_t size) {
 using simcuda::Device;
 
 // Declares `device`, or returns CUDA_ERROR_INVALID_DEVICE.
-#define SIM_DEVICE(ordinal)               \
-  SIM_CALL(kInit);                        \
+#define SIM_DEVICE(ordinal)              \
+  SIM_CALL(kInit);                       \
   Device* device = call.device(ordinal); \
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE
 
@@ -186,8 +186,16 @@ SIM(cuDeviceComputeCapability)(int* major, int* minor, CUdevice ordinal) {
 SIM(cuDeviceGetProperties)(CUdevprop* properties, CUdevice ordinal) {
   SIM_DEVICE(ordinal);
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *properties = CUdevprop{1024, {1024, 1024, 64}, {2147483647, 65535, 65535}, 49152, 65536, 32, 2147483647, 65536,
-                          simcuda::attribute_value(*device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE), 512};
+  *properties = CUdevprop{1024,
+                          {1024, 1024, 64},
+                          {2147483647, 65535, 65535},
+                          49152,
+                          65536,
+                          32,
+                          2147483647,
+                          65536,
+                          simcuda::attribute_value(*device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+                          512};
   return CUDA_SUCCESS;
 }
 

@@ -1,10 +1,12 @@
 // The life of the driver: cuInit, the lock, what happens after fork and at exit.
 //
-// At exit the driver goes first: a handler that cuInit registers makes every later call return CUDA_ERROR_DEINITIALIZED, so
-// that what the program and cudart do in destructors comes too late, as with the real driver.
+// At exit the driver goes first: a handler that cuInit registers makes every later call return
+// CUDA_ERROR_DEINITIALIZED, so that what the program and cudart do in destructors comes too late, as with the real
+// driver.
 //
-// In a fork child of an initialized process the real driver answers CUDA_ERROR_NOT_INITIALIZED for ever. Here cuInit in the
-// child starts a driver of its own, so that programs that fork can be tested; what the parent allocated is not known to it.
+// In a fork child of an initialized process the real driver answers CUDA_ERROR_NOT_INITIALIZED for ever. Here cuInit in
+// the child starts a driver of its own, so that programs that fork can be tested; what the parent allocated is not
+// known to it.
 #include "tests/simcuda/driver/driver_state.h"
 
 #include <pthread.h>
@@ -21,9 +23,9 @@ namespace {
 enum class Phase { kBeforeInit, kRunning, kShutDown };
 
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-Phase phase = Phase::kBeforeInit;   // guarded by lock
+Phase phase = Phase::kBeforeInit;     // guarded by lock
 DriverState* driver_state = nullptr;  // guarded by lock
-std::uint64_t generation = 1;       // guarded by lock
+std::uint64_t generation = 1;         // guarded by lock
 
 constexpr int kMaxDevices = 16;
 constexpr std::uint64_t kManagedBase = 0x6f0000000000;
@@ -31,8 +33,8 @@ constexpr std::uint64_t kDeviceBase = 0x700000000000;
 constexpr std::size_t kDeviceRange = std::size_t{1} << 39;  // addresses for each device, far more than its memory
 constexpr std::size_t kDefaultMemoryMb = 80 * 1024;
 
-// A plain pointer, deleted when its thread ends, by a pthread key: a destructor would run at exit() before the exit handlers,
-// in which the real driver still works.
+// A plain pointer, deleted when its thread ends, by a pthread key: a destructor would run at exit() before the exit
+// handlers, in which the real driver still works.
 thread_local ThreadState* current_thread_state = nullptr;
 
 ThreadState* make_thread_state() {

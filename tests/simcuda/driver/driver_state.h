@@ -1,7 +1,7 @@
 // What the simulated driver knows: devices, contexts, memory and every handle it gave out.
 //
-// One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss hold
-// no copy of a handle, which matters to tools that search a process's globals for handles.
+// One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss
+// hold no copy of a handle, which matters to tools that search a process's globals for handles.
 #pragma once
 
 #include <cuda.h>
@@ -76,8 +76,8 @@ struct Context : Object {
   std::uint64_t serial = 0;
   unsigned flags = 0;
   unsigned api_version = 3020;
-  Object* legacy_stream = nullptr;                      // stands for stream 0
-  std::map<pthread_t, Object*> per_thread_streams;      // stand for CU_STREAM_PER_THREAD
+  Object* legacy_stream = nullptr;                  // stands for stream 0
+  std::map<pthread_t, Object*> per_thread_streams;  // stand for CU_STREAM_PER_THREAD
   std::map<int, std::size_t> limits;
   std::unordered_set<int> peers;  // devices
 };
@@ -98,9 +98,9 @@ enum class MemoryKind : std::uint8_t {
 
 struct Allocation {
   std::uint64_t address = 0;
-  std::uint64_t range = 0;  // start of what was taken from the address space, at or below address
-  std::size_t bytes = 0;    // as asked for
-  std::size_t charged = 0;  // counted against the device by this allocation itself (pools count for theirs)
+  std::uint64_t range = 0;   // start of what was taken from the address space, at or below address
+  std::size_t bytes = 0;     // as asked for
+  std::size_t charged = 0;   // counted against the device by this allocation itself (pools count for theirs)
   std::size_t reserved = 0;  // taken from the address space
   std::uint64_t id = 0;
   MemoryKind kind = MemoryKind::kDevice;
@@ -110,11 +110,11 @@ struct Allocation {
   Pool* pool = nullptr;
   Physical* physical = nullptr;  // VMM mapping
   std::size_t physical_offset = 0;
-  bool readable = true;          // VMM mapping: cuMemSetAccess was called
-  Object* owner = nullptr;       // module, external memory: ends with it
+  bool readable = true;     // VMM mapping: cuMemSetAccess was called
+  Object* owner = nullptr;  // module, external memory: ends with it
   std::shared_ptr<GraphMemory> graph_memory;
-  std::uint64_t ipc_source = 0;    // IPC import: what was exported
-  unsigned ipc_opens = 0;          // and how often it was opened
+  std::uint64_t ipc_source = 0;  // IPC import: what was exported
+  unsigned ipc_opens = 0;        // and how often it was opened
 };
 
 using AllocationMap = std::map<std::uint64_t, Allocation>;  // by address
@@ -179,13 +179,13 @@ Allocation* find_containing(DriverState& state, int device, std::uint64_t addres
 // Ends an allocation of any kind and gives its memory back.
 void release_allocation(DriverState& state, Allocation& allocation);
 // Makes an allocation in a device's address space. Returns nullptr when `charged` bytes are not available.
-Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes, std::size_t alignment,
-                           std::size_t charged, Context* context);
+Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes,
+                           std::size_t alignment, std::size_t charged, Context* context);
 // A second address for memory of the same device (imports): `source` need not be at the start of a page.
 Allocation* add_alias(DriverState& state, Device& device, MemoryKind kind, std::uint64_t source, std::size_t bytes,
                       Context* context);
-// Where the `bytes` bytes at `address` are in host memory; nullptr when they are not all inside live allocations. Addresses
-// that no device knows are ordinary host memory.
+// Where the `bytes` bytes at `address` are in host memory; nullptr when they are not all inside live allocations.
+// Addresses that no device knows are ordinary host memory.
 char* host_memory(DriverState& state, int device, std::uint64_t address, std::size_t bytes);
 bool is_device_address(const DriverState& state, std::uint64_t address);
 // Takes back idle pool memory until `bytes` are available. Returns whether they are.

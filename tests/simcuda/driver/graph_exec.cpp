@@ -1,4 +1,5 @@
-// Executable graphs. A launch does the graph's work at once: memory nodes become physical, copies copy, host functions run.
+// Executable graphs. A launch does the graph's work at once: memory nodes become physical, copies copy, host functions
+// run.
 #include <algorithm>
 
 #include "tests/simcuda/driver/call.h"
@@ -60,7 +61,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
 CUresult materialize(DriverState& state, const NodeWork& work, Context* context) {
   Device& device = *state.devices[work.memory->device];
   std::uint64_t address = work.memory->address;
-  if (device.memory.find(address) != device.memory.end()) return CUDA_ERROR_INVALID_VALUE;  // not freed since the last launch
+  if (device.memory.find(address) != device.memory.end())
+    return CUDA_ERROR_INVALID_VALUE;  // not freed since the last launch
   std::size_t used = device.graph_used + work.memory->bytes;
   if (used > device.graph_reserved) {
     std::size_t grow = used - device.graph_reserved;
@@ -93,7 +95,8 @@ CUresult run_step(DriverState& state, const NodeWork& work, Stream& stream) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return copy_3d(state, device, work.copy);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      return set_2d(state, device, work.set.dst, work.set.pitch, work.set.value, work.set.elementSize, work.set.width, work.set.height);
+      return set_2d(state, device, work.set.dst, work.set.pitch, work.set.value, work.set.elementSize, work.set.width,
+                    work.set.height);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       if (Event* event = state.find<Event>(work.event)) {
         event->recorded = true;
@@ -199,7 +202,8 @@ SIM(cuGraphLaunch)(CUgraphExec handle, CUstream stream_handle) {
     if ((exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0) {
       for (GraphExec::Step& step : exec->steps) {
         if (step.work.memory == nullptr) continue;
-        simcuda::Allocation* left = simcuda::find_allocation(call.state(), step.work.memory->device, step.work.memory->address);
+        simcuda::Allocation* left =
+            simcuda::find_allocation(call.state(), step.work.memory->device, step.work.memory->address);
         if (left != nullptr) simcuda::release_allocation(call.state(), *left);
       }
     }
@@ -244,7 +248,8 @@ SIM(cuGraphExecMemcpyNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CU
   return simcuda::with_step(exec, node, [&](GraphExec::Step& step) { step.work.copy = *parameters; });
 }
 
-SIM(cuGraphExecMemsetNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext) {
+SIM(cuGraphExecMemsetNodeSetParams)
+(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::with_step(exec, node, [&](GraphExec::Step& step) { step.work.set = *parameters; });
 }

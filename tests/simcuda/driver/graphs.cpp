@@ -64,7 +64,8 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode
   for (std::size_t i = 0; i < count; ++i) {
     GraphNode* source = call.state().find<GraphNode>(from[i]);
     GraphNode* target = call.state().find<GraphNode>(to[i]);
-    if (source == nullptr || target == nullptr || source->graph != graph || target->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+    if (source == nullptr || target == nullptr || source->graph != graph || target->graph != graph)
+      return CUDA_ERROR_INVALID_VALUE;
     std::vector<GraphNode*>& list = target->dependencies;
     auto found = std::find(list.begin(), list.end(), source);
     if (add == (found != list.end())) return CUDA_ERROR_INVALID_VALUE;
@@ -108,7 +109,8 @@ CUresult add_kernel(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* d
 
 // A node of a given type whose work `fill` describes.
 template <typename Fill>
-CUresult add(CUgraphNode* out, CUgraph handle, CUgraphNodeType type, const CUgraphNode* dependencies, std::size_t count, Fill fill) {
+CUresult add(CUgraphNode* out, CUgraph handle, CUgraphNodeType type, const CUgraphNode* dependencies, std::size_t count,
+             Fill fill) {
   SIM_CALL(kInit);
   Graph* graph = call.state().find<Graph>(handle);
   if (graph == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -170,7 +172,8 @@ CUresult fill_allocation(Call& call, NodeWork& work, const CUmemPoolProps& pool,
   return CUDA_SUCCESS;
 }
 
-CUresult add_free(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count, CUdeviceptr address) {
+CUresult add_free(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count,
+                  CUdeviceptr address) {
   return add(out, graph_handle, CU_GRAPH_NODE_TYPE_MEM_FREE, dependencies, count, [&](Call& call, NodeWork& work) {
     bool known = find_allocation(call.state(), -1, address) != nullptr;
     for (GraphNode* node : call.state().find<Graph>(graph_handle)->nodes) {
@@ -182,7 +185,8 @@ CUresult add_free(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dep
   });
 }
 
-CUresult add_child(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count, CUgraph child_handle) {
+CUresult add_child(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count,
+                   CUgraph child_handle) {
   return add(out, graph_handle, CU_GRAPH_NODE_TYPE_GRAPH, dependencies, count, [&](Call& call, NodeWork& work) {
     Graph* child = call.state().find<Graph>(child_handle);
     if (child == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -192,7 +196,8 @@ CUresult add_child(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* de
   });
 }
 
-CUresult add_event(CUgraphNode* out, CUgraph graph, CUgraphNodeType type, const CUgraphNode* dependencies, std::size_t count, CUevent event) {
+CUresult add_event(CUgraphNode* out, CUgraph graph, CUgraphNodeType type, const CUgraphNode* dependencies,
+                   std::size_t count, CUevent event) {
   return add(out, graph, type, dependencies, count, [&](Call& call, NodeWork& work) {
     if (call.state().find<Event>(event) == nullptr) return CUDA_ERROR_INVALID_VALUE;
     work.event = event;
@@ -201,7 +206,8 @@ CUresult add_event(CUgraphNode* out, CUgraph graph, CUgraphNodeType type, const 
 }
 
 // cuGraphAddNode: every type that this driver knows.
-CUresult add_generic(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraphNodeParams* p) {
+CUresult add_generic(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                     CUgraphNodeParams* p) {
   if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
@@ -236,7 +242,8 @@ CUresult add_generic(CUgraphNode* out, CUgraph graph, const CUgraphNode* depende
       });
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return add(out, graph, p->type, dependencies, count, [&](Call&, NodeWork& work) {
-        work.set = {p->memset.dst, p->memset.pitch, p->memset.value, p->memset.elementSize, p->memset.width, p->memset.height};
+        work.set = {p->memset.dst,         p->memset.pitch, p->memset.value,
+                    p->memset.elementSize, p->memset.width, p->memset.height};
         return CUDA_SUCCESS;
       });
     case CU_GRAPH_NODE_TYPE_GRAPH:
@@ -299,7 +306,8 @@ void Graph::release(DriverState& state) {
 void release_user_object(DriverState& state, UserObject* object, std::uint64_t count) {
   object->references -= std::min(object->references, count);
   if (object->references != 0) return;
-  // The destructor is the program's own code; it must not call CUDA (the documentation forbids it), so the lock may be held.
+  // The destructor is the program's own code; it must not call CUDA (the documentation forbids it), so the lock may be
+  // held.
   object->destroy(object->pointer);
   state.destroy(object);
 }
@@ -367,81 +375,97 @@ SIM(cuGraphDestroyNode)(CUgraphNode handle) {
   return CUDA_SUCCESS;
 }
 
-SIM(cuGraphAddNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraphNodeParams* parameters) {
+SIM(cuGraphAddNode)
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraphNodeParams* parameters) {
   return simcuda::add_generic(out, graph, dependencies, count, parameters);
 }
 
 SIM(cuGraphAddNode_v2)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count, CUgraphNodeParams* parameters) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count,
+ CUgraphNodeParams* parameters) {
   return simcuda::add_generic(out, graph, dependencies, count, parameters);
 }
 
 SIM(cuGraphAddKernelNode_v2)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_KERNEL_NODE_PARAMS* parameters) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+ const CUDA_KERNEL_NODE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add_kernel(out, graph, dependencies, count, *parameters);
 }
 
 SIM(cuGraphAddKernelNode)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+ const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add_kernel(out, graph, dependencies, count, simcuda::from_v1(*parameters));
 }
 
 SIM(cuGraphKernelNodeGetParams_v2)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_KERNEL, [&](NodeWork& work) { return *out = work.kernel, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_KERNEL,
+                            [&](NodeWork& work) { return *out = work.kernel, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphKernelNodeSetParams_v2)(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* in) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_KERNEL, [&](NodeWork& work) { return work.kernel = *in, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_KERNEL,
+                            [&](NodeWork& work) { return work.kernel = *in, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphAddMemcpyNode)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_MEMCPY3D* parameters, CUcontext) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_MEMCPY3D* parameters,
+ CUcontext) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_MEMCPY, dependencies, count,
                       [&](Call&, NodeWork& work) { return work.copy = *parameters, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphMemcpyNodeGetParams)(CUgraphNode node, CUDA_MEMCPY3D* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMCPY, [&](NodeWork& work) { return *out = work.copy, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMCPY,
+                            [&](NodeWork& work) { return *out = work.copy, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphMemcpyNodeSetParams)(CUgraphNode node, const CUDA_MEMCPY3D* in) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMCPY, [&](NodeWork& work) { return work.copy = *in, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMCPY,
+                            [&](NodeWork& work) { return work.copy = *in, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphAddMemsetNode)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+ const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_MEMSET, dependencies, count,
                       [&](Call&, NodeWork& work) { return work.set = *parameters, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphMemsetNodeGetParams)(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMSET, [&](NodeWork& work) { return *out = work.set, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMSET,
+                            [&](NodeWork& work) { return *out = work.set, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphMemsetNodeSetParams)(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* in) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMSET, [&](NodeWork& work) { return work.set = *in, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEMSET,
+                            [&](NodeWork& work) { return work.set = *in, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphAddHostNode)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, const CUDA_HOST_NODE_PARAMS* parameters) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+ const CUDA_HOST_NODE_PARAMS* parameters) {
   if (parameters == nullptr || parameters->fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_HOST, dependencies, count,
                       [&](Call&, NodeWork& work) { return work.host = *parameters, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphHostNodeGetParams)(CUgraphNode node, CUDA_HOST_NODE_PARAMS* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_HOST, [&](NodeWork& work) { return *out = work.host, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_HOST,
+                            [&](NodeWork& work) { return *out = work.host, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphHostNodeSetParams)(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* in) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_HOST, [&](NodeWork& work) { return work.host = *in, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_HOST,
+                            [&](NodeWork& work) { return work.host = *in, CUDA_SUCCESS; });
 }
 
-SIM(cuGraphAddChildGraphNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraph child) {
+SIM(cuGraphAddChildGraphNode)
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraph child) {
   return simcuda::add_child(out, graph, dependencies, count, child);
 }
 
@@ -451,19 +475,23 @@ SIM(cuGraphChildGraphNodeGetGraph)(CUgraphNode node, CUgraph* out) {
 }
 
 SIM(cuGraphAddEmptyNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count) {
-  return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_EMPTY, dependencies, count, [](Call&, NodeWork&) { return CUDA_SUCCESS; });
+  return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_EMPTY, dependencies, count,
+                      [](Call&, NodeWork&) { return CUDA_SUCCESS; });
 }
 
-SIM(cuGraphAddEventRecordNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUevent event) {
+SIM(cuGraphAddEventRecordNode)
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUevent event) {
   return simcuda::add_event(out, graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD, dependencies, count, event);
 }
 
-SIM(cuGraphAddEventWaitNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUevent event) {
+SIM(cuGraphAddEventWaitNode)
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUevent event) {
   return simcuda::add_event(out, graph, CU_GRAPH_NODE_TYPE_WAIT_EVENT, dependencies, count, event);
 }
 
 SIM(cuGraphAddMemAllocNode)
-(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+ CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, dependencies, count, [&](Call& call, NodeWork& work) {
     CUresult status = simcuda::fill_allocation(call, work, parameters->poolProps, parameters->bytesize);
@@ -473,15 +501,18 @@ SIM(cuGraphAddMemAllocNode)
 }
 
 SIM(cuGraphMemAllocNodeGetParams)(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, [&](NodeWork& work) { return *out = work.allocation, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+                            [&](NodeWork& work) { return *out = work.allocation, CUDA_SUCCESS; });
 }
 
-SIM(cuGraphAddMemFreeNode)(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUdeviceptr address) {
+SIM(cuGraphAddMemFreeNode)
+(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUdeviceptr address) {
   return simcuda::add_free(out, graph, dependencies, count, address);
 }
 
 SIM(cuGraphMemFreeNodeGetParams)(CUgraphNode node, CUdeviceptr* out) {
-  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEM_FREE, [&](NodeWork& work) { return *out = work.freed, CUDA_SUCCESS; });
+  return simcuda::with_node(node, CU_GRAPH_NODE_TYPE_MEM_FREE,
+                            [&](NodeWork& work) { return *out = work.freed, CUDA_SUCCESS; });
 }
 
 SIM(cuGraphNodeGetType)(CUgraphNode handle, CUgraphNodeType* type) {

@@ -1,8 +1,8 @@
 // IPC handles, external memory and external semaphores.
 //
-// A memory handle opened in the process that made it shows the same memory at a second address. The real driver refuses that;
-// here it is allowed, so that a test needs one process only. In another process it gets memory of its own of the same size:
-// contents are not shared between processes.
+// A memory handle opened in the process that made it shows the same memory at a second address. The real driver refuses
+// that; here it is allowed, so that a test needs one process only. In another process it gets memory of its own of the
+// same size: contents are not shared between processes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -72,7 +72,8 @@ CUresult open_memory(Call& call, CUdeviceptr* out, const MemoryHandle& handle) {
     if (source == nullptr || source->device != device.ordinal) return CUDA_ERROR_INVALID_VALUE;
     import = add_alias(call.state(), device, MemoryKind::kIpcImport, handle.address, handle.bytes, &call.context());
   } else {
-    import = add_allocation(call.state(), device, MemoryKind::kIpcImport, round_up(handle.bytes, kPageBytes), kPageBytes, 0, &call.context());
+    import = add_allocation(call.state(), device, MemoryKind::kIpcImport, round_up(handle.bytes, kPageBytes),
+                            kPageBytes, 0, &call.context());
     if (import != nullptr) import->bytes = handle.bytes;
   }
   if (import == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -95,8 +96,10 @@ using simcuda::MemoryKind;
 SIM(cuIpcGetMemHandle)(CUipcMemHandle* out, CUdeviceptr address) {
   SIM_CALL(kContext);
   Allocation* allocation = simcuda::find_containing(call.state(), call.context().device, address);
-  if (out == nullptr || allocation == nullptr || allocation->kind != MemoryKind::kDevice) return CUDA_ERROR_INVALID_VALUE;
-  simcuda::MemoryHandle handle{simcuda::kMemoryMagic, getpid(), allocation->address, allocation->bytes, allocation->device};
+  if (out == nullptr || allocation == nullptr || allocation->kind != MemoryKind::kDevice)
+    return CUDA_ERROR_INVALID_VALUE;
+  simcuda::MemoryHandle handle{simcuda::kMemoryMagic, getpid(), allocation->address, allocation->bytes,
+                               allocation->device};
   memset(out, 0, sizeof(*out));
   memcpy(out, &handle, sizeof(handle));
   return CUDA_SUCCESS;
@@ -162,8 +165,8 @@ SIM(cuExternalMemoryGetMappedBuffer)
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::size_t pages = simcuda::round_up(buffer->size, simcuda::kPageBytes);
-  Allocation* mapped = simcuda::add_allocation(call.state(), call.device(), MemoryKind::kExternalBuffer, pages, simcuda::kPageBytes, 0,
-                                               &call.context());
+  Allocation* mapped = simcuda::add_allocation(call.state(), call.device(), MemoryKind::kExternalBuffer, pages,
+                                               simcuda::kPageBytes, 0, &call.context());
   if (mapped == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   mapped->bytes = buffer->size;
   // What a cuMemExportToShareableHandle of this process exported shows its memory; any other descriptor, fresh memory.
@@ -183,7 +186,8 @@ SIM(cuExternalMemoryGetMappedMipmappedArray)
   if (call.state().find<ExternalMemory>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr || descriptor == nullptr) return CUDA_ERROR_INVALID_VALUE;
   simcuda::MipmappedArray* mipmapped = nullptr;
-  CUresult status = simcuda::make_mipmapped_array(call.state(), call.context(), descriptor->arrayDesc, descriptor->numLevels, false, &mipmapped);
+  CUresult status = simcuda::make_mipmapped_array(call.state(), call.context(), descriptor->arrayDesc,
+                                                  descriptor->numLevels, false, &mipmapped);
   if (status == CUDA_SUCCESS) *out = reinterpret_cast<CUmipmappedArray>(mipmapped);
   return status;
 }

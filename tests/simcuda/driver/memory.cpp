@@ -144,8 +144,8 @@ SIM(cuMemHostRegister_v2)(void* pointer, std::size_t bytes, unsigned flags) {
   auto begin = reinterpret_cast<std::uint64_t>(pointer);
   if (simcuda::is_device_address(call.state(), begin)) return CUDA_ERROR_INVALID_VALUE;
   auto next = call.state().host.lower_bound(begin);
-  bool overlaps = simcuda::find_host(call, pointer) != nullptr ||
-                  (next != call.state().host.end() && next->first < begin + bytes);
+  bool overlaps =
+      simcuda::find_host(call, pointer) != nullptr || (next != call.state().host.end() && next->first < begin + bytes);
   if (overlaps) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   simcuda::add_host(call, MemoryKind::kRegisteredHost, pointer, bytes, flags);
   return CUDA_SUCCESS;

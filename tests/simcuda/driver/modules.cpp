@@ -31,7 +31,6 @@ struct Module : Object {
 
   std::map<std::string, Function*> functions;
   std::map<std::string, std::uint64_t> globals;
-
 };
 
 struct Kernel : Object {
@@ -134,13 +133,15 @@ CUresult load_library(CUlibrary* out, const void* image) {
   return CUDA_SUCCESS;
 }
 
-CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstream handle, const CUDA_KERNEL_NODE_PARAMS& parameters) {
+CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstream handle,
+                const CUDA_KERNEL_NODE_PARAMS& parameters) {
   SIM_CALL(kContext);
   if (!is_launchable(call.state(), function)) return CUDA_ERROR_INVALID_HANDLE;
   if (blocks == 0 || threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = find_stream(call.state(), call.context(), handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_KERNEL)->work.kernel = parameters;
+  if (stream->capture != nullptr)
+    capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_KERNEL)->work.kernel = parameters;
   return CUDA_SUCCESS;
 }
 
@@ -352,7 +353,9 @@ SIM(cuKernelGetAttribute)(int* value, CUfunction_attribute attribute, CUkernel k
   return simcuda::function_attribute(value, attribute);
 }
 
-SIM(cuKernelSetAttribute)(CUfunction_attribute, int, CUkernel kernel, CUdevice) { return simcuda::check_launchable(kernel); }
+SIM(cuKernelSetAttribute)(CUfunction_attribute, int, CUkernel kernel, CUdevice) {
+  return simcuda::check_launchable(kernel);
+}
 SIM(cuKernelSetCacheConfig)(CUkernel kernel, CUfunc_cache, CUdevice) { return simcuda::check_launchable(kernel); }
 
 SIM(cuFuncGetAttribute)(int* value, CUfunction_attribute attribute, CUfunction function) {
@@ -395,8 +398,8 @@ SIM(cuFuncIsLoaded)(CUfunctionLoadingState* state, CUfunction function) {
 }
 
 SIM(cuLaunchKernel)
-(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
- unsigned shared, CUstream stream, void**, void**) {
+(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+ unsigned block_z, unsigned shared, CUstream stream, void**, void**) {
   CUDA_KERNEL_NODE_PARAMS node{};
   node.func = function;
   node.gridDimX = grid_x;
@@ -410,18 +413,22 @@ SIM(cuLaunchKernel)
 }
 
 SIM(cuLaunchCooperativeKernel)
-(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
- unsigned shared, CUstream stream, void** parameters) {
-  return sim_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, nullptr);
+(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+ unsigned block_z, unsigned shared, CUstream stream, void** parameters) {
+  return sim_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters,
+                            nullptr);
 }
 
 SIM(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return sim_cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
-                            config->blockDimZ, config->sharedMemBytes, config->hStream, parameters, extra);
+  return sim_cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                            config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, parameters,
+                            extra);
 }
 
-SIM(cuLaunch)(CUfunction function) { return sim_cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }
+SIM(cuLaunch)(CUfunction function) {
+  return sim_cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+}
 
 SIM(cuLaunchGrid)(CUfunction function, int width, int height) {
   return sim_cuLaunchKernel(function, width, height, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
@@ -435,7 +442,8 @@ SIM(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, CUfunction functio
   return simcuda::active_blocks(blocks, function, block_size);
 }
 
-SIM(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, CUfunction function, int block_size, std::size_t, unsigned) {
+SIM(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+(int* blocks, CUfunction function, int block_size, std::size_t, unsigned) {
   return simcuda::active_blocks(blocks, function, block_size);
 }
 

@@ -89,7 +89,8 @@ SIM(cuPointerGetAttributes)(unsigned count, CUpointer_attribute* attributes, voi
   if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Allocation* allocation = simcuda::find_containing(call.state(), call.context().device, address);
   for (unsigned i = 0; i < count; ++i) {
-    if (simcuda::attribute_of(allocation, address, attributes[i], out[i]) == CUDA_ERROR_NOT_SUPPORTED) return CUDA_ERROR_NOT_SUPPORTED;
+    if (simcuda::attribute_of(allocation, address, attributes[i], out[i]) == CUDA_ERROR_NOT_SUPPORTED)
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
 }
@@ -97,7 +98,8 @@ SIM(cuPointerGetAttributes)(unsigned count, CUpointer_attribute* attributes, voi
 SIM(cuPointerSetAttribute)(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   SIM_CALL(kContext);
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
-  return simcuda::find_containing(call.state(), call.context().device, address) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return simcuda::find_containing(call.state(), call.context().device, address) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                                                           : CUDA_SUCCESS;
 }
 
 SIM(cuMemAdvise)(CUdeviceptr address, std::size_t bytes, CUmem_advise, CUdevice) {

@@ -267,7 +267,7 @@ SIM(cuMemPoolGetAccess)(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLoca
   Pool* pool = call.state().find<Pool>(handle);
   if (pool == nullptr || flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto found = pool->access.find(location->id);
-  *flags = found != pool->access.end()     ? found->second
+  *flags = found != pool->access.end()    ? found->second
            : location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
@@ -374,14 +374,16 @@ SIM(cuMemPoolExportPointer)(CUmemPoolPtrExportData* out, CUdeviceptr address) {
 SIM(cuMemPoolImportPointer)(CUdeviceptr* out, CUmemoryPool handle, CUmemPoolPtrExportData* exported) {
   SIM_CALL(kInit);
   Pool* pool = call.state().find<Pool>(handle);
-  if (out == nullptr || pool == nullptr || exported == nullptr || pool->exporter == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || pool == nullptr || exported == nullptr || pool->exporter == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   simcuda::ExportedPointer data;
   memcpy(&data, exported, sizeof(data));
   if (data.magic != simcuda::kPointerMagic || data.pool != reinterpret_cast<std::uint64_t>(pool->exporter)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   Device& device = *call.state().devices[pool->device];
-  Allocation* import = simcuda::add_alias(call.state(), device, MemoryKind::kPoolImport, data.address, data.bytes, nullptr);
+  Allocation* import =
+      simcuda::add_alias(call.state(), device, MemoryKind::kPoolImport, data.address, data.bytes, nullptr);
   if (import == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = import->address;
   return CUDA_SUCCESS;

@@ -15,7 +15,7 @@ struct Pool : Object {
 
   int device = 0;
   bool is_default = false;
-  bool dying = false;  // destroyed by the program; goes when its last allocation is freed
+  bool dying = false;        // destroyed by the program; goes when its last allocation is freed
   Pool* exporter = nullptr;  // an imported pool: where its memory is
   CUmemPoolProps properties{};
   std::uint64_t release_threshold = 0;
@@ -23,9 +23,9 @@ struct Pool : Object {
   std::uint64_t reserved_high = 0;
   std::uint64_t used = 0;
   std::uint64_t used_high = 0;
-  std::uint64_t live = 0;  // allocations
+  std::uint64_t live = 0;     // allocations
   std::uint64_t maximum = 0;  // 0 = as much as the device has
-  int reuse[3] = {1, 1, 1};  // follow event dependencies, opportunistic, internal dependencies
+  int reuse[3] = {1, 1, 1};   // follow event dependencies, opportunistic, internal dependencies
   std::map<int, CUmemAccess_flags> access;
 };
 

@@ -29,11 +29,13 @@ constexpr VersionRow kVersions[] = {
 void* find_export(const std::string& name) {
   const SimcudaExport* end = simcuda_exports + simcuda_export_count;
   const SimcudaExport* found = std::lower_bound(
-      simcuda_exports, end, name, [](const SimcudaExport& row, const std::string& wanted) { return wanted.compare(row.name) > 0; });
+      simcuda_exports, end, name,
+      [](const SimcudaExport& row, const std::string& wanted) { return wanted.compare(row.name) > 0; });
   return found != end && name == found->name ? found->address : nullptr;
 }
 
-CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* result) {
+CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult* result) {
   if (symbol == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUdriverProcAddressQueryResult ignored;
   if (result == nullptr) result = &ignored;

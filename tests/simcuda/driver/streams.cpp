@@ -77,7 +77,7 @@ using simcuda::Event;
 using simcuda::Stream;
 
 // Declares `stream`, or returns CUDA_ERROR_INVALID_HANDLE.
-#define SIM_STREAM(handle)                                                            \
+#define SIM_STREAM(handle)                                                     \
   Stream* stream = simcuda::find_stream(call.state(), call.context(), handle); \
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE
 
@@ -210,8 +210,8 @@ SIM(cuStreamCopyAttributes)(CUstream destination, CUstream source) {
   return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// Host functions run at once, in the calling thread: everything before them is done, and tests stay deterministic. They run
-// without the driver's lock.
+// Host functions run at once, in the calling thread: everything before them is done, and tests stay deterministic. They
+// run without the driver's lock.
 SIM(cuLaunchHostFunc)(CUstream handle, CUhostFn function, void* user_data) {
   {
     SIM_CALL(kContext);

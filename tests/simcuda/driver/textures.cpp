@@ -91,7 +91,8 @@ using simcuda::TextureObject;
 using simcuda::TextureReference;
 
 SIM(cuTexObjectCreate)
-(CUtexObject* out, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC* view) {
+(CUtexObject* out, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* texture,
+ const CUDA_RESOURCE_VIEW_DESC* view) {
   SIM_CALL(kContext);
   if (out == nullptr || texture == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult status = simcuda::check_resource(call, resource)) return status;
@@ -125,7 +126,8 @@ SIM(cuTexObjectGetResourceViewDesc)(CUDA_RESOURCE_VIEW_DESC* out, CUtexObject ha
 
 SIM(cuSurfObjectCreate)(CUsurfObject* out, const CUDA_RESOURCE_DESC* resource) {
   SIM_CALL(kContext);
-  if (out == nullptr || resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY)
+    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult status = simcuda::check_resource(call, resource)) return status;
   SurfaceObject* object = call.state().add(new SurfaceObject(&call.context()));
   object->resource = *resource;
@@ -160,8 +162,12 @@ SIM(cuTexRefDestroy)(CUtexref handle) {
 }
 
 // References of a module live as long as the module's context; they are few.
-SIM(cuModuleGetTexRef)(CUtexref* out, CUmodule, const char*) { return simcuda::create_reference(reinterpret_cast<void**>(out)); }
-SIM(cuModuleGetSurfRef)(CUsurfref* out, CUmodule, const char*) { return simcuda::create_reference(reinterpret_cast<void**>(out)); }
+SIM(cuModuleGetTexRef)(CUtexref* out, CUmodule, const char*) {
+  return simcuda::create_reference(reinterpret_cast<void**>(out));
+}
+SIM(cuModuleGetSurfRef)(CUsurfref* out, CUmodule, const char*) {
+  return simcuda::create_reference(reinterpret_cast<void**>(out));
+}
 
 SIM(cuTexRefSetArray)(CUtexref handle, CUarray array, unsigned) {
   return simcuda::with_reference(handle, [&](TextureReference& reference) { reference.array = array; });
@@ -231,9 +237,11 @@ SIM(cuParamSetTexRef)(CUfunction, int, CUtexref handle) {
 }
 
 SIM(cuSurfRefSetArray)(CUsurfref handle, CUarray array, unsigned) {
-  return simcuda::with_reference(reinterpret_cast<CUtexref>(handle), [&](TextureReference& reference) { reference.array = array; });
+  return simcuda::with_reference(reinterpret_cast<CUtexref>(handle),
+                                 [&](TextureReference& reference) { reference.array = array; });
 }
 
 SIM(cuSurfRefGetArray)(CUarray* out, CUsurfref handle) {
-  return simcuda::with_reference(reinterpret_cast<CUtexref>(handle), [&](TextureReference& reference) { *out = reference.array; });
+  return simcuda::with_reference(reinterpret_cast<CUtexref>(handle),
+                                 [&](TextureReference& reference) { *out = reference.array; });
 }

@@ -131,7 +131,8 @@ SIM(cuMemAddressFree)(CUdeviceptr address, std::size_t bytes) {
   SIM_CALL(kInit);
   Allocation* reservation = nullptr;
   Device* device = simcuda::find_reserved(call, address, &reservation);
-  if (device == nullptr || reservation->address != address || reservation->bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (device == nullptr || reservation->address != address || reservation->bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   auto mapped = device->memory.lower_bound(address);
   if (mapped != device->memory.end() && mapped->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
   device->reservations.erase(address);
@@ -140,7 +141,8 @@ SIM(cuMemAddressFree)(CUdeviceptr address, std::size_t bytes) {
 }
 
 SIM(cuMemCreate)
-(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags) {
+(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties,
+ unsigned long long flags) {
   SIM_CALL(kInit);
   if (out == nullptr || properties == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0 || !simcuda::is_multiple(bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -149,7 +151,8 @@ SIM(cuMemCreate)
   if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     device = call.device(properties->location.id);
     if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    if (bytes > device->available() && !simcuda::make_room(call.state(), *device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes > device->available() && !simcuda::make_room(call.state(), *device, bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
   } else if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -181,7 +184,8 @@ SIM(cuMemRelease)(CUmemGenericAllocationHandle handle) {
 }
 
 SIM(cuMemMap)
-(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,
+ unsigned long long flags) {
   SIM_CALL(kInit);
   Allocation* reservation = nullptr;
   Device* device = simcuda::find_reserved(call, address, &reservation);
@@ -217,7 +221,8 @@ SIM(cuMemUnmap)(CUdeviceptr address, std::size_t bytes) {
   SIM_CALL(kInit);
   Allocation* reservation = nullptr;
   Device* device = simcuda::find_reserved(call, address, &reservation);
-  if (device == nullptr || bytes == 0 || !simcuda::covered_by_mappings(*device, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (device == nullptr || bytes == 0 || !simcuda::covered_by_mappings(*device, address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   // Whole mappings only: both ends of the range must be ends of mappings.
   Allocation* first = simcuda::containing(device->memory, address);
   Allocation* last = simcuda::containing(device->memory, address + bytes - 1);
@@ -236,7 +241,8 @@ SIM(cuMemSetAccess)(CUdeviceptr address, std::size_t bytes, const CUmemAccessDes
   Device* device = simcuda::find_reserved(call, address, &reservation);
   if (device == nullptr || accesses == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!simcuda::covered_by_mappings(*device, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  for (auto entry = device->memory.find(address); entry != device->memory.end() && entry->first < address + bytes; ++entry) {
+  for (auto entry = device->memory.find(address); entry != device->memory.end() && entry->first < address + bytes;
+       ++entry) {
     entry->second.readable = accesses[0].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
   }
   return CUDA_SUCCESS;
@@ -265,7 +271,8 @@ SIM(cuMemExportToShareableHandle)
   return CUDA_SUCCESS;
 }
 
-SIM(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle* out, void* os_handle, CUmemAllocationHandleType type) {
+SIM(cuMemImportFromShareableHandle)
+(CUmemGenericAllocationHandle* out, void* os_handle, CUmemAllocationHandleType type) {
   SIM_CALL(kInit);
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   int descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(os_handle));
@@ -313,14 +320,16 @@ SIM(cuMulticastAddDevice)(CUmemGenericAllocationHandle handle, CUdevice ordinal)
 }
 
 SIM(cuMulticastBindMem)
-(CUmemGenericAllocationHandle handle, std::size_t, CUmemGenericAllocationHandle memory, std::size_t, std::size_t, unsigned long long) {
+(CUmemGenericAllocationHandle handle, std::size_t, CUmemGenericAllocationHandle memory, std::size_t, std::size_t,
+ unsigned long long) {
   SIM_CALL(kInit);
   bool valid = call.state().find<Multicast>(reinterpret_cast<void*>(handle)) != nullptr &&
                call.state().find<Physical>(reinterpret_cast<void*>(memory)) != nullptr;
   return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM(cuMulticastBindAddr)(CUmemGenericAllocationHandle handle, std::size_t, CUdeviceptr address, std::size_t, unsigned long long) {
+SIM(cuMulticastBindAddr)
+(CUmemGenericAllocationHandle handle, std::size_t, CUdeviceptr address, std::size_t, unsigned long long) {
   SIM_CALL(kInit);
   bool valid = call.state().find<Multicast>(reinterpret_cast<void*>(handle)) != nullptr &&
                simcuda::find_containing(call.state(), -1, address) != nullptr;
@@ -333,7 +342,8 @@ SIM(cuMulticastUnbind)(CUmemGenericAllocationHandle handle, CUdevice, std::size_
   return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM(cuMulticastGetGranularity)(std::size_t* granularity, const CUmulticastObjectProp* properties, CUmulticastGranularity_flags) {
+SIM(cuMulticastGetGranularity)
+(std::size_t* granularity, const CUmulticastObjectProp* properties, CUmulticastGranularity_flags) {
   SIM_CALL(kInit);
   if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *granularity = simcuda::kGranularity;

@@ -14,10 +14,10 @@ struct Physical : Object {
   void release(DriverState& state) override;
 
   CUmemAllocationProp properties{};
-  int device = -1;             // -1: host memory (CU_MEM_LOCATION_TYPE_HOST and HOST_NUMA)
+  int device = -1;  // -1: host memory (CU_MEM_LOCATION_TYPE_HOST and HOST_NUMA)
   std::size_t bytes = 0;
-  void* backing = nullptr;     // the pages that every mapping shows
-  unsigned references = 1;     // handles
+  void* backing = nullptr;  // the pages that every mapping shows
+  unsigned references = 1;  // handles
   unsigned mappings = 0;
 };
 
@@ -29,7 +29,8 @@ struct Multicast : Object {
   std::vector<int> devices;
 };
 
-// A descriptor that identifies `object` inside this process (dup and SCM_RIGHTS keep it), or -1. *inode receives its identity.
+// A descriptor that identifies `object` inside this process (dup and SCM_RIGHTS keep it), or -1. *inode receives its
+// identity.
 int make_shareable_descriptor(ino_t* inode);
 ino_t descriptor_inode(int descriptor);
 void forget_exports(DriverState& state, const Object* object);

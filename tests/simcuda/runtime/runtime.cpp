@@ -19,7 +19,7 @@ struct PrimaryContext {
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-bool loaded;            // written under the mutex, read without it
+bool loaded;  // written under the mutex, read without it
 cudaError_t load_error;
 PrimaryContext primaries[kMaxDevices];
 int device_count;
@@ -52,8 +52,8 @@ cudaError_t load_locked() {
   if (library == nullptr) return cudaErrorInsufficientDriver;
   auto get = reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) return cudaErrorInsufficientDriver;
-#define ENTRY(name, function)                                                  \
-  resolve(get, #name, &legacy.name, CU_GET_PROC_ADDRESS_LEGACY_STREAM);        \
+#define ENTRY(name, function)                                           \
+  resolve(get, #name, &legacy.name, CU_GET_PROC_ADDRESS_LEGACY_STREAM); \
   resolve(get, #name, &per_thread.name, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 #include "tests/simcuda/runtime/driver_entries.def"
   if (CUresult status = legacy.cuInit(0)) return static_cast<cudaError_t>(status);
@@ -68,7 +68,8 @@ cudaError_t bind_primary(int ordinal) {
   PrimaryContext& primary = primaries[ordinal];
   bool fresh = !primary.retained;
   if (fresh) {
-    if (CUresult status = legacy.cuDevicePrimaryCtxRetain(&primary.context, ordinal)) return static_cast<cudaError_t>(status);
+    if (CUresult status = legacy.cuDevicePrimaryCtxRetain(&primary.context, ordinal))
+      return static_cast<cudaError_t>(status);
     primary.retained = true;
     ++epoch;
   }

@@ -16,12 +16,12 @@
 #define RUNTIME_API(name) RUNTIME_EXPORT cudaError_t CUDARTAPI name
 
 // A function with a twin for the per-thread default stream. The body sees the entry points to use as `driver`.
-#define RUNTIME_STREAM_API(name, twin, parameters, arguments)                                       \
-  template <const ::simcudart::DriverTable& driver>                                                 \
-  static inline __attribute__((always_inline)) cudaError_t name##_in parameters;                    \
-  RUNTIME_API(name) parameters { return name##_in<::simcudart::legacy> arguments; }                 \
-  RUNTIME_API(twin) parameters { return name##_in<::simcudart::per_thread> arguments; }             \
-  template <const ::simcudart::DriverTable& driver>                                                 \
+#define RUNTIME_STREAM_API(name, twin, parameters, arguments)                           \
+  template <const ::simcudart::DriverTable& driver>                                     \
+  static inline __attribute__((always_inline)) cudaError_t name##_in parameters;        \
+  RUNTIME_API(name) parameters { return name##_in<::simcudart::legacy> arguments; }     \
+  RUNTIME_API(twin) parameters { return name##_in<::simcudart::per_thread> arguments; } \
+  template <const ::simcudart::DriverTable& driver>                                     \
   static inline cudaError_t name##_in parameters
 
 // Loads the driver if need be; with a context: makes the current device's primary context current unless one is.

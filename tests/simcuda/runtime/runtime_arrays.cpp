@@ -9,7 +9,8 @@ using simcudart::legacy;
 namespace {
 
 // False when the driver has no format for it.
-bool array_descriptor(const cudaChannelFormatDesc* channel, cudaExtent extent, unsigned flags, CUDA_ARRAY3D_DESCRIPTOR* out) {
+bool array_descriptor(const cudaChannelFormatDesc* channel, cudaExtent extent, unsigned flags,
+                      CUDA_ARRAY3D_DESCRIPTOR* out) {
   if (channel == nullptr) return false;
   unsigned channels = (channel->x != 0) + (channel->y != 0) + (channel->z != 0) + (channel->w != 0);
   int bits = channel->x;
@@ -19,7 +20,9 @@ bool array_descriptor(const cudaChannelFormatDesc* channel, cudaExtent extent, u
   } else if (channel->f == cudaChannelFormatKindSigned) {
     format = bits == 8 ? CU_AD_FORMAT_SIGNED_INT8 : bits == 16 ? CU_AD_FORMAT_SIGNED_INT16 : CU_AD_FORMAT_SIGNED_INT32;
   } else if (channel->f == cudaChannelFormatKindUnsigned) {
-    format = bits == 8 ? CU_AD_FORMAT_UNSIGNED_INT8 : bits == 16 ? CU_AD_FORMAT_UNSIGNED_INT16 : CU_AD_FORMAT_UNSIGNED_INT32;
+    format = bits == 8    ? CU_AD_FORMAT_UNSIGNED_INT8
+             : bits == 16 ? CU_AD_FORMAT_UNSIGNED_INT16
+                          : CU_AD_FORMAT_UNSIGNED_INT32;
   } else {
     return false;
   }
@@ -96,7 +99,8 @@ bool resource_descriptor(const cudaResourceDesc& in, CUDA_RESOURCE_DESC* out) {
 
 }  // namespace
 
-RUNTIME_EXPORT cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+RUNTIME_EXPORT cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                                     cudaChannelFormatKind kind) {
   return {x, y, z, w, kind};
 }
 
@@ -112,7 +116,8 @@ RUNTIME_API(cudaMallocArray)
   return done(legacy.cuArray3DCreate(as<CUarray*>(out), &descriptor));
 }
 
-RUNTIME_API(cudaMalloc3DArray)(cudaArray_t* out, const cudaChannelFormatDesc* channel, cudaExtent extent, unsigned flags) {
+RUNTIME_API(cudaMalloc3DArray)
+(cudaArray_t* out, const cudaChannelFormatDesc* channel, cudaExtent extent, unsigned flags) {
   RUNTIME_NEEDS_CONTEXT();
   CUDA_ARRAY3D_DESCRIPTOR descriptor;
   if (!array_descriptor(channel, extent, flags, &descriptor)) return failed(cudaErrorInvalidValue);
@@ -164,10 +169,12 @@ RUNTIME_API(cudaArrayGetInfo)(cudaChannelFormatDesc* channel, cudaExtent* extent
 }
 
 RUNTIME_API(cudaCreateTextureObject)
-(cudaTextureObject_t* out, const cudaResourceDesc* resource, const cudaTextureDesc* texture, const cudaResourceViewDesc* view) {
+(cudaTextureObject_t* out, const cudaResourceDesc* resource, const cudaTextureDesc* texture,
+ const cudaResourceViewDesc* view) {
   RUNTIME_NEEDS_CONTEXT();
   CUDA_RESOURCE_DESC descriptor;
-  if (resource == nullptr || texture == nullptr || !resource_descriptor(*resource, &descriptor)) return failed(cudaErrorInvalidValue);
+  if (resource == nullptr || texture == nullptr || !resource_descriptor(*resource, &descriptor))
+    return failed(cudaErrorInvalidValue);
   CUDA_TEXTURE_DESC sampling{};
   for (int i = 0; i < 3; ++i) sampling.addressMode[i] = static_cast<CUaddress_mode>(texture->addressMode[i]);
   sampling.filterMode = static_cast<CUfilter_mode>(texture->filterMode);

@@ -16,7 +16,8 @@ int attribute(CUdevice_attribute which, int device) {
   return value;
 }
 
-cudaError_t entry_point(const char* symbol, void** out, int version, unsigned long long flags, cudaDriverEntryPointQueryResult* result) {
+cudaError_t entry_point(const char* symbol, void** out, int version, unsigned long long flags,
+                        cudaDriverEntryPointQueryResult* result) {
   RUNTIME_NEEDS_DRIVER();
   if (symbol == nullptr || out == nullptr) return failed(cudaErrorInvalidValue);
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -247,14 +248,19 @@ RUNTIME_EXPORT const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
 RUNTIME_STREAM_API(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz,
                    (const char* symbol, void** out, unsigned long long flags, cudaDriverEntryPointQueryResult* result),
                    (symbol, out, flags, result)) {
-  unsigned long long kind = flags != 0 ? flags : &driver == &simcudart::per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : 0;
+  unsigned long long kind = flags != 0                          ? flags
+                            : &driver == &simcudart::per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                                                : 0;
   return entry_point(symbol, out, 13000, kind, result);
 }
 
 RUNTIME_STREAM_API(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz,
-                   (const char* symbol, void** out, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* result),
+                   (const char* symbol, void** out, unsigned version, unsigned long long flags,
+                    cudaDriverEntryPointQueryResult* result),
                    (symbol, out, version, flags, result)) {
-  unsigned long long kind = flags != 0 ? flags : &driver == &simcudart::per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : 0;
+  unsigned long long kind = flags != 0                          ? flags
+                            : &driver == &simcudart::per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                                                : 0;
   return entry_point(symbol, out, static_cast<int>(version), kind, result);
 }
 

@@ -62,19 +62,22 @@ RUNTIME_API(cudaGraphClone)(cudaGraph_t* out, cudaGraph_t graph) {
 }
 
 RUNTIME_API(cudaGraphAddNode)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges, std::size_t count,
- cudaGraphNodeParams* parameters) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges,
+ std::size_t count, cudaGraphNodeParams* parameters) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(legacy.cuGraphAddNode(out, graph, dependencies, as<const CUgraphEdgeData*>(edges), count, as<CUgraphNodeParams*>(parameters)));
+  return done(legacy.cuGraphAddNode(out, graph, dependencies, as<const CUgraphEdgeData*>(edges), count,
+                                    as<CUgraphNodeParams*>(parameters)));
 }
 
-RUNTIME_API(cudaGraphAddEmptyNode)(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count) {
+RUNTIME_API(cudaGraphAddEmptyNode)
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuGraphAddEmptyNode(out, graph, dependencies, count));
 }
 
 RUNTIME_API(cudaGraphAddKernelNode)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, const cudaKernelNodeParams* parameters) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count,
+ const cudaKernelNodeParams* parameters) {
   RUNTIME_NEEDS_CONTEXT();
   CUDA_KERNEL_NODE_PARAMS node;
   if (parameters == nullptr || !kernel_node(*parameters, &node)) return failed(cudaErrorInvalidDeviceFunction);
@@ -82,13 +85,15 @@ RUNTIME_API(cudaGraphAddKernelNode)
 }
 
 RUNTIME_API(cudaGraphAddHostNode)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, const cudaHostNodeParams* parameters) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count,
+ const cudaHostNodeParams* parameters) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuGraphAddHostNode(out, graph, dependencies, count, as<const CUDA_HOST_NODE_PARAMS*>(parameters)));
 }
 
 RUNTIME_API(cudaGraphAddMemsetNode)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, const cudaMemsetParams* parameters) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count,
+ const cudaMemsetParams* parameters) {
   RUNTIME_NEEDS_CONTEXT();
   if (parameters == nullptr) return failed(cudaErrorInvalidValue);
   CUDA_MEMSET_NODE_PARAMS node = memset_node(*parameters);
@@ -96,8 +101,8 @@ RUNTIME_API(cudaGraphAddMemsetNode)
 }
 
 RUNTIME_API(cudaGraphAddMemcpyNode1D)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, void* to, const void* from, std::size_t bytes,
- cudaMemcpyKind) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, void* to,
+ const void* from, std::size_t bytes, cudaMemcpyKind) {
   RUNTIME_NEEDS_CONTEXT();
   CUDA_MEMCPY3D node = copy_1d(to, from, bytes);
   return done(legacy.cuGraphAddMemcpyNode(out, graph, dependencies, count, &node, current_context()));
@@ -122,9 +127,11 @@ RUNTIME_API(cudaGraphAddEventWaitNode)
 }
 
 RUNTIME_API(cudaGraphAddMemAllocNode)
-(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count, cudaMemAllocNodeParams* parameters) {
+(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* dependencies, std::size_t count,
+ cudaMemAllocNodeParams* parameters) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(legacy.cuGraphAddMemAllocNode(out, graph, dependencies, count, as<CUDA_MEM_ALLOC_NODE_PARAMS*>(parameters)));
+  return done(
+      legacy.cuGraphAddMemAllocNode(out, graph, dependencies, count, as<CUDA_MEM_ALLOC_NODE_PARAMS*>(parameters)));
 }
 
 RUNTIME_API(cudaGraphMemAllocNodeGetParams)(cudaGraphNode_t node, cudaMemAllocNodeParams* out) {
@@ -163,13 +170,15 @@ RUNTIME_API(cudaGraphGetRootNodes)(cudaGraph_t graph, cudaGraphNode_t* nodes, st
   return done(legacy.cuGraphGetRootNodes(graph, nodes, count));
 }
 
-RUNTIME_API(cudaGraphGetEdges)(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, cudaGraphEdgeData* edges, std::size_t* count) {
+RUNTIME_API(cudaGraphGetEdges)
+(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, cudaGraphEdgeData* edges, std::size_t* count) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuGraphGetEdges(graph, from, to, as<CUgraphEdgeData*>(edges), count));
 }
 
 RUNTIME_API(cudaGraphAddDependencies)
-(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData* edges, std::size_t count) {
+(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
+ std::size_t count) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuGraphAddDependencies(graph, from, to, as<const CUgraphEdgeData*>(edges), count));
 }
@@ -185,7 +194,8 @@ RUNTIME_API(cudaGraphInstantiateWithFlags)(cudaGraphExec_t* out, cudaGraph_t gra
 }
 
 RUNTIME_STREAM_API(cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz,
-                   (cudaGraphExec_t* out, cudaGraph_t graph, cudaGraphInstantiateParams* parameters), (out, graph, parameters)) {
+                   (cudaGraphExec_t * out, cudaGraph_t graph, cudaGraphInstantiateParams* parameters),
+                   (out, graph, parameters)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuGraphInstantiateWithParams(out, graph, as<CUDA_GRAPH_INSTANTIATE_PARAMS*>(parameters)));
 }
@@ -230,7 +240,8 @@ RUNTIME_API(cudaDeviceSetGraphMemAttribute)(int device, cudaGraphMemAttributeTyp
   return done(legacy.cuDeviceSetGraphMemAttribute(device, static_cast<CUgraphMem_attribute>(attribute), value));
 }
 
-RUNTIME_API(cudaUserObjectCreate)(cudaUserObject_t* out, void* pointer, cudaHostFn_t destroy, unsigned references, unsigned flags) {
+RUNTIME_API(cudaUserObjectCreate)
+(cudaUserObject_t* out, void* pointer, cudaHostFn_t destroy, unsigned references, unsigned flags) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuUserObjectCreate(out, pointer, destroy, references, flags));
 }

@@ -68,7 +68,8 @@ RUNTIME_API(cudaDestroyExternalMemory)(cudaExternalMemory_t memory) {
   return done(legacy.cuDestroyExternalMemory(as<CUexternalMemory>(memory)));
 }
 
-RUNTIME_API(cudaImportExternalSemaphore)(cudaExternalSemaphore_t* out, const cudaExternalSemaphoreHandleDesc* descriptor) {
+RUNTIME_API(cudaImportExternalSemaphore)
+(cudaExternalSemaphore_t* out, const cudaExternalSemaphoreHandleDesc* descriptor) {
   RUNTIME_NEEDS_CONTEXT();
   if (descriptor == nullptr) return failed(cudaErrorInvalidValue);
   CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC handle{};

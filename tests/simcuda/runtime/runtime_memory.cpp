@@ -129,10 +129,10 @@ RUNTIME_API(cudaPointerGetAttributes)(cudaPointerAttributes* out, const void* po
                                       CU_POINTER_ATTRIBUTE_HOST_POINTER};
   void* values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
   if (CUresult status = legacy.cuPointerGetAttributes(5, attributes, values, address_of(pointer))) return done(status);
-  out->type = type == 0                     ? cudaMemoryTypeUnregistered
-              : managed != 0                ? cudaMemoryTypeManaged
+  out->type = type == 0                    ? cudaMemoryTypeUnregistered
+              : managed != 0               ? cudaMemoryTypeManaged
               : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
-                                            : cudaMemoryTypeDevice;
+                                           : cudaMemoryTypeDevice;
   out->device = type == 0 ? -2 : device;
   out->devicePointer = pointer_to(device_pointer);
   out->hostPointer = type == 0 ? const_cast<void*>(pointer) : host_pointer;
@@ -146,14 +146,16 @@ RUNTIME_API(cudaMemAdvise)(const void* pointer, std::size_t bytes, cudaMemoryAdv
 }
 
 RUNTIME_STREAM_API(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz,
-                   (const void* pointer, std::size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream),
+                   (const void* pointer, std::size_t bytes, cudaMemLocation location, unsigned flags,
+                    cudaStream_t stream),
                    (pointer, bytes, location, flags, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   CUmemLocation where{static_cast<CUmemLocationType>(location.type), {location.id}};
   return done(driver.cuMemPrefetchAsync(address_of(pointer), bytes, where, flags, stream));
 }
 
-RUNTIME_STREAM_API(cudaMallocAsync, cudaMallocAsync_ptsz, (void** out, std::size_t bytes, cudaStream_t stream), (out, bytes, stream)) {
+RUNTIME_STREAM_API(cudaMallocAsync, cudaMallocAsync_ptsz, (void** out, std::size_t bytes, cudaStream_t stream),
+                   (out, bytes, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   if (out == nullptr) return failed(cudaErrorInvalidValue);
   CUdeviceptr address = 0;
@@ -162,7 +164,8 @@ RUNTIME_STREAM_API(cudaMallocAsync, cudaMallocAsync_ptsz, (void** out, std::size
 }
 
 RUNTIME_STREAM_API(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz,
-                   (void** out, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream), (out, bytes, pool, stream)) {
+                   (void** out, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
+                   (out, bytes, pool, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   if (out == nullptr) return failed(cudaErrorInvalidValue);
   CUdeviceptr address = 0;
@@ -208,10 +211,12 @@ RUNTIME_API(cudaMemPoolSetAccess)(cudaMemPool_t pool, const cudaMemAccessDesc* a
 
 RUNTIME_API(cudaMemPoolGetAccess)(cudaMemAccessFlags* flags, cudaMemPool_t pool, cudaMemLocation* location) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(legacy.cuMemPoolGetAccess(simcudart::as<CUmemAccess_flags*>(flags), pool, simcudart::as<CUmemLocation*>(location)));
+  return done(legacy.cuMemPoolGetAccess(simcudart::as<CUmemAccess_flags*>(flags), pool,
+                                        simcudart::as<CUmemLocation*>(location)));
 }
 
-RUNTIME_API(cudaMemPoolExportToShareableHandle)(void* out, cudaMemPool_t pool, cudaMemAllocationHandleType type, unsigned flags) {
+RUNTIME_API(cudaMemPoolExportToShareableHandle)
+(void* out, cudaMemPool_t pool, cudaMemAllocationHandleType type, unsigned flags) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuMemPoolExportToShareableHandle(out, pool, static_cast<CUmemAllocationHandleType>(type), flags));
 }
@@ -219,7 +224,8 @@ RUNTIME_API(cudaMemPoolExportToShareableHandle)(void* out, cudaMemPool_t pool, c
 RUNTIME_API(cudaMemPoolImportFromShareableHandle)
 (cudaMemPool_t* out, void* handle, cudaMemAllocationHandleType type, unsigned flags) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(legacy.cuMemPoolImportFromShareableHandle(out, handle, static_cast<CUmemAllocationHandleType>(type), flags));
+  return done(
+      legacy.cuMemPoolImportFromShareableHandle(out, handle, static_cast<CUmemAllocationHandleType>(type), flags));
 }
 
 RUNTIME_API(cudaMemPoolExportPointer)(cudaMemPoolPtrExportData* out, void* pointer) {
@@ -252,5 +258,6 @@ RUNTIME_API(cudaDeviceSetMemPool)(int device, cudaMemPool_t pool) {
 
 RUNTIME_API(cudaMemGetDefaultMemPool)(cudaMemPool_t* out, cudaMemLocation* location, cudaMemAllocationType type) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(legacy.cuMemGetDefaultMemPool(out, simcudart::as<CUmemLocation*>(location), static_cast<CUmemAllocationType>(type)));
+  return done(legacy.cuMemGetDefaultMemPool(out, simcudart::as<CUmemLocation*>(location),
+                                            static_cast<CUmemAllocationType>(type)));
 }

@@ -84,10 +84,11 @@ void add_variable(void** handle, const void* host, const char* name, std::size_t
   variable->binary = reinterpret_cast<FatBinary*>(handle);
 }
 
-cudaError_t launch(const DriverTable& driver, CUkernel kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, CUstream stream) {
+cudaError_t launch(const DriverTable& driver, CUkernel kernel, dim3 grid, dim3 block, void** arguments,
+                   std::size_t shared, CUstream stream) {
   if (kernel == nullptr) return failed(cudaErrorInvalidDeviceFunction);
-  return done(driver.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                    static_cast<unsigned>(shared), stream, arguments, nullptr));
+  return done(driver.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), grid.x, grid.y, grid.z, block.x, block.y,
+                                    block.z, static_cast<unsigned>(shared), stream, arguments, nullptr));
 }
 
 }  // namespace
@@ -122,8 +123,9 @@ bool find_symbol(const void* host_variable, CUdeviceptr* address, std::size_t* b
     if (variable->host != host_variable) continue;
     if (bytes != nullptr) *bytes = variable->bytes;
     if (load(*variable->binary) != CUDA_SUCCESS) return false;
-    CUresult status = variable->managed ? legacy.cuLibraryGetManaged(address, nullptr, variable->binary->library, variable->name)
-                                        : legacy.cuLibraryGetGlobal(address, nullptr, variable->binary->library, variable->name);
+    CUresult status = variable->managed
+                          ? legacy.cuLibraryGetManaged(address, nullptr, variable->binary->library, variable->name)
+                          : legacy.cuLibraryGetGlobal(address, nullptr, variable->binary->library, variable->name);
     return status == CUDA_SUCCESS;
   }
   return false;
@@ -155,8 +157,8 @@ RUNTIME_EXPORT void CUDARTAPI __cudaUnregisterFatBinary(void** handle) {
   free(binary);
 }
 
-RUNTIME_EXPORT void CUDARTAPI __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*,
-                                                     dim3*, int*) {
+RUNTIME_EXPORT void CUDARTAPI __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int,
+                                                     uint3*, uint3*, dim3*, dim3*, int*) {
   Lock lock;
   simcudart::RegisteredKernel* kernel = simcudart::prepend(&simcudart::kernels);
   kernel->host = host;
@@ -164,12 +166,14 @@ RUNTIME_EXPORT void CUDARTAPI __cudaRegisterFunction(void** handle, const char* 
   kernel->binary = reinterpret_cast<simcudart::FatBinary*>(handle);
 }
 
-RUNTIME_EXPORT void CUDARTAPI __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, std::size_t bytes, int, int) {
+RUNTIME_EXPORT void CUDARTAPI __cudaRegisterVar(void** handle, char* host, char*, const char* name, int,
+                                                std::size_t bytes, int, int) {
   simcudart::add_variable(handle, host, name, bytes, false);
 }
 
 // nvcc's code reads a managed variable through the pointer whose address this is.
-RUNTIME_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int, std::size_t bytes, int, int) {
+RUNTIME_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int,
+                                                       std::size_t bytes, int, int) {
   simcudart::add_variable(handle, host, name, bytes, true);
 }
 
@@ -185,7 +189,8 @@ RUNTIME_EXPORT char CUDARTAPI __cudaInitModule(void** handle) {
   return 1;
 }
 
-RUNTIME_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, CUstream_st* stream) {
+RUNTIME_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared,
+                                                              CUstream_st* stream) {
   simcudart::call_configuration = {grid, block, shared, stream};
   return 0;
 }
@@ -205,32 +210,36 @@ RUNTIME_API(__cudaGetKernel)(cudaKernel_t* out, const void* host_function) {
 }
 
 RUNTIME_STREAM_API(__cudaLaunchKernel, __cudaLaunchKernel_ptsz,
-                   (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream),
+                   (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                    cudaStream_t stream),
                    (kernel, grid, block, arguments, shared, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   return simcudart::launch(driver, kernel, grid, block, arguments, shared, stream);
 }
 
 RUNTIME_STREAM_API(cudaLaunchKernel, cudaLaunchKernel_ptsz,
-                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream),
+                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                    cudaStream_t stream),
                    (function, grid, block, arguments, shared, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   return simcudart::launch(driver, simcudart::find_kernel(function), grid, block, arguments, shared, stream);
 }
 
 RUNTIME_STREAM_API(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz,
-                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream),
+                   (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                    cudaStream_t stream),
                    (function, grid, block, arguments, shared, stream)) {
   RUNTIME_NEEDS_CONTEXT();
   return simcudart::launch(driver, simcudart::find_kernel(function), grid, block, arguments, shared, stream);
 }
 
-RUNTIME_STREAM_API(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz, (const cudaLaunchConfig_t* config, const void* function, void** arguments),
+RUNTIME_STREAM_API(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz,
+                   (const cudaLaunchConfig_t* config, const void* function, void** arguments),
                    (config, function, arguments)) {
   RUNTIME_NEEDS_CONTEXT();
   if (config == nullptr) return failed(cudaErrorInvalidValue);
-  return simcudart::launch(driver, simcudart::find_kernel(function), config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
-                           config->stream);
+  return simcudart::launch(driver, simcudart::find_kernel(function), config->gridDim, config->blockDim, arguments,
+                           config->dynamicSmemBytes, config->stream);
 }
 
 RUNTIME_API(cudaFuncGetAttributes)(cudaFuncAttributes* out, const void* function) {
@@ -265,7 +274,8 @@ RUNTIME_API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
   return cudaSuccess;
 }
 
-RUNTIME_API(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* function, int block_size, std::size_t shared) {
+RUNTIME_API(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, const void* function, int block_size, std::size_t shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, shared, 0);
 }
 
@@ -299,19 +309,21 @@ RUNTIME_API(cudaGetKernel)(cudaKernel_t* out, const void* symbol) {
 }
 
 RUNTIME_API(cudaLibraryLoadData)
-(cudaLibrary_t* out, const void* image, cudaJitOption* options, void** values, unsigned count, cudaLibraryOption* library_options,
- void** library_values, unsigned library_count) {
+(cudaLibrary_t* out, const void* image, cudaJitOption* options, void** values, unsigned count,
+ cudaLibraryOption* library_options, void** library_values, unsigned library_count) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuLibraryLoadData(out, image, simcudart::as<CUjit_option*>(options), values, count,
-                                       simcudart::as<CUlibraryOption*>(library_options), library_values, library_count));
+                                       simcudart::as<CUlibraryOption*>(library_options), library_values,
+                                       library_count));
 }
 
 RUNTIME_API(cudaLibraryLoadFromFile)
-(cudaLibrary_t* out, const char* path, cudaJitOption* options, void** values, unsigned count, cudaLibraryOption* library_options,
- void** library_values, unsigned library_count) {
+(cudaLibrary_t* out, const char* path, cudaJitOption* options, void** values, unsigned count,
+ cudaLibraryOption* library_options, void** library_values, unsigned library_count) {
   RUNTIME_NEEDS_CONTEXT();
   return done(legacy.cuLibraryLoadFromFile(out, path, simcudart::as<CUjit_option*>(options), values, count,
-                                           simcudart::as<CUlibraryOption*>(library_options), library_values, library_count));
+                                           simcudart::as<CUlibraryOption*>(library_options), library_values,
+                                           library_count));
 }
 
 RUNTIME_API(cudaLibraryUnload)(cudaLibrary_t library) {

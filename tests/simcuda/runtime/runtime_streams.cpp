@@ -35,17 +35,20 @@ RUNTIME_STREAM_API(cudaStreamQuery, cudaStreamQuery_ptsz, (cudaStream_t stream),
   return done(driver.cuStreamQuery(stream));
 }
 
-RUNTIME_STREAM_API(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz, (cudaStream_t stream, cudaEvent_t event, unsigned flags), (stream, event, flags)) {
+RUNTIME_STREAM_API(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz,
+                   (cudaStream_t stream, cudaEvent_t event, unsigned flags), (stream, event, flags)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamWaitEvent(stream, event, flags));
 }
 
-RUNTIME_STREAM_API(cudaStreamGetFlags, cudaStreamGetFlags_ptsz, (cudaStream_t stream, unsigned* flags), (stream, flags)) {
+RUNTIME_STREAM_API(cudaStreamGetFlags, cudaStreamGetFlags_ptsz, (cudaStream_t stream, unsigned* flags),
+                   (stream, flags)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamGetFlags(stream, flags));
 }
 
-RUNTIME_STREAM_API(cudaStreamGetPriority, cudaStreamGetPriority_ptsz, (cudaStream_t stream, int* priority), (stream, priority)) {
+RUNTIME_STREAM_API(cudaStreamGetPriority, cudaStreamGetPriority_ptsz, (cudaStream_t stream, int* priority),
+                   (stream, priority)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamGetPriority(stream, priority));
 }
@@ -55,58 +58,67 @@ RUNTIME_STREAM_API(cudaStreamGetId, cudaStreamGetId_ptsz, (cudaStream_t stream, 
   return done(driver.cuStreamGetId(stream, id));
 }
 
-RUNTIME_STREAM_API(cudaStreamGetDevice, cudaStreamGetDevice_ptsz, (cudaStream_t stream, int* device), (stream, device)) {
+RUNTIME_STREAM_API(cudaStreamGetDevice, cudaStreamGetDevice_ptsz, (cudaStream_t stream, int* device),
+                   (stream, device)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamGetDevice(stream, device));
 }
 
 RUNTIME_STREAM_API(cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz,
-                   (cudaStream_t stream, void* pointer, std::size_t bytes, unsigned flags), (stream, pointer, bytes, flags)) {
+                   (cudaStream_t stream, void* pointer, std::size_t bytes, unsigned flags),
+                   (stream, pointer, bytes, flags)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamAttachMemAsync(stream, simcudart::address_of(pointer), bytes, flags));
 }
 
-RUNTIME_STREAM_API(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz, (cudaStream_t stream, cudaHostFn_t function, void* user_data),
-                   (stream, function, user_data)) {
+RUNTIME_STREAM_API(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz,
+                   (cudaStream_t stream, cudaHostFn_t function, void* user_data), (stream, function, user_data)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuLaunchHostFunc(stream, function, user_data));
 }
 
 RUNTIME_STREAM_API(cudaStreamAddCallback, cudaStreamAddCallback_ptsz,
-                   (cudaStream_t stream, cudaStreamCallback_t callback, void* user_data, unsigned flags), (stream, callback, user_data, flags)) {
+                   (cudaStream_t stream, cudaStreamCallback_t callback, void* user_data, unsigned flags),
+                   (stream, callback, user_data, flags)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamAddCallback(stream, simcudart::as<CUstreamCallback>(callback), user_data, flags));
 }
 
-RUNTIME_STREAM_API(cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz, (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode)) {
+RUNTIME_STREAM_API(cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz,
+                   (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode)));
 }
 
-RUNTIME_STREAM_API(cudaStreamEndCapture, cudaStreamEndCapture_ptsz, (cudaStream_t stream, cudaGraph_t* graph), (stream, graph)) {
+RUNTIME_STREAM_API(cudaStreamEndCapture, cudaStreamEndCapture_ptsz, (cudaStream_t stream, cudaGraph_t* graph),
+                   (stream, graph)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamEndCapture(stream, graph));
 }
 
-RUNTIME_STREAM_API(cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status), (stream, status)) {
+RUNTIME_STREAM_API(cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz,
+                   (cudaStream_t stream, cudaStreamCaptureStatus* status), (stream, status)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuStreamIsCapturing(stream, simcudart::as<CUstreamCaptureStatus*>(status)));
 }
 
 RUNTIME_STREAM_API(cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz,
-                   (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                    const cudaGraphEdgeData** edges, std::size_t* count),
+                   (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                    const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, std::size_t* count),
                    (stream, status, id, graph, dependencies, edges, count)) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(driver.cuStreamGetCaptureInfo(stream, simcudart::as<CUstreamCaptureStatus*>(status), simcudart::as<cuuint64_t*>(id), graph, dependencies,
+  return done(driver.cuStreamGetCaptureInfo(stream, simcudart::as<CUstreamCaptureStatus*>(status),
+                                            simcudart::as<cuuint64_t*>(id), graph, dependencies,
                                             simcudart::as<const CUgraphEdgeData**>(edges), count));
 }
 
 RUNTIME_STREAM_API(cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_ptsz,
-                   (cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),
+                   (cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges,
+                    std::size_t count, unsigned flags),
                    (stream, dependencies, edges, count, flags)) {
   RUNTIME_NEEDS_CONTEXT();
-  return done(driver.cuStreamUpdateCaptureDependencies(stream, dependencies, simcudart::as<const CUgraphEdgeData*>(edges), count, flags));
+  return done(driver.cuStreamUpdateCaptureDependencies(stream, dependencies,
+                                                       simcudart::as<const CUgraphEdgeData*>(edges), count, flags));
 }
 
 RUNTIME_API(cudaThreadExchangeStreamCaptureMode)(cudaStreamCaptureMode* mode) {
@@ -134,8 +146,8 @@ RUNTIME_STREAM_API(cudaEventRecord, cudaEventRecord_ptsz, (cudaEvent_t event, cu
   return done(driver.cuEventRecord(event, stream));
 }
 
-RUNTIME_STREAM_API(cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
-                   (event, stream, flags)) {
+RUNTIME_STREAM_API(cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz,
+                   (cudaEvent_t event, cudaStream_t stream, unsigned flags), (event, stream, flags)) {
   RUNTIME_NEEDS_CONTEXT();
   return done(driver.cuEventRecordWithFlags(event, stream, flags));
 }
