@@ -156,6 +156,8 @@ Json summary_json(const Report& report) {
   one["unknown_frees"] = summary.unknown_frees;
   one["allocations"] = summary.allocations;
   one["frees"] = summary.frees;
+  one["stacks_verified"] = summary.stacks_verified;
+  one["stack_mismatches"] = summary.stack_mismatches;
   one["dropped_allocations"] = report.dropped.allocations;
   one["dropped_stacks"] = report.dropped.stacks;
   one["dropped_others"] = report.dropped.others;

@@ -30,6 +30,11 @@ std::string device_text(const std::optional<unsigned>& device) {
   return device ? "GPU " + std::to_string(*device) : "host";
 }
 
+// Host memory belongs to no GPU, even if one was current when it was pinned.
+std::string device_text(Kind kind, const std::optional<unsigned>& device) {
+  return kind_class(kind) == KindClass::kHostMemory ? "host" : device_text(device);
+}
+
 std::string thread_text(const ThreadInfo& thread) {
   return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
 }
@@ -172,8 +177,8 @@ class TextReport {
     }
     out_ << "\n"
          << padded(number, 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
-         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group.device) << "   "
-         << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
+         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group.kind, group.device)
+         << "   " << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
     if (foreign) {
       print_foreign_stack(*group.stack);
     } else {
@@ -291,7 +296,8 @@ class TextReport {
          << printable(error.api) << "(" << handle << "): " << error.code_name << "\n";
     const bool known = error.kind != Kind::kNone;
     if (known) {
-      std::string what = kind_name(error.kind) + ", " + format_bytes(error.bytes) + ", " + device_text(error.device);
+      std::string what =
+          kind_name(error.kind) + ", " + format_bytes(error.bytes) + ", " + device_text(error.kind, error.device);
       if (error.allocation_handle != 0 && error.allocation_handle != error.handle) {
         char start[64];
         std::snprintf(start, sizeof(start), "; it begins at 0x%llx",

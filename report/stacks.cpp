@@ -41,7 +41,10 @@ bool is_startup(const Frame& frame) {
                                                     "__GI___clone",
                                                     "_dl_start_user"};
   if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
-  return is_libc(frame) && (frame.approximate || frame.function.empty());
+  // std::thread starts its function from a local one of libstdc++.
+  if (in_module(frame, "libstdc++.so") && frame.function == "execute_native_thread_routine") return true;
+  const bool start_library = is_libc(frame) || in_module(frame, "libstdc++.so");
+  return start_library && (frame.approximate || frame.function.empty());
 }
 
 bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
