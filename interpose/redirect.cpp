@@ -76,14 +76,16 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name) {
   if (handle == RTLD_NEXT || name == nullptr || name[0] != 'c' || name[1] != 'u' || !culprit::find_hooked_name(name, &api)) {
     return kForward;
   }
-  // RTLD_DEFAULT would find our own export even where there is no CUDA: ask what stands behind us instead.
-  void* found = handle == RTLD_DEFAULT ? real(RTLD_NEXT, name) : real(handle, name);
+  // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what stands
+  // behind us instead.
+  void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
+  bool everywhere = handle == RTLD_DEFAULT || (found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found)));
+  if (everywhere) found = real(RTLD_NEXT, name);
   if (found == nullptr) return {nullptr, 1};
-  if (culprit::in_own_module(reinterpret_cast<std::uint64_t>(found))) return {found, 1};
   Api at_address;
   if (culprit::find_hooked(found, &at_address)) return {culprit::hook_address(at_address), 1};
   // Not libcuda's: another interposer answered for libcuda. Our hook calls that one, so that both see the call.
-  if (!culprit::in_driver(found) && (handle == RTLD_DEFAULT || culprit::is_driver_handle(handle))) {
+  if (!culprit::in_driver(found) && (everywhere || culprit::is_driver_handle(handle))) {
     culprit::set_next_address(api, found);
     return {culprit::hook_address(api), 1};
   }

@@ -113,6 +113,8 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.summary.late_frees = header.late_frees;
+  report.summary.stacks_verified = header.stacks_verified;
+  report.summary.stack_mismatches = header.stack_mismatches;
   report.summary.unknown_frees = header.unknown_frees;
 
   const Tables tables = read_tables(dump);
