@@ -77,6 +77,8 @@ struct GraphExec : Object {
   std::map<UserObject*, unsigned> user_objects;
 };
 
+// A copy with copies of the child graphs; every node remembers its original.
+Graph* clone_graph(DriverState& state, Graph& from);
 GraphNode* add_node(DriverState& state, Graph& graph, CUgraphNodeType type, const CUgraphNode* dependencies,
                     std::size_t count, CUresult* status);
 // Takes the addresses for an allocation node. nullptr when there are none.
