@@ -159,7 +159,10 @@ TEST_CASE("a mismatched free is kept with the allocation's stack", "[frees]") {
   }
 }
 
-TEST_CASE("a free in the destructor of a global is a late free and no leak", "[frees]") { check_clean(run_preloaded("late_free")); }
+TEST_CASE("a free in the destructor of a global is a late free and no leak", "[frees]") {
+  check_clean(run_preloaded("late_free"));
+  check_clean(run_preloaded("driver_late_free"));
+}
 
 TEST_CASE("frees that race with allocations of the same address are counted exactly", "[frees]") {
   const Run run = run_preloaded("address_reuse", {"8", on_gpu() ? "200" : "20000"});

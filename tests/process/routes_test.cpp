@@ -27,7 +27,7 @@ const std::vector<ExpectedKind> kDriverKinds = {
     {"vmm_reservation",        "vmm-reservation",   "cuMemAddressReserve"},
     {"vmm_mapping",            "vmm-physical",      "cuMemCreate"},
     {"vmm_retained",           "vmm-physical",      "cuMemCreate"},
-    {"vmm_import",             "vmm-imported",      "cuMemImportFromShareableHandle"},
+    {"vmm_import",             "vmm-physical",      "cuMemCreate"},
     {"external",               "external-memory",   "cuImportExternalMemory"},
     {"external_buffer",        "external-buffer",   "cuExternalMemoryGetMappedBuffer"},
     {"multicast",              "multicast",         "cuMulticastCreate"},

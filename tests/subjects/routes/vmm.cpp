@@ -97,9 +97,11 @@ int export_descriptor(const Driver& cuda, CUmemGenericAllocationHandle handle) {
   return descriptor;
 }
 
-// Imports what this process exported and released: the import is a second handle to one physical allocation.
+// Imports what this process exported itself and releases the first handle: the import keeps the same memory alive, which
+// so is never given back. Counted once.
 SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
-  const CUmemGenericAllocationHandle handle = create(cuda, granule(cuda));
+  const std::size_t size = granule(cuda);
+  const CUmemGenericAllocationHandle handle = create(cuda, size);
   const int descriptor = export_descriptor(cuda, handle);
   CUmemGenericAllocationHandle imported = 0;
   TRY(cuda.cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
@@ -107,7 +109,7 @@ SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
   close(descriptor);
   TRY(cuda.cuMemRelease(handle));
   if (!leak) TRY(cuda.cuMemRelease(imported));
-  return 0;
+  return size;
 }
 
 CUexternalMemory import_external(const Driver& cuda, std::size_t size) {
