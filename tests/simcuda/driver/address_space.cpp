@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
-
 namespace simcuda {
 
 void* map_shared(std::size_t bytes, void* at) {
@@ -26,10 +24,14 @@ void unmap_shared(void* memory, std::size_t bytes) { munmap(memory, bytes); }
 
 AddressSpace::AddressSpace(std::uint64_t base, std::size_t bytes, bool identity)
     : base_(base), bytes_(bytes), bins_(kSmall / kUnit + 1) {
-  if (identity) host_ = static_cast<char*>(map_shared(bytes, reinterpret_cast<void*>(base)));
-  if (host_ == nullptr) host_ = static_cast<char*>(map_shared(bytes));
-  if (host_ == nullptr) abort();  // address space limit: there is nothing to simulate a device with
-  add_range(base, bytes);
+  // Under an address space limit (ulimit -v) a smaller range has to do.
+  for (; host_ == nullptr && bytes_ >= kSmallest; bytes_ /= 2) {
+    if (identity) host_ = static_cast<char*>(map_shared(bytes_, reinterpret_cast<void*>(base)));
+    if (host_ == nullptr) host_ = static_cast<char*>(map_shared(bytes_));
+    if (host_ != nullptr) break;
+  }
+  if (host_ == nullptr) bytes_ = 0;
+  if (bytes_ != 0) add_range(base, bytes_);
 }
 
 std::uint64_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {

@@ -20,6 +20,8 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
+  // False when the kernel gave no memory at all; nothing can be allocated then.
+  bool usable() const { return host_ != nullptr; }
   // Returns the address, or 0 when there is no room.
   std::uint64_t allocate(std::size_t bytes, std::size_t alignment);
   // Takes exactly this range if it is free.
@@ -39,6 +41,7 @@ class AddressSpace {
  private:
   static constexpr std::size_t kUnit = 512;                    // the real driver's alignment of cuMemAlloc
   static constexpr std::size_t kSmall = std::size_t{1} << 20;  // below: a free list for each size
+  static constexpr std::size_t kSmallest = std::size_t{1} << 28;
   static constexpr std::size_t kSlab = std::size_t{2} << 20;
 
   std::uint64_t allocate_range(std::size_t bytes, std::size_t alignment);

@@ -75,6 +75,12 @@ long environment_number(const char* name, long default_value) {
   return value > 0 ? value : default_value;
 }
 
+bool has_memory(const DriverState& state) {
+  bool usable = state.managed_space->usable();
+  for (auto& device : state.devices) usable = usable && device->space->usable();
+  return usable;
+}
+
 DriverState* make_state() {
   auto* state = new DriverState;
   const char* same = getenv("SIMCUDA_SAME_ADDRESSES");
@@ -146,6 +152,10 @@ CUresult initialize_driver() {
       delete driver_state;
       driver_state = nullptr;
       status = CUDA_ERROR_NO_DEVICE;
+    } else if (!has_memory(*driver_state)) {
+      delete driver_state;
+      driver_state = nullptr;
+      status = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
       phase = Phase::kRunning;
     }
