@@ -11,8 +11,9 @@ using namespace format;
 
 namespace {
 
-constexpr std::uint64_t kSmallChunk = 1 * kChunkAlignment;
-constexpr std::uint64_t kAllocationChunk = 256 * kChunkAlignment;
+// Chunks grow with what is in them, so that small dumps stay small enough to be broken at every byte.
+constexpr std::uint64_t kSmallestChunk = kChunkAlignment;
+constexpr std::uint64_t kLargestChunk = 256 * kChunkAlignment;
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kRefUnit - 1) / kRefUnit * kRefUnit; }
 
@@ -43,7 +44,8 @@ std::uint64_t DumpBuilder::reserve(ChunkType type, std::uint64_t bytes, std::uin
   Open& open = open_[type];
   auto chunk_at = [&](std::uint64_t offset) { return reinterpret_cast<ChunkHeader*>(bytes_.data() + offset); };
   if (open.chunk == 0 || chunk_at(open.chunk)->bytes - sizeof(ChunkHeader) - chunk_at(open.chunk)->used < bytes) {
-    const std::uint64_t least = type == ChunkType::kAllocations ? kAllocationChunk : kSmallChunk;
+    const std::uint64_t least =
+        open.chunk == 0 ? kSmallestChunk : std::min(kLargestChunk, 2 * chunk_at(open.chunk)->bytes);
     const std::uint64_t wanted =
         (bytes + sizeof(ChunkHeader) + kChunkAlignment - 1) / kChunkAlignment * kChunkAlignment;
     open.chunk = bytes_.size();

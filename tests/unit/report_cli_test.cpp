@@ -158,8 +158,9 @@ TEST_CASE("run says why a command cannot be started", "[report][cli]") {
 }
 
 TEST_CASE("run puts the library first and keeps its folder private", "[report][cli]") {
-  const Finished environment =
-      shell("LD_PRELOAD=libdl.so.2 " + kAnyLibrary + "CULPRIT run --depth 7 --log info -- env 2>/dev/null");
+  // (A culprit that was built with the address sanitizer does not start under another preloaded library by itself.)
+  const Finished environment = shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libdl.so.2 " + kAnyLibrary +
+                                     "CULPRIT run --depth 7 --log info -- env 2>/dev/null");
   CHECK(has(environment.output, "LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6:libdl.so.2\n"));
   CHECK(has(environment.output, "CULPRIT_QUIET=1\n"));
   CHECK(has(environment.output, "CULPRIT_DEPTH=7\n"));
