@@ -32,10 +32,15 @@ Key key_of(const AllocationRecord& record) {
   return {place, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0};
 }
 
-template <typename Value>
-void list_once(std::vector<Value>* list, Value value) {
+void list_once(std::vector<Ref>* list, Ref value) {
   if (list->size() >= AllocationGroup::kListed) return;
   if (std::find(list->begin(), list->end(), value) == list->end()) list->push_back(value);
+}
+
+void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
+  const auto at = std::lower_bound(threads->begin(), threads->end(), thread);
+  if (at != threads->end() && *at == thread) return;
+  if (threads->size() < AllocationGroup::kMostThreads) threads->insert(at, thread);
 }
 
 }  // namespace
@@ -62,7 +67,7 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump) {
     if (!group.not_physical) group.bytes += record.bytes;
     group.first_ns = std::min(group.first_ns, record.time_ns);
     group.last_ns = std::max(group.last_ns, record.time_ns);
-    list_once(&group.threads, record.thread);
+    add_thread(&group.threads, record.thread);
     if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
     if (group.free_failed) list_once(&group.failed_frees, record.failed_free);
     group.mappings += record.mappings;

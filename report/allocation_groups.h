@@ -21,13 +21,14 @@ struct AllocationGroup {
   std::uint64_t bytes = 0;
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  std::vector<std::uint32_t> threads;     // the first kListed different ones
+  std::vector<std::uint32_t> threads;     // different ones, in the order in which the process first saw them
   std::vector<std::uint64_t> handles;     // the first kListed
   std::vector<format::Ref> failed_frees;  // the first kListed different ones
   std::uint64_t mappings = 0;             // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
 
   static constexpr std::size_t kListed = 8;
+  static constexpr std::size_t kMostThreads = 4096;  // no program has more; a damaged dump may claim so
 };
 
 // One group for each stack, kind, device, API and (free refused or not), in order of first appearance.

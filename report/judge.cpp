@@ -247,7 +247,7 @@ class Judge {
     for (const ThreadInfo& thread : from.threads) {
       const bool known = std::any_of(into->threads.begin(), into->threads.end(),
                                      [&](const ThreadInfo& other) { return other.tid == thread.tid; });
-      if (!known && into->threads.size() < AllocationGroup::kListed) into->threads.push_back(thread);
+      if (!known) into->threads.push_back(thread);
     }
     for (std::uint64_t handle : from.handles) {
       if (into->handles.size() < AllocationGroup::kListed) into->handles.push_back(handle);
