@@ -210,6 +210,8 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   begin = runtime_end;
 
   std::size_t end = all.size();
+  // The _start of a stripped program has no name: known by libc's start-up inside of it.
+  if (end >= begin + 2 && all[end - 1]->file.empty() && is_libc(*all[end - 2]) && is_startup(*all[end - 2])) --end;
   while (end > begin && is_startup(*all[end - 1])) --end;
 
   if (begin < end) result.caller = all[begin];

@@ -117,6 +117,17 @@ TEST_CASE("--fail-on and --error-exitcode decide the exit code", "[report][cli]"
   CHECK(code("--error-exitcode 7 --fail-on leaks", dumps.leaky) == 7);
 }
 
+TEST_CASE("a CUDA library without a single hook call ends with 4", "[report][cli]") {
+  Dumps dumps;
+  DumpBuilder silent;
+  silent.header().hook_calls = 0;
+  silent.write(dumps.clean);
+  const Finished finished = shell("CULPRIT report " + dumps.clean);
+  CHECK(finished.exit_code == 4);
+  CHECK(has(finished.output, "no hook"));
+  CHECK(shell("CULPRIT report " + dumps.clean + " " + dumps.leaky).exit_code == 0);
+}
+
 TEST_CASE("JSON is one object for one dump and a list for several", "[report][cli]") {
   Dumps dumps;
   const nlohmann::json one = nlohmann::json::parse(shell("CULPRIT report --format json " + dumps.leaky).output);

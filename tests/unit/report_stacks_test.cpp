@@ -107,6 +107,13 @@ TEST_CASE("our own and start-up frames are hidden, but not with --full-stacks", 
   CHECK(OneStack(frames, true)->frames.size() == 5);
 }
 
+TEST_CASE("the start of a stripped program is hidden too", "[report][stacks]") {
+  const OneStack stack({"app!~main", "app!~main", "libc.so.6!~on_exit", "libc.so.6!__libc_start_main", "app!~main"});
+  CHECK(stack->frames.size() == 2);
+  // A frame of the program outside of one of libc that is no start-up is the program's.
+  CHECK(OneStack({"app!compare", "libc.so.6!qsort", "app!~main"})->frames.size() == 3);
+}
+
 TEST_CASE("exit stays visible between an exit handler and start-up", "[report][stacks]") {
   const OneStack stack(
       {"app!at_exit@", "libc.so.6!~on_exit", "libc.so.6!exit", "libc.so.6!~__libc_init_first", "app!_start"});
