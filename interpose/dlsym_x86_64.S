@@ -1,28 +1,36 @@
-// dlsym(handle, name): asks culprit_answer_dlsym, and either returns its answer or jumps on to the real dlsym with the
-// caller's own return address still on the stack, because dlsym resolves RTLD_NEXT and RTLD_DEFAULT relative to its caller.
-    .text
-    .globl dlsym
-    .type dlsym, @function
-dlsym:
+// dlsym(handle, name) and dlvsym(handle, name, version): each asks its answer function in redirect.cpp, and either returns that
+// answer or jumps on to the real one with the caller's own return address still on the stack, because both resolve RTLD_NEXT
+// and RTLD_DEFAULT relative to their caller.
+    .macro ASK_OR_FORWARD function, answer, real
+    .globl \function
+    .type \function, @function
+\function:
     .cfi_startproc
     endbr64
     push %rdi
     .cfi_adjust_cfa_offset 8
     push %rsi
     .cfi_adjust_cfa_offset 8
-    sub $8, %rsp
+    push %rdx
     .cfi_adjust_cfa_offset 8
-    call culprit_answer_dlsym
-    add $8, %rsp
+    mov 24(%rsp), %rcx          // fourth argument: the caller's address
+    call \answer
+    mov %rdx, %rcx
+    pop %rdx
     .cfi_adjust_cfa_offset -8
     pop %rsi
     .cfi_adjust_cfa_offset -8
     pop %rdi
     .cfi_adjust_cfa_offset -8
-    test %rdx, %rdx
+    test %rcx, %rcx
     jz 1f
     ret
-1:  jmp *culprit_real_dlsym(%rip)
+1:  jmp *\real(%rip)
     .cfi_endproc
-    .size dlsym, .-dlsym
+    .size \function, .-\function
+    .endm
+
+    .text
+    ASK_OR_FORWARD dlsym, culprit_answer_dlsym, culprit_real_dlsym
+    ASK_OR_FORWARD dlvsym, culprit_answer_dlvsym, culprit_real_dlvsym
     .section .note.GNU-stack, "", @progbits

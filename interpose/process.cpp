@@ -86,7 +86,20 @@ void describe_process(Process& process) {
   }
 }
 
+// A thread that is being cancelled must not be unwound from in here: everybody else would wait for it for ever.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_;
+};
+
 bool start(Process& process) {
+  NoCancellation guard;
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
   process.clock.start();

@@ -14,24 +14,49 @@
 
 #include <cstring>
 
+#include "interpose/elf_symbols.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
 extern "C" {
 
-// What the assembly stub calls, and where it jumps.
+// What the assembly stubs call, and where they jump.
 struct DlsymAnswer {
   void* value;
-  std::uint64_t answered;  // 0: jump on to culprit_real_dlsym
+  std::uint64_t answered;  // 0: jump on to the real function
 };
-__attribute__((visibility("hidden"))) DlsymAnswer culprit_answer_dlsym(void* handle, const char* name);
-__attribute__((visibility("hidden"))) void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
+#define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
+CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
+CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version, const void* caller);
+CULPRIT_HIDDEN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
+CULPRIT_HIDDEN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
+
 }
 
 namespace culprit {
 namespace {
 
 using Dlsym = void* (*)(void*, const char*);
+using Dlvsym = void* (*)(void*, const char*, const char*);
+
+int visit_for_dlvsym(struct dl_phdr_info* info, std::size_t, void* result) {
+  ElfModule module;
+  if (!describe_module(*info, &module) || module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 0;
+  // libc's own (libdl's before glibc 2.34): another interposer's would ask us back.
+  if (module.soname == nullptr || (std::strncmp(module.soname, "libc.so", 7) != 0 && std::strncmp(module.soname, "libdl.so", 8) != 0)) return 0;
+  std::uint64_t address = find_symbol(module, "dlvsym");
+  if (address == 0) return 0;
+  *static_cast<Dlvsym*>(result) = reinterpret_cast<Dlvsym>(address);
+  return 1;
+}
+
+Dlvsym real_dlvsym() {
+  Dlvsym real = __atomic_load_n(&culprit_real_dlvsym, __ATOMIC_ACQUIRE);
+  if (real != nullptr) return real;
+  dl_iterate_phdr(visit_for_dlvsym, &real);
+  __atomic_store_n(&culprit_real_dlvsym, real, __ATOMIC_RELEASE);
+  return real;
+}
 
 // By version: an unversioned look-up of "dlsym" from here would find ourselves, and older glibc has it in libdl only.
 // Another interposer that stands behind us defines it without a version, which matches too: then we forward to that one.
@@ -44,11 +69,30 @@ Dlsym real_dlsym() {
   constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.17"};
 #endif
   for (const char* version : kVersions) {
-    real = reinterpret_cast<Dlsym>(dlvsym(RTLD_NEXT, "dlsym", version));
+    real = reinterpret_cast<Dlsym>(real_dlvsym()(RTLD_NEXT, "dlsym", version));
     if (real != nullptr) break;
   }
   __atomic_store_n(&culprit_real_dlsym, real, __ATOMIC_RELEASE);
   return real;
+}
+
+// Whether the module that `caller` lies in comes before ours in the order in which symbols are looked up.
+struct Order {
+  std::uint64_t caller;
+  bool caller_seen;
+};
+int visit_for_order(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* order = static_cast<Order*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 1;
+  if (module.contains(order->caller)) order->caller_seen = true;
+  return 0;
+}
+bool stands_before_us(const void* caller) {
+  Order order = {reinterpret_cast<std::uint64_t>(caller), false};
+  dl_iterate_phdr(visit_for_order, &order);
+  return order.caller_seen;
 }
 
 }  // namespace
@@ -63,13 +107,16 @@ bool find_hooked_name(const char* symbol, Api* api) {
   return false;
 }
 
-void prepare_dlsym() { real_dlsym(); }
+void prepare_dlsym() {
+  real_dlvsym();
+  real_dlsym();
+}
 
 }  // namespace culprit
 
 using culprit::Api;
 
-DlsymAnswer culprit_answer_dlsym(void* handle, const char* name) {
+DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void*) {
   constexpr DlsymAnswer kForward = {nullptr, 0};
   auto real = culprit::real_dlsym();
   Api api;
@@ -90,4 +137,12 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name) {
     return {culprit::hook_address(api), 1};
   }
   return {found, 1};
+}
+
+// Another interposer in front of us finds "the real dlsym" by version, as we do, and libc's has that version and ours has none:
+// it would pass us by. So it is given ours. Not for anybody behind us, to whom we forward: that would go round for ever.
+DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char*, const void* caller) {
+  culprit::real_dlvsym();
+  if (handle != RTLD_NEXT || name == nullptr || std::strcmp(name, "dlsym") != 0 || !culprit::stands_before_us(caller)) return {nullptr, 0};
+  return {reinterpret_cast<void*>(&dlsym), 1};
 }

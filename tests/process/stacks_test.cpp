@@ -20,10 +20,10 @@ void check_storm(const char* rounds, const char* threads, long least) {
 }  // namespace
 
 TEST_CASE("remembered stacks are right in recursion, alloca, exceptions, generators, signals, dlclose", "[stacks]") {
-  check_storm("4000", "1", 1000);
+  check_storm("4000", "1", 400);
 }
 
-TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("500", "16", 1000); }
+TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("500", "16", 300); }
 
 // Ten million captures take minutes: run with [storm] by hand and on the GPU machine.
 TEST_CASE("remembered stacks stay right for ten million captures", "[.storm]") { check_storm("350000", "16", 5000000); }
