@@ -209,8 +209,15 @@ class Judge {
     }
   }
 
-  // One place in the code may have several stacks in the dump: a library was unloaded and loaded again, or the frames
-  // that differ are hidden ones.
+  // Where a frame stands, as a reader sees it: the line when it is known. A compiler that unrolls a loop or copies a
+  // tail makes several addresses of one line.
+  static std::string place(const Frame& frame) {
+    if (frame.line != 0) return frame.file + ':' + std::to_string(frame.line);
+    return std::to_string(frame.offset);
+  }
+
+  // One place in the code may have several stacks in the dump: a line has several addresses, a library was unloaded and
+  // loaded again, or the frames that differ are hidden ones.
   static void merge_same_place(std::vector<Group>* groups) {
     std::map<std::string, std::size_t> index;
     std::vector<Group> merged;
@@ -218,12 +225,12 @@ class Judge {
       std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
                         (group.device ? std::to_string(*group.device) : "-");
       for (const Frame* frame : group.stack->frames) {
-        key += '\0' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' +
-               std::to_string(frame->offset) + '\0' + frame->function;
+        key += '\0' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + place(*frame) + '\0' +
+               frame->function;
       }
       for (const Evidence& evidence : group.evidence) {
         key += '\0' + std::string(cause_name(evidence.points_to)) + '\0' + evidence.api + '\0' + evidence.code_name;
-        for (const Frame* frame : evidence.stack->frames) key += '\0' + std::to_string(frame->offset);
+        for (const Frame* frame : evidence.stack->frames) key += '\0' + place(*frame);
       }
       const auto [at, added] = index.emplace(std::move(key), merged.size());
       if (added) {
