@@ -34,7 +34,7 @@ while IFS= read -r line; do problem "interpose/ may not include report/: $line";
 # A reader is lost in a long file. Tables (.def, .txt) and golden files are no code.
 for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do
   lines=$(wc -l <"$file")
-  [ "$lines" -le 600 ] || problem "$file: $lines lines, split it (600 at most)"
+  [ "$lines" -le 800 ] || problem "$file: $lines lines, split it (800 at most)"
 done
 
 for file in "${shell[@]}"; do
