@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything: scripts/build.sh [cmake options...]
 #
-# Installs the packages that are missing (Debian 12, Ubuntu 24.04 and newer), gets the CUDA headers when there is no toolkit, builds
+# Installs the packages that are missing (Debian, Ubuntu), gets the CUDA headers when there is no toolkit, builds
 # the static libunwind, then everything into build/:
 #   build/bin/culprit   build/lib/libculprit.so   build/simcuda/ (the simulated driver)   build/examples/
 set -euo pipefail

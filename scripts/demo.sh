@@ -22,5 +22,5 @@ else
   program=build/examples/$example
   libraries=build/simcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-echo "\$ culprit run $program $*"
+echo "\$ culprit run $program${*:+ $*}"
 exec env LD_LIBRARY_PATH="$libraries" build/bin/culprit run -- "$program" "$@"
