@@ -8,6 +8,7 @@
 #include "tests/subjects/routes/routes.h"
 
 int main(int count, char** argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // a row that crashes the driver is then known by the last line
   const routes::Driver cuda = routes::find_driver(argv[1]);
   const bool leak = std::strcmp(argv[2], "leak") == 0;
   CHECKED(cuda.cuInit(0));
