@@ -4,6 +4,8 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 namespace routes {
@@ -22,6 +24,12 @@ struct Unsupported {
   const char* call;
   int code;
 };
+
+// True when the program runs on a real driver (CULPRIT_TEST_GPU=1): for the few calls that must not be tried there.
+inline bool on_gpu() {
+  const char* value = std::getenv("CULPRIT_TEST_GPU");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
 
 // Throws Unsupported unless `call` succeeds.
 #define TRY(call)                                                             \

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 
 #include "tests/subjects/check.h"
 #include "tests/subjects/routes/routes.h"
@@ -97,8 +95,7 @@ int export_descriptor(const Driver& cuda, CUmemGenericAllocationHandle handle) {
   return descriptor;
 }
 
-// Imports what this process exported itself and releases the first handle: the import keeps the same memory alive, which
-// so is never given back. Counted once.
+// Imports what this process exported itself, and leaves both handles: one physical allocation, counted once.
 SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
   const std::size_t size = granule(cuda);
   const CUmemGenericAllocationHandle handle = create(cuda, size);
@@ -107,8 +104,10 @@ SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
   TRY(cuda.cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   close(descriptor);
-  TRY(cuda.cuMemRelease(handle));
-  if (!leak) TRY(cuda.cuMemRelease(imported));
+  if (!leak) {
+    TRY(cuda.cuMemRelease(handle));
+    TRY(cuda.cuMemRelease(imported));
+  }
   return size;
 }
 
@@ -145,8 +144,7 @@ SUBJECT_FUNCTION std::size_t make_external_buffer(const Driver& cuda, bool leak)
 
 // On real devices multicast concerns the fabric between them, which the machines lent for tests ask to leave alone.
 SUBJECT_FUNCTION std::size_t make_multicast(const Driver& cuda, bool leak) {
-  const char* gpu = std::getenv("CULPRIT_TEST_GPU");
-  if (gpu != nullptr && std::strcmp(gpu, "1") == 0) throw Unsupported{"cuMulticastCreate", 0};
+  if (on_gpu()) throw Unsupported{"cuMulticastCreate", 0};
   CUmulticastObjectProp properties = {};
   properties.numDevices = 1;
   properties.size = granule(cuda);
