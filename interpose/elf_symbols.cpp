@@ -27,6 +27,7 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
     if (begin + header.p_memsz > module->end) module->end = begin + header.p_memsz;
   }
   if (dynamic == nullptr) return false;
+  module->dynamic = dynamic;
   std::uint64_t soname = 0;
   // glibc relocates these addresses in place; where it did not (the vdso, other libcs), they are still offsets.
   auto address = [&](ElfW(Addr) value) { return module->contains(value) ? value : value + info.dlpi_addr; };

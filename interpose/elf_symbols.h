@@ -12,6 +12,7 @@ struct ElfModule {
   std::uint64_t load_bias;
   std::uint64_t begin;
   std::uint64_t end;
+  const ElfW(Dyn) * dynamic;
   const ElfW(Sym) * symbols;
   const char* strings;
   const std::uint32_t* gnu_hash;

@@ -231,6 +231,17 @@ void Ending::finish(CUresult status) {
   record_refusal(*process, status);
 }
 
+void note_late_free(Kind kind, std::uint64_t handle) {
+  Recording recording;
+  Process* process = recording.process();
+  if (process == nullptr || handle == 0) return;
+  Ref ref = process->live.take(space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
+  if (ref == 0) return;
+  add_counter(process->dump.header()->late_frees, 1);
+  count_end(*process, *process->dump.at<AllocationRecord>(ref), true);
+  process->live.retire(ref, process->dump);
+}
+
 void Ending::record_refusal(Process& process, CUresult status) {
   format::ErrorRecord error = {};
   error.api = static_cast<std::uint16_t>(api_);

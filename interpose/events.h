@@ -53,6 +53,9 @@ class Ending {
   format::Ref stack_ = 0;
 };
 
+// The runtime refused a free because it is unloading, and did not ask the driver: given back late.
+void note_late_free(format::Kind kind, std::uint64_t handle);
+
 // A call that destroys a context or resets a device, in the same two steps.
 class Teardown {
  public:

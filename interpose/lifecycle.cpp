@@ -17,6 +17,7 @@
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
+#include "interpose/runtime_frees.h"
 #include "interpose/stack_memo.h"
 
 namespace culprit {
@@ -91,6 +92,7 @@ void begin_exit(int, void*) {
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
   if (process == nullptr || process->exiting.exchange(1) != 0) return;
+  watch_runtime_frees();
   Recording recording;
   sum_live_bytes(*process);
   format::Header* header = process->dump.header();

@@ -176,6 +176,8 @@ Recording::~Recording() {
   errno = saved_errno_;
 }
 
+std::uint32_t loaded_modules_generation() { return module_generation.load(std::memory_order_acquire); }
+
 void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
 namespace {

@@ -75,6 +75,9 @@ class Recording {
   int saved_errno_;
 };
 
+// Counts the times that a module may have been unloaded.
+std::uint32_t loaded_modules_generation();
+
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 void note_module_unloaded();
 

@@ -20,6 +20,7 @@ struct ThreadState {
   std::uint32_t index;       // in the dump's threads
   StackMemo* memo;           // nullptr = none
   format::ThreadCounters* counters;  // nullptr = no room in the dump
+  void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;
   std::uint8_t live_device;
