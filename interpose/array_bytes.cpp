@@ -50,8 +50,8 @@ bool is_block_compressed(CUarray_format format) {
 
 std::uint64_t at_least_one(std::uint64_t value) { return value == 0 ? 1 : value; }
 
-std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth, CUarray_format format, unsigned channels,
-                       unsigned flags, unsigned levels) {
+std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth, CUarray_format format,
+                       unsigned channels, unsigned flags, unsigned levels) {
   // Sparse and deferred arrays have no memory of their own: it is mapped into them, and counted where it was created.
   if ((flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   bool depth_is_layers = (flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;

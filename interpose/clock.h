@@ -44,7 +44,8 @@ class Clock {
   std::uint64_t measure(std::uint64_t elapsed) {
     std::uint64_t ns = clock_ns(CLOCK_MONOTONIC) - start_ns_;
     if (ns >= kLeastNs && elapsed != 0) {
-      rate_.store(static_cast<std::uint64_t>((static_cast<unsigned __int128>(ns) << 32) / elapsed), std::memory_order_relaxed);
+      rate_.store(static_cast<std::uint64_t>((static_cast<unsigned __int128>(ns) << 32) / elapsed),
+                  std::memory_order_relaxed);
       trusted_until_.store(elapsed * 4, std::memory_order_relaxed);
     }
     return ns;

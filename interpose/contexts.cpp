@@ -31,8 +31,8 @@ ContextTable::Entry* ContextTable::new_entry_locked(DumpWriter& dump) {
   return nullptr;
 }
 
-Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uint16_t api, Ref stack, std::uint32_t thread,
-                         std::uint64_t now_ns, DumpWriter& dump) {
+Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uint16_t api, Ref stack,
+                         std::uint32_t thread, std::uint64_t now_ns, DumpWriter& dump) {
   if (ordinal >= 0) device(ordinal, dump);
   SpinGuard guard(lock_);
   Entry* entry = find_locked(handle);
@@ -72,13 +72,15 @@ Place ContextTable::of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter
   // New to us. The driver tells the device of the current context only.
   CUcontext now_current = nullptr;
   CUdevice ordinal = -1;
-  if (driver().cuCtxGetCurrent(&now_current) == CUDA_SUCCESS && now_current == handle) driver().cuCtxGetDevice(&ordinal);
+  if (driver().cuCtxGetCurrent(&now_current) == CUDA_SUCCESS && now_current == handle)
+    driver().cuCtxGetDevice(&ordinal);
   if (ordinal < 0) return {};
   unsigned flags = 0;
   int active = 0;
   CUcontext primary = nullptr;
   Kind kind = Kind::kContext;
-  // A primary context that we did not see being retained: retaining it for a moment tells its handle, and changes nothing.
+  // A primary context that we did not see being retained: retaining it for a moment tells its handle, and changes
+  // nothing.
   if (driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0 &&
       driver().cuDevicePrimaryCtxRetain(&primary, ordinal) == CUDA_SUCCESS) {
     driver().cuDevicePrimaryCtxRelease_v2(ordinal);
@@ -93,7 +95,8 @@ Place ContextTable::of_device(CUdevice ordinal, DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (int i = count_ - 1; i >= 0; --i) {
     const Entry& entry = entries_[i];
-    if (entry.alive && entry.kind == Kind::kPrimaryContext && entry.device == ordinal) return {entry.index, entry.device};
+    if (entry.alive && entry.kind == Kind::kPrimaryContext && entry.device == ordinal)
+      return {entry.index, entry.device};
   }
   return {format::kNoIndex, static_cast<std::uint8_t>(ordinal)};
 }
@@ -128,7 +131,8 @@ std::uint32_t ContextTable::take_primary(CUdevice ordinal) {
   return handle == nullptr ? format::kNoIndex : take(handle);
 }
 
-void ContextTable::destroyed(std::uint32_t index, std::uint16_t api, Ref stack, std::uint64_t now_ns, DumpWriter& dump) {
+void ContextTable::destroyed(std::uint32_t index, std::uint16_t api, Ref stack, std::uint64_t now_ns,
+                             DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
@@ -162,7 +166,8 @@ void ContextTable::add_alias(CUcontext alias, CUcontext handle) {
 CUcontext ContextTable::any_context_on(std::uint8_t wanted) {
   SpinGuard guard(lock_);
   for (int i = 0; i < count_; ++i) {
-    if (entries_[i].alive && entries_[i].device == wanted && entries_[i].kind != Kind::kGreenContext) return entries_[i].handle;
+    if (entries_[i].alive && entries_[i].device == wanted && entries_[i].kind != Kind::kGreenContext)
+      return entries_[i].handle;
   }
   return nullptr;
 }
@@ -181,7 +186,8 @@ DeviceRecord* ContextTable::device(CUdevice ordinal, DumpWriter& dump) {
   fields.ordinal = static_cast<std::uint32_t>(ordinal);
   const Driver& call = driver();
   CUuuid uuid = {};
-  // _v2 names the MIG instance where there is one, the first version always the whole GPU: they differ exactly under MIG.
+  // _v2 names the MIG instance where there is one, the first version always the whole GPU: they differ exactly under
+  // MIG.
   if (call.cuDeviceGetUuid_v2 != nullptr && call.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS) {
     std::memcpy(fields.uuid, &uuid, sizeof(fields.uuid));
     CUuuid whole = {};

@@ -1,7 +1,7 @@
 // Contexts and devices: which one a call concerns, and what the dump says of them.
 //
-// Handles are used again, and a primary context keeps its handle across a reset, so everything else names a context by its
-// number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+// Handles are used again, and a primary context keeps its handle across a reset, so everything else names a context by
+// its number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct Place {
 
 class ContextTable {
  public:
-  // The place of a context by its handle. A context seen for the first time (it was made before recording began, or by a
-  // call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here.
+  // The place of a context by its handle. A context seen for the first time (it was made before recording began, or by
+  // a call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here.
   Place of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter& dump);
 
   // The place of a device: its current primary context, if that is known.
   Place of_device(CUdevice device, DumpWriter& dump);
 
   // A context was made. `references` is 1, or 0 for one that is not counted.
-  Place made(CUcontext handle, format::Kind kind, CUdevice device, std::uint16_t api, format::Ref stack, std::uint32_t thread,
-             std::uint64_t now_ns, DumpWriter& dump);
+  Place made(CUcontext handle, format::Kind kind, CUdevice device, std::uint16_t api, format::Ref stack,
+             std::uint32_t thread, std::uint64_t now_ns, DumpWriter& dump);
 
   // Counts one retain or one release of the context with this handle. Returns the references left.
   int add_reference(CUcontext handle, int amount);
@@ -46,7 +46,8 @@ class ContextTable {
   // Moves whenever a context comes or goes: what was remembered of handles is then stale.
   std::uint32_t epoch() const { return __atomic_load_n(&epoch_, __ATOMIC_ACQUIRE); }
 
-  // The device's record; made on first use, with name, UUID and the first memory reading. nullptr when there is no room.
+  // The device's record; made on first use, with name, UUID and the first memory reading. nullptr when there is no
+  // room.
   format::DeviceRecord* device(CUdevice ordinal, DumpWriter& dump);
   format::DeviceRecord* known_device(std::uint8_t ordinal, DumpWriter& dump);
 
@@ -78,7 +79,8 @@ class ContextTable {
   format::Ref devices_[kMostDevices];
 };
 
-// Reads free and total memory of the device whose context is current to the calling thread. False when the driver refuses.
+// Reads free and total memory of the device whose context is current to the calling thread. False when the driver
+// refuses.
 bool read_memory(std::uint64_t now_ns, format::MemoryReading* reading);
 
 }  // namespace culprit

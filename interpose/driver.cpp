@@ -32,7 +32,8 @@ struct Slot {
 Slot slots[kSlots];
 
 bool is_libcuda(const ElfModule& module) {
-  return module.soname != nullptr && std::strcmp(module.soname, "libcuda.so.1") == 0 && find_symbol(module, "cuInit") != 0;
+  return module.soname != nullptr && std::strcmp(module.soname, "libcuda.so.1") == 0 &&
+         find_symbol(module, "cuInit") != 0;
 }
 
 int visit_for_libcuda(struct dl_phdr_info* info, std::size_t, void* result) {
@@ -74,7 +75,9 @@ bool driver_ready() {
   return true;
 }
 
-bool in_driver(const void* address) { return driver_ready() && libcuda.contains(reinterpret_cast<std::uint64_t>(address)); }
+bool in_driver(const void* address) {
+  return driver_ready() && libcuda.contains(reinterpret_cast<std::uint64_t>(address));
+}
 
 bool is_driver_handle(const void* handle) {
   // glibc's handles are its link_map pointers; l_addr is the load bias (link.h).
@@ -85,7 +88,8 @@ bool is_driver_handle(const void* handle) {
 bool find_hooked(const void* address, Api* api) {
   if (!driver_ready()) return false;
   std::uint64_t wanted = reinterpret_cast<std::uint64_t>(address);
-  for (std::uint32_t slot = static_cast<std::uint32_t>(mix(wanted)) % kSlots; slots[slot].address != 0; slot = (slot + 1) % kSlots) {
+  for (std::uint32_t slot = static_cast<std::uint32_t>(mix(wanted)) % kSlots; slots[slot].address != 0;
+       slot = (slot + 1) % kSlots) {
     if (slots[slot].address == wanted) {
       *api = slots[slot].api;
       return true;
@@ -112,8 +116,8 @@ void set_next_address(Api api, void* address) {
 
 namespace {
 
-// Another preloaded library that defines CUDA functions, and stands after us: our hooks must call its functions, not pass
-// them by. Seen at load, when only the program and what it was linked or preloaded with are mapped.
+// Another preloaded library that defines CUDA functions, and stands after us: our hooks must call its functions, not
+// pass them by. Seen at load, when only the program and what it was linked or preloaded with are mapped.
 int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;

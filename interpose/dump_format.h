@@ -1,8 +1,9 @@
-// The layout of a dump: the one thing that libculprit.so (which writes it) and the culprit command (which reads it) share.
+// The layout of a dump: the one thing that libculprit.so (which writes it) and the culprit command (which reads it)
+// share.
 //
-// A dump is the tracker's own memory. The file is mapped shared into the target from its first CUDA call on, so there is no
-// "write at exit" to lose: after SIGKILL the file holds everything up to the last finished call, and while the target runs
-// any reader can open the same file.
+// A dump is the tracker's own memory. The file is mapped shared into the target from its first CUDA call on, so there
+// is no "write at exit" to lose: after SIGKILL the file holds everything up to the last finished call, and while the
+// target runs any reader can open the same file.
 //
 //     0          4096                                              header.file_bytes
 //     +----------+----------------+----------------+-- ... --+-------+
@@ -10,15 +11,15 @@
 //     +----------+----------------+----------------+-- ... --+-------+
 //                 ChunkHeader (64 B), then records of one type, the chunk padded to a multiple of 4096 bytes
 //
-// All numbers are little-endian and of fixed width; there are no pointers. Where a record names another one it holds a Ref:
-// the other record's offset in the file divided by 16, or 0 for "none". A reader must treat every offset, count and Ref as
-// hostile input. A tail of zeros in a chunk was reserved and never written; that is no error.
+// All numbers are little-endian and of fixed width; there are no pointers. Where a record names another one it holds a
+// Ref: the other record's offset in the file divided by 16, or 0 for "none". A reader must treat every offset, count
+// and Ref as hostile input. A tail of zeros in a chunk was reserved and never written; that is no error.
 //
 // Publishing: a record whose first field is `state` is valid when state is not zero. The writer fills the other fields
 // first and stores `state` last, with release order; it clears `state` before it re-uses a record. The upper bits of
 // `state` are a generation: a reader of a running target copies the record, re-reads `state` and drops the copy if the
-// value changed. Records without `state` (strings, stacks, modules) are written before the chunk's `used` is advanced, and
-// never change afterwards, except for the counters marked "live".
+// value changed. Records without `state` (strings, stacks, modules) are written before the chunk's `used` is advanced,
+// and never change afterwards, except for the counters marked "live".
 //
 // Versions
 //   1   first version
@@ -76,24 +77,24 @@ struct Header {
   Ref tool_version;       // string: version of libculprit.so
 
   // How it went.
-  ProcessState process_state;       // live
-  std::int32_t exit_status;         // valid when kExited
-  std::uint64_t end_time_ns;        // live: since time 0; valid when kExiting or kExited
-  StopReason stop_reason;           // live: why recording stopped; kNone while it goes on
-  std::int32_t stop_errno;          // live
-  std::uint64_t stop_time_ns;       // live
+  ProcessState process_state;         // live
+  std::int32_t exit_status;           // valid when kExited
+  std::uint64_t end_time_ns;          // live: since time 0; valid when kExiting or kExited
+  StopReason stop_reason;             // live: why recording stopped; kNone while it goes on
+  std::int32_t stop_errno;            // live
+  std::uint64_t stop_time_ns;         // live
   std::uint64_t dropped_allocations;  // live: allocations that happened and were not recorded
   std::uint64_t dropped_stacks;       // live: allocations recorded without their stack
   std::uint64_t dropped_others;       // live: errors, contexts, threads, releases that found no room
-  std::uint64_t allocations;          // live: successful calls that made something; a reader adds those in ThreadCounters
-  std::uint64_t frees;                // live: successful calls that ended something; likewise
-  std::uint64_t late_frees;           // live: frees refused because the driver was shutting down
-  std::uint64_t unknown_frees;        // live: successful frees of something never seen (made before recording began)
-  std::uint64_t hook_calls;           // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
-  std::int32_t driver_version;        // cuDriverGetVersion, 0 = unknown
-  std::uint32_t stack_depth_limit;    // CULPRIT_DEPTH
-  std::uint64_t stacks_verified;   // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
-  std::uint64_t stack_mismatches;  // live: ... and were wrong
+  std::uint64_t allocations;        // live: successful calls that made something; a reader adds those in ThreadCounters
+  std::uint64_t frees;              // live: successful calls that ended something; likewise
+  std::uint64_t late_frees;         // live: frees refused because the driver was shutting down
+  std::uint64_t unknown_frees;      // live: successful frees of something never seen (made before recording began)
+  std::uint64_t hook_calls;         // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
+  std::int32_t driver_version;      // cuDriverGetVersion, 0 = unknown
+  std::uint32_t stack_depth_limit;  // CULPRIT_DEPTH
+  std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
+  std::uint64_t stack_mismatches;   // live: ... and were wrong
   std::uint8_t reserved1[4096 - 304];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
@@ -119,7 +120,7 @@ enum class ChunkType : std::uint32_t {
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct ChunkHeader {
-  std::uint32_t magic;         // live: stored last, with release order
+  std::uint32_t magic;  // live: stored last, with release order
   ChunkType type;
   std::uint64_t bytes;         // whole chunk with this header, a multiple of kChunkAlignment
   std::uint64_t used;          // live: bytes of payload used. For record arrays: records ever handed out * record_bytes
@@ -198,7 +199,7 @@ struct AllocationRecord {
   std::uint16_t api;      // index into apis
   std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
   Kind kind;
-  std::uint8_t flags;  // live: AllocationFlags
+  std::uint8_t flags;              // live: AllocationFlags
   std::uint8_t handle_references;  // VMM physical memory, IPC memory: how often it must still be released
   std::uint16_t mappings;          // VMM physical memory: places where it is mapped
   Ref physical;                    // VMM mapping: the memory mapped there; 0 = not known
@@ -210,9 +211,10 @@ static_assert(offsetof(AllocationRecord, failed_free) == 48);
 constexpr std::uint32_t kNoIndex = 0xffffffff;
 constexpr std::uint8_t kNoDevice = 0xff;
 
-// A frame is one number: bit 63 set = the address itself is where the frame stands (interrupted by a signal); clear = it is
-// a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = in no known module (the offset is then
-// the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the ELF file.
+// A frame is one number: bit 63 set = the address itself is where the frame stands (interrupted by a signal); clear =
+// it is a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = in no known module (the
+// offset is then the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the
+// ELF file.
 constexpr std::uint64_t kFrameExact = 1ULL << 63;
 constexpr int kFrameModuleShift = 48;
 constexpr std::uint64_t kFrameModuleMask = 0x7fff;
@@ -227,7 +229,7 @@ struct StackRecord {
   std::uint32_t frame_count;
   std::uint32_t flags;
   // What was ended again is the difference to what is live, or was released with its context.
-  std::uint64_t allocations;      // live: calls with this stack that made something; a reader adds those in ThreadCounters
+  std::uint64_t allocations;  // live: calls with this stack that made something; a reader adds those in ThreadCounters
   std::uint64_t bytes_allocated;  // live: likewise
   std::uint64_t reserved;
 };
@@ -286,10 +288,10 @@ struct ThreadRecord {
   std::uint32_t tid;
   char name[16];  // live: as last seen, NUL-terminated
   std::uint64_t first_seen_ns;
-  std::uint64_t ended_ns;          // live
-  std::uint64_t made;              // live: records that name this thread, ever (its number is used again when none is left)
-  std::uint64_t ended_by_itself;   // live: of those, gone through this thread
-  std::uint64_t ended_by_others;   // live: of those, gone through other threads
+  std::uint64_t ended_ns;  // live
+  std::uint64_t made;      // live: records that name this thread, ever (its number is used again when none is left)
+  std::uint64_t ended_by_itself;  // live: of those, gone through this thread
+  std::uint64_t ended_by_others;  // live: of those, gone through other threads
 };
 static_assert(sizeof(ThreadRecord) == 64);
 
@@ -300,12 +302,12 @@ struct ContextRecord {
   Ref stack;           // where it was created or first retained
   std::uint64_t handle;
   std::uint64_t created_ns;
-  std::uint64_t destroyed_ns;   // live
-  Ref destroy_stack;            // live
-  std::uint16_t destroy_api;    // live
+  std::uint64_t destroyed_ns;  // live
+  Ref destroy_stack;           // live
+  std::uint16_t destroy_api;   // live
   std::uint8_t device;
-  Kind kind;  // kContext, kPrimaryContext or kGreenContext
-  std::uint16_t api;     // that made it
+  Kind kind;          // kContext, kPrimaryContext or kGreenContext
+  std::uint16_t api;  // that made it
   std::uint16_t reserved0;
   std::uint32_t thread;  // that made it
   std::uint8_t reserved[16];
@@ -329,10 +331,10 @@ struct DeviceRecord {
   std::uint32_t reserved0;
   std::uint8_t uuid[16];
   char name[96];
-  MemoryReading first;            // live: cuMemGetInfo around the first call that concerned the device
-  MemoryReading peak;             // live: the reading with the least free bytes
-  MemoryReading exit;             // live: in the exit handler
-  std::uint64_t live_bytes;       // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
+  MemoryReading first;       // live: cuMemGetInfo around the first call that concerned the device
+  MemoryReading peak;        // live: the reading with the least free bytes
+  MemoryReading exit;        // live: in the exit handler
+  std::uint64_t live_bytes;  // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
   std::uint64_t peak_live_bytes;  // live
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
   std::uint64_t pool_used;        // live: the same, USED_MEM_CURRENT
@@ -352,13 +354,13 @@ enum class ErrorType : std::uint8_t {
 struct ErrorRecord {
   std::uint32_t state;  // live: 1 = valid
   ErrorType type;
-  Kind kind;      // of the allocation concerned; kNone = unknown
+  Kind kind;  // of the allocation concerned; kNone = unknown
   std::uint16_t api;
   std::int32_t code;  // CUresult the driver gave
   Ref stack;          // of the refused call
   Ref allocation_stack;
-  Ref free_stack;  // double free: of the earlier, accepted free
-  std::uint64_t handle;            // as passed, in the first of these
+  Ref free_stack;                   // double free: of the earlier, accepted free
+  std::uint64_t handle;             // as passed, in the first of these
   std::uint64_t allocation_handle;  // mismatched: start of the allocation it lies in
   std::uint64_t bytes;              // size of the allocation concerned
   std::uint64_t count;              // live
@@ -371,17 +373,18 @@ struct ErrorRecord {
 };
 static_assert(sizeof(ErrorRecord) == 96);
 
-// Memory that was never freed by the program but went with its context, added up per (stack, teardown stack, device, kind).
+// Memory that was never freed by the program but went with its context, added up per (stack, teardown stack, device,
+// kind).
 struct ReleaseRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;            // where the memory was allocated
   Ref teardown_stack;   // the call that ended the context
   std::uint16_t api;
   std::uint16_t teardown_api;
-  std::uint64_t count;     // live
-  std::uint64_t bytes;     // live
-  std::uint64_t first_ns;  // live: earliest allocation
-  std::uint64_t last_ns;   // live: latest allocation
+  std::uint64_t count;        // live
+  std::uint64_t bytes;        // live
+  std::uint64_t first_ns;     // live: earliest allocation
+  std::uint64_t last_ns;      // live: latest allocation
   std::uint64_t teardown_ns;  // live: latest teardown
   std::uint32_t thread;       // of the first allocation
   std::uint32_t context;

@@ -90,7 +90,8 @@ int DumpWriter::start(const char* path) {
   if (os.file_size_limit() < format::kHeaderBytes) return EFBIG;
   error = -os.reserve(fd_, 0, format::kHeaderBytes);
   if (error != 0) return error;
-  if (os.map(base_, format::kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0, &error) == nullptr) return error;
+  if (os.map(base_, format::kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0, &error) == nullptr)
+    return error;
   os.advise(base_, format::kHeaderBytes, MADV_DONTFORK);
   size_ = format::kHeaderBytes;
 
@@ -158,7 +159,8 @@ Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32
     if (stopped()) return 0;
     ChunkSizes sizes = chunk_sizes(type);
     std::uint64_t wanted = chunk.offset == 0 ? sizes.first : sizes.next;
-    std::uint64_t size = round_up(wanted > bytes + sizeof(ChunkHeader) ? wanted : bytes + sizeof(ChunkHeader), format::kChunkAlignment);
+    std::uint64_t size =
+        round_up(wanted > bytes + sizeof(ChunkHeader) ? wanted : bytes + sizeof(ChunkHeader), format::kChunkAlignment);
     std::uint64_t offset = size_;
     if (!grow(size)) return 0;
     auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + offset);

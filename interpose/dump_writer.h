@@ -1,12 +1,13 @@
 // Creates the dump file, maps it, and hands out space in it. Knows nothing of what the records mean.
 //
-//   address range reserved at start (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one addition
+//   address range reserved at start (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one
+//   addition
 //   +--------+-------+-------+--------------------------------------------+
 //   | header | chunk | chunk |  not yet mapped ...                        |
 //   +--------+-------+-------+--------------------------------------------+
 //
-// Growing reserves the disk space first (posix_fallocate), so that a full disk is an error code here and never a SIGBUS in
-// the user's thread. The mapping is MADV_DONTFORK: a fork child must not write into its parent's dump.
+// Growing reserves the disk space first (posix_fallocate), so that a full disk is an error code here and never a SIGBUS
+// in the user's thread. The mapping is MADV_DONTFORK: a fork child must not write into its parent's dump.
 #pragma once
 
 #include <atomic>
@@ -21,17 +22,17 @@ namespace culprit {
 // All zeros = not started. Lives in memory that the kernel wipes in a fork child.
 class DumpWriter {
  public:
-  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when the name is taken) and writes the header's fixed
-  // part. `path` is copied. Returns 0 or an errno. Call once.
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when the name is taken) and writes the header's
+  // fixed part. `path` is copied. Returns 0 or an errno. Call once.
   int start(const char* path);
 
-  // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump can
-  // not grow; the reason is then in the header. Thread-safe.
+  // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
+  // can not grow; the reason is then in the header. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
                      std::uint64_t body_bytes);
 
-  // Zeroed space for `count` records of a record array, all in one chunk. `first_index` (may be null) receives the running
-  // number of the first. Returns 0 like append(). Thread-safe.
+  // Zeroed space for `count` records of a record array, all in one chunk. `first_index` (may be null) receives the
+  // running number of the first. Returns 0 like append(). Thread-safe.
   format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
 
   // Stores a string. Returns 0 when there is no room.
@@ -57,7 +58,8 @@ class DumpWriter {
     std::uint32_t next_index;
   };
 
-  format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count);
+  format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes,
+                              std::uint32_t count);
   void publish_used(format::ChunkType type);
   bool grow(std::uint64_t bytes);
   bool check_descriptor();

@@ -73,7 +73,8 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name) {
     std::uint32_t candidate = chain[index - first];
     if ((candidate | 1) == (hash | 1)) {
       const ElfW(Sym)& symbol = module.symbols[index];
-      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && std::strcmp(module.strings + symbol.st_name, name) == 0) {
+      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+          std::strcmp(module.strings + symbol.st_name, name) == 0) {
         return module.load_bias + symbol.st_value;
       }
     }

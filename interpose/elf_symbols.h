@@ -1,5 +1,5 @@
-// Looking a symbol up in a module that is already mapped, without dlsym(): inside a hook dlsym would wait for the loader's
-// lock, which another thread's dlopen constructor may hold while it waits for this very thread.
+// Looking a symbol up in a module that is already mapped, without dlsym(): inside a hook dlsym would wait for the
+// loader's lock, which another thread's dlopen constructor may hold while it waits for this very thread.
 #pragma once
 
 #include <link.h>

@@ -15,8 +15,9 @@ Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (int i = 0; i < count_; ++i) {
     auto* known = dump.at<ErrorRecord>(records_[i]);
-    if (known->type == error.type && known->api == error.api && known->code == error.code && known->stack == error.stack &&
-        known->allocation_stack == error.allocation_stack && known->free_stack == error.free_stack && known->kind == error.kind) {
+    if (known->type == error.type && known->api == error.api && known->code == error.code &&
+        known->stack == error.stack && known->allocation_stack == error.allocation_stack &&
+        known->free_stack == error.free_stack && known->kind == error.kind) {
       known->last_ns = error.last_ns;
       add_counter(known->count, 1);
       return records_[i];
@@ -35,7 +36,8 @@ Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
 }
 
 bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
-  std::uint64_t words[] = {release.stack, release.teardown_stack, release.device, static_cast<std::uint64_t>(release.kind), release.api};
+  std::uint64_t words[] = {release.stack, release.teardown_stack, release.device,
+                           static_cast<std::uint64_t>(release.kind), release.api};
   std::uint64_t key = hash_words(words, 5, 0);
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });

@@ -16,9 +16,9 @@ bool is_memory(Kind kind) { return kind < Kind::kContext; }
 // Memory that a device's "used" figure contains.
 bool is_on_device(Kind kind) { return is_memory(kind) && kind != Kind::kPinnedHost && kind != Kind::kRegisteredHost; }
 
-// Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong to
-// the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free of
-// them succeeds.
+// Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong
+// to the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free
+// of them succeeds.
 bool lives_in_context(Kind kind) {
   switch (kind) {
     case Kind::kStreamOrdered:
@@ -85,8 +85,8 @@ std::uint64_t physical_bytes(const AllocationRecord& record) {
   return (record.flags & format::kFlagNotPhysical) != 0 ? 0 : record.bytes;
 }
 
-// A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the last
-// one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
+// A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the
+// last one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
 void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device, std::uint64_t live) {
   constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
   constexpr std::uint64_t kLeastInterval = 50000000;
@@ -132,7 +132,8 @@ void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t chan
 void sum_live_bytes(Process& process) {
   std::uint64_t live[ContextTable::kMostDevices] = {};
   process.live.sweep(process.dump, [&](const AllocationRecord& record, Ended*) {
-    if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices) live[record.device] += physical_bytes(record);
+    if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
+      live[record.device] += physical_bytes(record);
     return false;
   });
   thread_state.live_delta = 0;
@@ -147,7 +148,8 @@ void sum_live_bytes(Process& process) {
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
   if (explicitly) count_free(thread_state.counters, process.dump);
   process.threads.count_gone(record.thread, thread_state.index, process.dump);
-  if (is_on_device(record.kind)) change_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
+  if (is_on_device(record.kind))
+    change_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
 }
 
 void note_made(const Made& made) {
@@ -183,7 +185,8 @@ void note_made(const Made& made) {
   if (!is_on_device(made.kind)) return;
   change_live_bytes(*process, place.device, static_cast<std::int64_t>(physical_bytes(fields)));
   format::DeviceRecord* device = process->contexts.known_device(place.device, process->dump);
-  if (device != nullptr && device->first.total_bytes == 0) read_memory_at_peak(*process, place.device, device, physical_bytes(fields));
+  if (device != nullptr && device->first.total_bytes == 0)
+    read_memory_at_peak(*process, place.device, device, physical_bytes(fields));
 }
 
 Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
@@ -192,7 +195,8 @@ Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind
   Process* process = recording.process();
   if (process == nullptr) return;
   stack_ = current_stack(*process);
-  record_ = process->live.take(space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
+  record_ = process->live.take(
+      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
 }
 
 void Ending::finish(CUresult status) {
@@ -210,7 +214,8 @@ void Ending::finish(CUresult status) {
       return;
     }
     AllocationRecord record = *process->dump.at<AllocationRecord>(record_);
-    bool comes_back = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0 && record.extra != 0;
+    bool comes_back =
+        record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0 && record.extra != 0;
     count_end(*process, record, true);
     if (comes_back && !late) {
       // Freed from outside its graph, which still exists: the next launch makes it again, at the same address.
@@ -222,9 +227,10 @@ void Ending::finish(CUresult status) {
       return;
     }
     if (record.kind == Kind::kGraphMemory) process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
-    if ((record.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    Ended ended = {record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind),
-                   record.device, record.kind, false};
+    if ((record.flags & format::kFlagNotPhysical) != 0)
+      process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+    Ended ended = {record.handle,         record.bytes,  record.stack, stack_, thread_state.index,
+                   space_of(record.kind), record.device, record.kind,  false};
     process->live.retire(record_, process->dump, is_memory(record.kind) ? &ended : nullptr);
     return;
   }
@@ -235,7 +241,8 @@ void note_late_free(Kind kind, std::uint64_t handle) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr || handle == 0) return;
-  Ref ref = process->live.take(space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
+  Ref ref = process->live.take(
+      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
   if (ref == 0) return;
   add_counter(process->dump.header()->late_frees, 1);
   count_end(*process, *process->dump.at<AllocationRecord>(ref), true);
@@ -334,8 +341,8 @@ void Teardown::finish(CUresult status) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
     count_end(*process, record, false);
     if (!is_memory(record.kind)) return true;  // streams, events and modules go with their context as they should
-    *ended = {record.handle, record.bytes, record.stack, stack_, thread_state.index, space_of(record.kind), record.device,
-              record.kind, true};
+    *ended = {record.handle,         record.bytes,  record.stack, stack_, thread_state.index,
+              space_of(record.kind), record.device, record.kind,  true};
     format::ReleaseRecord release = {};
     release.stack = record.stack;
     release.teardown_stack = stack_;

@@ -38,8 +38,8 @@ void note_made(const Made& made);
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
-  // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0 is
-  // nothing.
+  // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0
+  // is nothing.
   Ending(Api api, format::Kind kind, std::uint64_t handle);
   void finish(CUresult status);
 

@@ -1,5 +1,5 @@
-// An open-addressing index in private memory: 64-bit key -> 32-bit value, several values a key allowed. Grows by mapping a
-// larger table; never calls malloc. Not thread-safe: its owner locks. All zeros = empty.
+// An open-addressing index in private memory: 64-bit key -> 32-bit value, several values a key allowed. Grows by
+// mapping a larger table; never calls malloc. Not thread-safe: its owner locks. All zeros = empty.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,9 @@ class HashIndex {
  private:
   static constexpr std::uint32_t kFirstCapacity = 256;  // one page of 16-byte entries
 
-  static std::uint32_t slot(std::uint64_t key, std::uint32_t mask) { return static_cast<std::uint32_t>(mix(key) >> 16) & mask; }
+  static std::uint32_t slot(std::uint64_t key, std::uint32_t mask) {
+    return static_cast<std::uint32_t>(mix(key) >> 16) & mask;
+  }
 
   static void place(Entry* entries, std::uint32_t mask, const Entry& entry) {
     std::uint32_t i = slot(entry.key, mask);

@@ -7,16 +7,17 @@ namespace {
 using namespace culprit;
 }  // namespace
 
-#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                           \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                              \
-    HookScope scope;                                                                                               \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                       \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                        \
-    CUresult status = call arguments;                                                                              \
-    if (status == CUDA_SUCCESS && !scope.nested()) {                                                               \
-      note_made({Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
-    }                                                                                                              \
-    return status;                                                                                                 \
+#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
+    HookScope scope;                                                                                              \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                      \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                       \
+    CUresult status = call arguments;                                                                             \
+    if (status == CUDA_SUCCESS && !scope.nested()) {                                                              \
+      note_made(                                                                                                  \
+          {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+    }                                                                                                             \
+    return status;                                                                                                \
   }
 
 #define HOOK_END(symbol, parameters, arguments, kind, ended_handle)          \

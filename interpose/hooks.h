@@ -13,8 +13,8 @@
 
 namespace culprit {
 
-// Tells a call of the user from one that the driver or another interposer makes while it serves such a call: the latter goes
-// straight to libcuda and is not recorded again.
+// Tells a call of the user from one that the driver or another interposer makes while it serves such a call: the latter
+// goes straight to libcuda and is not recorded again.
 class HookScope {
  public:
   __attribute__((always_inline)) HookScope() : frame_(static_cast<const char*>(__builtin_frame_address(0))) {
@@ -70,7 +70,8 @@ std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2* description, unsigne
 
 namespace custom {
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments) CUresult symbol(decltype(&::symbol) call, CULPRIT_UNPAREN parameters);
+#define HOOK_CUSTOM(symbol, parameters, arguments) \
+  CUresult symbol(decltype(&::symbol) call, CULPRIT_UNPAREN parameters);
 #include "interpose/hooks.def"
 #undef CULPRIT_UNPAREN
 }  // namespace custom

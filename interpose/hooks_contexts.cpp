@@ -18,8 +18,8 @@ CUresult destroy(Api api, Call call, CUcontext context) {
   return status;
 }
 
-// The runtime releases the primary context when it is unloaded at exit. That ends the process's memory as the end of the
-// process does, and tells nothing about the program.
+// The runtime releases the primary context when it is unloaded at exit. That ends the process's memory as the end of
+// the process does, and tells nothing about the program.
 bool is_exiting() {
   Process* process = process_if_recording();
   return process != nullptr && process->exiting.load(std::memory_order_relaxed) != 0;
@@ -74,7 +74,8 @@ CUresult cuCtxCreate_v3(decltype(&::cuCtxCreate_v3) call, CUcontext* pctx, CUexe
   return status;
 }
 
-CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctxCreateParams* params, unsigned int flags, CUdevice dev) {
+CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctxCreateParams* params,
+                        unsigned int flags, CUdevice dev) {
   CUresult status = call(pctx, params, flags, dev);
   if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v4, format::Kind::kContext, pctx, dev);
   return status;
@@ -99,7 +100,9 @@ CUresult cuCtxDetach(decltype(&::cuCtxDetach) call, CUcontext ctx) {
 }
 
 CUresult cuCtxDestroy(decltype(&::cuCtxDestroy) call, CUcontext ctx) { return destroy(Api::cuCtxDestroy, call, ctx); }
-CUresult cuCtxDestroy_v2(decltype(&::cuCtxDestroy_v2) call, CUcontext ctx) { return destroy(Api::cuCtxDestroy_v2, call, ctx); }
+CUresult cuCtxDestroy_v2(decltype(&::cuCtxDestroy_v2) call, CUcontext ctx) {
+  return destroy(Api::cuCtxDestroy_v2, call, ctx);
+}
 
 CUresult cuDevicePrimaryCtxRetain(decltype(&::cuDevicePrimaryCtxRetain) call, CUcontext* pctx, CUdevice dev) {
   CUresult status = call(pctx, dev);
@@ -121,7 +124,8 @@ CUresult cuDevicePrimaryCtxReset_v2(decltype(&::cuDevicePrimaryCtxReset_v2) call
 }
 
 // A green context is known by two handles: its own, and that of the context made from it.
-CUresult cuGreenCtxCreate(decltype(&::cuGreenCtxCreate) call, CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
+CUresult cuGreenCtxCreate(decltype(&::cuGreenCtxCreate) call, CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev,
+                          unsigned int flags) {
   CUresult status = call(phCtx, desc, dev, flags);
   if (status == CUDA_SUCCESS && phCtx != nullptr) {
     note_context_made(Api::cuGreenCtxCreate, format::Kind::kGreenContext, reinterpret_cast<CUcontext>(*phCtx), dev);

@@ -1,8 +1,8 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
-// A graph's memory node has an address from the moment it is added; memory stands behind it only after a launch, until a
-// free node or a cuMemFree gives it back. Its record is kept from the start and marked kFlagNotPhysical (0 bytes) until a
-// launch; freed from outside the graph it goes back to that state, because the next launch makes it again.
+// A graph's memory node has an address from the moment it is added; memory stands behind it only after a launch, until
+// a free node or a cuMemFree gives it back. Its record is kept from the start and marked kFlagNotPhysical (0 bytes)
+// until a launch; freed from outside the graph it goes back to that state, because the next launch makes it again.
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 
@@ -27,11 +27,13 @@ CUgraph captured_graph(CUstream stream) {
 }
 
 void note_graph_memory(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const Where& where) {
-  note_made({api, Kind::kGraphMemory, address, bytes, reinterpret_cast<std::uint64_t>(graph), where, format::kFlagNotPhysical});
+  note_made({api, Kind::kGraphMemory, address, bytes, reinterpret_cast<std::uint64_t>(graph), where,
+             format::kFlagNotPhysical});
 }
 
 template <typename Call>
-CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr, std::size_t bytes, std::uint64_t pool, CUstream stream) {
+CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr, std::size_t bytes, std::uint64_t pool,
+                            CUstream stream) {
   CUresult status = call();
   if (status != CUDA_SUCCESS || dptr == nullptr) return status;
   if (CUgraph graph = captured_graph(stream)) {
@@ -52,7 +54,8 @@ CUresult free_on_stream(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
 
 void note_capture_begun(CUresult status) {
   Recording recording;
-  if (status == CUDA_SUCCESS && recording.process() != nullptr) recording.process()->captures.fetch_add(1, std::memory_order_relaxed);
+  if (status == CUDA_SUCCESS && recording.process() != nullptr)
+    recording.process()->captures.fetch_add(1, std::memory_order_relaxed);
 }
 
 template <typename Call>
@@ -61,8 +64,10 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   Process* process = process_if_recording();
   if (process == nullptr) return status;
   // The capture goes on only when it was another thread's or another stream's to end.
-  bool goes_on = status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_ILLEGAL_STATE || status == CUDA_ERROR_INVALID_VALUE;
-  if (!goes_on && process->captures.load(std::memory_order_relaxed) > 0) process->captures.fetch_sub(1, std::memory_order_relaxed);
+  bool goes_on = status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_ILLEGAL_STATE ||
+                 status == CUDA_ERROR_INVALID_VALUE;
+  if (!goes_on && process->captures.load(std::memory_order_relaxed) > 0)
+    process->captures.fetch_sub(1, std::memory_order_relaxed);
   if (status != CUDA_SUCCESS || graph == nullptr || *graph == nullptr) return status;
   bool known = false;
   {
@@ -74,8 +79,8 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   return status;
 }
 
-// The graph (or executable graph) `owner` is gone. Its memory passes to `heir`, if there is one; else no launch will make it
-// again: what is not real is dropped, what is real stays until it is freed.
+// The graph (or executable graph) `owner` is gone. Its memory passes to `heir`, if there is one; else no launch will
+// make it again: what is not real is dropped, what is real stays until it is freed.
 void leave_memory(std::uint64_t owner, std::uint64_t heir) {
   Recording recording;
   Process* process = recording.process();
@@ -133,7 +138,8 @@ template <typename Call>
 CUresult launch(Call call, CUgraphExec exec, CUstream stream) {
   CUresult status = call(exec, stream);
   Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && process != nullptr && process->unlaunched_memory.load(std::memory_order_relaxed) > 0) note_launch(exec);
+  if (status == CUDA_SUCCESS && process != nullptr && process->unlaunched_memory.load(std::memory_order_relaxed) > 0)
+    note_launch(exec);
   return status;
 }
 
@@ -157,20 +163,25 @@ CUresult add_node(Api api, Call call, CUgraph graph, CUgraphNodeParams* params) 
 namespace custom {
 
 CUresult cuMemAllocAsync(decltype(&::cuMemAllocAsync) call, CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return allocate_on_stream(Api::cuMemAllocAsync, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
+  return allocate_on_stream(
+      Api::cuMemAllocAsync, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
 }
-CUresult cuMemAllocAsync_ptsz(decltype(&::cuMemAllocAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return allocate_on_stream(Api::cuMemAllocAsync_ptsz, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
+CUresult cuMemAllocAsync_ptsz(decltype(&::cuMemAllocAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize,
+                              CUstream hStream) {
+  return allocate_on_stream(
+      Api::cuMemAllocAsync_ptsz, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
 }
-CUresult cuMemAllocFromPoolAsync(decltype(&::cuMemAllocFromPoolAsync) call, CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                 CUstream hStream) {
-  return allocate_on_stream(Api::cuMemAllocFromPoolAsync, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize, handle(pool),
-                            hStream);
+CUresult cuMemAllocFromPoolAsync(decltype(&::cuMemAllocFromPoolAsync) call, CUdeviceptr* dptr, size_t bytesize,
+                                 CUmemoryPool pool, CUstream hStream) {
+  return allocate_on_stream(
+      Api::cuMemAllocFromPoolAsync, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize, handle(pool),
+      hStream);
 }
-CUresult cuMemAllocFromPoolAsync_ptsz(decltype(&::cuMemAllocFromPoolAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                      CUstream hStream) {
-  return allocate_on_stream(Api::cuMemAllocFromPoolAsync_ptsz, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize,
-                            handle(pool), hStream);
+CUresult cuMemAllocFromPoolAsync_ptsz(decltype(&::cuMemAllocFromPoolAsync_ptsz) call, CUdeviceptr* dptr,
+                                      size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  return allocate_on_stream(
+      Api::cuMemAllocFromPoolAsync_ptsz, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize,
+      handle(pool), hStream);
 }
 CUresult cuMemFreeAsync(decltype(&::cuMemFreeAsync) call, CUdeviceptr dptr, CUstream hStream) {
   return free_on_stream(Api::cuMemFreeAsync, call, dptr, hStream);
@@ -189,26 +200,29 @@ CUresult cuStreamBeginCapture_ptsz(decltype(&::cuStreamBeginCapture_ptsz) call, 
   note_capture_begun(status);
   return status;
 }
-CUresult cuStreamBeginCapture_v2(decltype(&::cuStreamBeginCapture_v2) call, CUstream hStream, CUstreamCaptureMode mode) {
+CUresult cuStreamBeginCapture_v2(decltype(&::cuStreamBeginCapture_v2) call, CUstream hStream,
+                                 CUstreamCaptureMode mode) {
   CUresult status = call(hStream, mode);
   note_capture_begun(status);
   return status;
 }
-CUresult cuStreamBeginCapture_v2_ptsz(decltype(&::cuStreamBeginCapture_v2_ptsz) call, CUstream hStream, CUstreamCaptureMode mode) {
+CUresult cuStreamBeginCapture_v2_ptsz(decltype(&::cuStreamBeginCapture_v2_ptsz) call, CUstream hStream,
+                                      CUstreamCaptureMode mode) {
   CUresult status = call(hStream, mode);
   note_capture_begun(status);
   return status;
 }
 CUresult cuStreamBeginCaptureToGraph(decltype(&::cuStreamBeginCaptureToGraph) call, CUstream hStream, CUgraph hGraph,
-                                     const CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData, size_t numDependencies,
-                                     CUstreamCaptureMode mode) {
+                                     const CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData,
+                                     size_t numDependencies, CUstreamCaptureMode mode) {
   CUresult status = call(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
   note_capture_begun(status);
   return status;
 }
-CUresult cuStreamBeginCaptureToGraph_ptsz(decltype(&::cuStreamBeginCaptureToGraph_ptsz) call, CUstream hStream, CUgraph hGraph,
-                                          const CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData,
-                                          size_t numDependencies, CUstreamCaptureMode mode) {
+CUresult cuStreamBeginCaptureToGraph_ptsz(decltype(&::cuStreamBeginCaptureToGraph_ptsz) call, CUstream hStream,
+                                          CUgraph hGraph, const CUgraphNode* dependencies,
+                                          const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                          CUstreamCaptureMode mode) {
   CUresult status = call(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
   note_capture_begun(status);
   return status;
@@ -221,10 +235,12 @@ CUresult cuStreamEndCapture_ptsz(decltype(&::cuStreamEndCapture_ptsz) call, CUst
 }
 
 CUresult cuGraphAddMemAllocNode(decltype(&::cuGraphAddMemAllocNode) call, CUgraphNode* phGraphNode, CUgraph hGraph,
-                                const CUgraphNode* dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
+                                const CUgraphNode* dependencies, size_t numDependencies,
+                                CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
   CUresult status = call(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
   if (status == CUDA_SUCCESS && nodeParams != nullptr) {
-    note_graph_memory(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize, pool_place(&nodeParams->poolProps));
+    note_graph_memory(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize,
+                      pool_place(&nodeParams->poolProps));
   }
   return status;
 }
@@ -237,14 +253,19 @@ CUresult cuGraphAddMemFreeNode(decltype(&::cuGraphAddMemFreeNode) call, CUgraphN
   return status;
 }
 
-CUresult cuGraphAddNode(decltype(&::cuGraphAddNode) call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
-                        size_t numDependencies, CUgraphNodeParams* nodeParams) {
-  return add_node(Api::cuGraphAddNode, [&] { return call(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); }, hGraph, nodeParams);
+CUresult cuGraphAddNode(decltype(&::cuGraphAddNode) call, CUgraphNode* phGraphNode, CUgraph hGraph,
+                        const CUgraphNode* dependencies, size_t numDependencies, CUgraphNodeParams* nodeParams) {
+  return add_node(
+      Api::cuGraphAddNode, [&] { return call(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); }, hGraph,
+      nodeParams);
 }
-CUresult cuGraphAddNode_v2(decltype(&::cuGraphAddNode_v2) call, CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
-                           const CUgraphEdgeData* dependencyData, size_t numDependencies, CUgraphNodeParams* nodeParams) {
-  return add_node(Api::cuGraphAddNode_v2,
-                  [&] { return call(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); }, hGraph, nodeParams);
+CUresult cuGraphAddNode_v2(decltype(&::cuGraphAddNode_v2) call, CUgraphNode* phGraphNode, CUgraph hGraph,
+                           const CUgraphNode* dependencies, const CUgraphEdgeData* dependencyData,
+                           size_t numDependencies, CUgraphNodeParams* nodeParams) {
+  return add_node(
+      Api::cuGraphAddNode_v2,
+      [&] { return call(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); }, hGraph,
+      nodeParams);
 }
 
 CUresult cuGraphDestroy(decltype(&::cuGraphDestroy) call, CUgraph hGraph) {

@@ -1,7 +1,8 @@
 // cuGetProcAddress: whatever address the driver finds is answered with the hook of that address.
 //
-// By address, not by name: which of a name's versions and default-stream variants a caller gets depends on the CUDA version
-// and the flags it asks for, and the driver has done that sum already (design: each answer is one of libcuda's exports).
+// By address, not by name: which of a name's versions and default-stream variants a caller gets depends on the CUDA
+// version and the flags it asks for, and the driver has done that sum already (design: each answer is one of libcuda's
+// exports).
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 
@@ -25,19 +26,21 @@ void* redirect(void* answer, AskDriver ask_driver) {
 
 namespace custom {
 
-CUresult cuGetProcAddress(decltype(&::cuGetProcAddress) call, const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
+CUresult cuGetProcAddress(decltype(&::cuGetProcAddress) call, const char* symbol, void** pfn, int cudaVersion,
+                          cuuint64_t flags) {
   CUresult status = call(symbol, pfn, cudaVersion, flags);
   if (status != CUDA_SUCCESS || pfn == nullptr || *pfn == nullptr) return status;
   *pfn = redirect(*pfn, [&] {
     void* own = nullptr;
-    bool found = driver().cuGetProcAddress != nullptr && driver().cuGetProcAddress(symbol, &own, cudaVersion, flags) == CUDA_SUCCESS;
+    bool found = driver().cuGetProcAddress != nullptr &&
+                 driver().cuGetProcAddress(symbol, &own, cudaVersion, flags) == CUDA_SUCCESS;
     return found ? own : nullptr;
   });
   return status;
 }
 
-CUresult cuGetProcAddress_v2(decltype(&::cuGetProcAddress_v2) call, const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult* symbolStatus) {
+CUresult cuGetProcAddress_v2(decltype(&::cuGetProcAddress_v2) call, const char* symbol, void** pfn, int cudaVersion,
+                             cuuint64_t flags, CUdriverProcAddressQueryResult* symbolStatus) {
   CUresult status = call(symbol, pfn, cudaVersion, flags, symbolStatus);
   if (status != CUDA_SUCCESS || pfn == nullptr || *pfn == nullptr) return status;
   *pfn = redirect(*pfn, [&] {

@@ -27,7 +27,8 @@ namespace custom {
 CUresult cuUserObjectCreate(decltype(&::cuUserObjectCreate) call, CUuserObject* object_out, void* ptr, CUhostFn destroy,
                             unsigned int initialRefcount, unsigned int flags) {
   CUresult status = call(object_out, ptr, destroy, initialRefcount, flags);
-  if (status == CUDA_SUCCESS) note_made({Api::cuUserObjectCreate, Kind::kUserObject, made(object_out), 0, initialRefcount});
+  if (status == CUDA_SUCCESS)
+    note_made({Api::cuUserObjectCreate, Kind::kUserObject, made(object_out), 0, initialRefcount});
   return status;
 }
 
@@ -51,8 +52,8 @@ CUresult cuUserObjectRelease(decltype(&::cuUserObjectRelease) call, CUuserObject
 }
 
 // With CU_GRAPH_USER_OBJECT_MOVE the graph takes the program's references over: what is left is the graph's to release.
-CUresult cuGraphRetainUserObject(decltype(&::cuGraphRetainUserObject) call, CUgraph graph, CUuserObject object, unsigned int count,
-                                 unsigned int flags) {
+CUresult cuGraphRetainUserObject(decltype(&::cuGraphRetainUserObject) call, CUgraph graph, CUuserObject object,
+                                 unsigned int count, unsigned int flags) {
   CUresult status = call(graph, object, count, flags);
   if (status != CUDA_SUCCESS || (flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) return status;
   if (add_references(object, -static_cast<long>(count)) == 0) {

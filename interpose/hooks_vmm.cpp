@@ -1,8 +1,8 @@
 // Virtual memory management and IPC memory: things with reference counts.
 //
-// cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease gives up a
-// handle. The memory goes when the last handle and the last mapping are gone, in either order. It is counted once, where it
-// was created; a mapping and a reservation are 0 bytes.
+// cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease gives
+// up a handle. The memory goes when the last handle and the last mapping are gone, in either order. It is counted once,
+// where it was created; a mapping and a reservation are 0 bytes.
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 
@@ -44,8 +44,8 @@ bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
   return true;
 }
 
-// The last handle is given up while the memory is still mapped somewhere: it lives on without a handle. False when it is
-// not mapped.
+// The last handle is given up while the memory is still mapped somewhere: it lives on without a handle. False when it
+// is not mapped.
 bool release_mapped(std::uint64_t handle) {
   Recording recording;
   Process* process = recording.process();
@@ -120,16 +120,18 @@ CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, CUipcMemHandle ipc_han
 
 namespace custom {
 
-CUresult cuMemCreate(decltype(&::cuMemCreate) call, CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
-                     unsigned long long flags) {
+CUresult cuMemCreate(decltype(&::cuMemCreate) call, CUmemGenericAllocationHandle* handle, size_t size,
+                     const CUmemAllocationProp* prop, unsigned long long flags) {
   CUresult status = call(handle, size, prop, flags);
   if (status != CUDA_SUCCESS || handle == nullptr) return status;
   bool on_a_device = prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  note_made({Api::cuMemCreate, Kind::kVmmPhysical, *handle, size, 0, on_a_device ? on_device(prop->location.id) : here()});
+  note_made(
+      {Api::cuMemCreate, Kind::kVmmPhysical, *handle, size, 0, on_a_device ? on_device(prop->location.id) : here()});
   return status;
 }
 
-CUresult cuMulticastCreate(decltype(&::cuMulticastCreate) call, CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
+CUresult cuMulticastCreate(decltype(&::cuMulticastCreate) call, CUmemGenericAllocationHandle* mcHandle,
+                           const CUmulticastObjectProp* prop) {
   CUresult status = call(mcHandle, prop);
   if (status == CUDA_SUCCESS && mcHandle != nullptr) {
     note_made({Api::cuMulticastCreate, Kind::kMulticast, *mcHandle, 0, prop == nullptr ? 0 : prop->size});
@@ -137,15 +139,18 @@ CUresult cuMulticastCreate(decltype(&::cuMulticastCreate) call, CUmemGenericAllo
   return status;
 }
 
-CUresult cuMemImportFromShareableHandle(decltype(&::cuMemImportFromShareableHandle) call, CUmemGenericAllocationHandle* handle,
-                                        void* osHandle, CUmemAllocationHandleType shHandleType) {
+CUresult cuMemImportFromShareableHandle(decltype(&::cuMemImportFromShareableHandle) call,
+                                        CUmemGenericAllocationHandle* handle, void* osHandle,
+                                        CUmemAllocationHandleType shHandleType) {
   CUresult status = call(handle, osHandle, shHandleType);
   if (status != CUDA_SUCCESS || handle == nullptr) return status;
-  if (!add_reference(vmm_space(), *handle)) note_made({Api::cuMemImportFromShareableHandle, Kind::kVmmImported, *handle, 0, 0});
+  if (!add_reference(vmm_space(), *handle))
+    note_made({Api::cuMemImportFromShareableHandle, Kind::kVmmImported, *handle, 0, 0});
   return status;
 }
 
-CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) call, CUmemGenericAllocationHandle* handle, void* addr) {
+CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) call,
+                                     CUmemGenericAllocationHandle* handle, void* addr) {
   CUresult status = call(handle, addr);
   if (status != CUDA_SUCCESS || handle == nullptr || add_reference(vmm_space(), *handle)) return status;
   Ref physical = 0;
@@ -153,7 +158,8 @@ CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) ca
     Recording recording;
     Process* process = recording.process();
     if (process == nullptr) return status;
-    Ref mapping = process->live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr), process->dump);
+    Ref mapping = process->live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr),
+                                                process->dump);
     if (mapping != 0) physical = process->dump.at<AllocationRecord>(mapping)->physical;
   }
   if (physical != 0) restore_released(*handle, physical);
@@ -178,8 +184,8 @@ CUresult cuMemRelease(decltype(&::cuMemRelease) call, CUmemGenericAllocationHand
   return status;
 }
 
-CUresult cuMemMap(decltype(&::cuMemMap) call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags) {
+CUresult cuMemMap(decltype(&::cuMemMap) call, CUdeviceptr ptr, size_t size, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
   CUresult status = call(ptr, size, offset, handle, flags);
   if (status == CUDA_SUCCESS) note_mapping(ptr, size, handle);
   return status;
@@ -195,7 +201,8 @@ CUresult cuMemUnmap(decltype(&::cuMemUnmap) call, CUdeviceptr ptr, size_t size) 
     Recording recording;
     Process* process = recording.process();
     while (process != nullptr && count < kMost && next < ptr + size) {
-      Ref mapping = process->live.take(space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process->dump);
+      Ref mapping = process->live.take(
+          space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process->dump);
       if (mapping == 0) break;
       taken[count++] = mapping;
       next += process->dump.at<AllocationRecord>(mapping)->extra;
@@ -221,10 +228,12 @@ CUresult cuMemUnmap(decltype(&::cuMemUnmap) call, CUdeviceptr ptr, size_t size) 
   return status;
 }
 
-CUresult cuIpcOpenMemHandle(decltype(&::cuIpcOpenMemHandle) call, CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int flags) {
+CUresult cuIpcOpenMemHandle(decltype(&::cuIpcOpenMemHandle) call, CUdeviceptr* pdptr, CUipcMemHandle handle,
+                            unsigned int flags) {
   return open_ipc(Api::cuIpcOpenMemHandle, call, pdptr, handle, flags);
 }
-CUresult cuIpcOpenMemHandle_v2(decltype(&::cuIpcOpenMemHandle_v2) call, CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int flags) {
+CUresult cuIpcOpenMemHandle_v2(decltype(&::cuIpcOpenMemHandle_v2) call, CUdeviceptr* pdptr, CUipcMemHandle handle,
+                               unsigned int flags) {
   return open_ipc(Api::cuIpcOpenMemHandle_v2, call, pdptr, handle, flags);
 }
 

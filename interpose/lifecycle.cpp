@@ -1,9 +1,9 @@
 // Load, the ends of threads, and the end of the process.
 //
 // Order at exit(): handlers run last-registered first. Ours is registered at the first CUDA call, so it runs before the
-// destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free memory,
-// and the frees count. The handler registered when this library was loaded runs after everything, the loader's own
-// destructor calls included: what is still live then was never freed.
+// destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free
+// memory, and the frees count. The handler registered when this library was loaded runs after everything, the loader's
+// own destructor calls included: what is still live then was never freed.
 #include "interpose/lifecycle.h"
 
 #include <pthread.h>
@@ -42,7 +42,8 @@ int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* past_us) {
   }
   if (!*static_cast<bool*>(past_us)) return 0;
   if (next.exit_now == nullptr) next.exit_now = reinterpret_cast<void (*)(int)>(find_symbol(module, "_exit"));
-  if (next.close_library == nullptr) next.close_library = reinterpret_cast<int (*)(void*)>(find_symbol(module, "dlclose"));
+  if (next.close_library == nullptr)
+    next.close_library = reinterpret_cast<int (*)(void*)>(find_symbol(module, "dlclose"));
   return next.exit_now != nullptr && next.close_library != nullptr;
 }
 
@@ -78,10 +79,13 @@ void read_devices_at_exit(Process& process) {
       if (device->peak.total_bytes == 0 || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
     }
     CUmemoryPool pool = nullptr;
-    if (driver().cuDeviceGetDefaultMemPool != nullptr && driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS) {
+    if (driver().cuDeviceGetDefaultMemPool != nullptr &&
+        driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS) {
       cuuint64_t value = 0;
-      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS) device->pool_reserved = value;
-      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value) == CUDA_SUCCESS) device->pool_used = value;
+      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS)
+        device->pool_reserved = value;
+      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value) == CUDA_SUCCESS)
+        device->pool_used = value;
     }
     CUcontext popped = nullptr;
     driver().cuCtxPopCurrent_v2(&popped);
@@ -104,7 +108,8 @@ void begin_exit(int, void*) {
 // Marks the dump and says what was left, once, whichever way the process ends.
 void finish(int status) {
   Process* process = process_if_recording();
-  if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0) return;
+  if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0)
+    return;
   sum_live_bytes(*process);
   format::Header* header = process->dump.header();
   header->exit_status = status;
@@ -145,8 +150,8 @@ void watch_thread_end() {
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-// A process that ends by _exit() runs no handlers. A vfork child that gives up ends so too: it shares our memory but not
-// our pid, and finish() looks at that.
+// A process that ends by _exit() runs no handlers. A vfork child that gives up ends so too: it shares our memory but
+// not our pid, and finish() looks at that.
 CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
   culprit::finish(status);
   if (culprit::next.exit_now == nullptr) culprit::find_next_functions();

@@ -10,13 +10,12 @@ using format::Ref;
 
 namespace {
 
-
-
 // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
 void publish(AllocationRecord* record, AllocationState state, bool next_generation) {
   std::uint32_t generation = record->state >> format::kStateBits;
   if (next_generation) ++generation;
-  __atomic_store_n(&record->state, generation << format::kStateBits | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
+  __atomic_store_n(&record->state, generation << format::kStateBits | static_cast<std::uint32_t>(state),
+                   __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -60,7 +59,8 @@ Ref LiveTable::add(const AllocationRecord& fields, DumpWriter& dump) {
   Shard& shard = shard_of(space, fields.handle);
   SpinGuard guard(shard.lock);
   std::uint32_t tag = tag_of(space, fields.device);
-  HashIndex::Entry* stale = shard.index.find(fields.handle, [&](const HashIndex::Entry& entry) { return entry.tag == tag; });
+  HashIndex::Entry* stale =
+      shard.index.find(fields.handle, [&](const HashIndex::Entry& entry) { return entry.tag == tag; });
   if (stale != nullptr) {
     release_record(shard, stale->value, dump);
     shard.index.erase(stale);
@@ -73,8 +73,8 @@ Ref LiveTable::add(const AllocationRecord& fields, DumpWriter& dump) {
     return 0;
   }
   auto* record = dump.at<AllocationRecord>(ref);
-  std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state), reinterpret_cast<const char*>(&fields) + sizeof(fields.state),
-              sizeof(fields) - sizeof(fields.state));
+  std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
+              reinterpret_cast<const char*>(&fields) + sizeof(fields.state), sizeof(fields) - sizeof(fields.state));
   publish(record, AllocationState::kLive, true);
   return ref;
 }
@@ -111,7 +111,8 @@ void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& d
   {
     Shard& shard = shard_of(space, record->handle);
     SpinGuard guard(shard.lock);
-    HashIndex::Entry* entry = shard.index.find(record->handle, [&](const HashIndex::Entry& e) { return e.value == ref; });
+    HashIndex::Entry* entry =
+        shard.index.find(record->handle, [&](const HashIndex::Entry& e) { return e.value == ref; });
     if (entry != nullptr) shard.index.erase(entry);
   }
   if (!indexed) return;

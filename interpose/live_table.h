@@ -1,10 +1,11 @@
-// The live allocations: what was made and not yet ended. The records lie in the dump; a sharded private index finds them.
+// The live allocations: what was made and not yet ended. The records lie in the dump; a sharded private index finds
+// them.
 //
 //   (space, handle) --hash--> shard --index--> Ref of the record
 //
-// One spin lock a shard, held for a few instructions. A free takes the record out of the index before the driver is called
-// (so that no other thread can be handed the address while the old record is still there) and puts it back if the driver
-// refuses.
+// One spin lock a shard, held for a few instructions. A free takes the record out of the index before the driver is
+// called (so that no other thread can be handed the address while the old record is still there) and puts it back if
+// the driver refuses.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@
 
 namespace culprit {
 
-// Handles that can not be confused with each other share a space; a handle is looked up in the space of the function that
-// ends it. All addresses are one space, because cuMemFree ends several kinds, and because freeing pinned memory with
-// cuMemFree must find the allocation to be named.
+// Handles that can not be confused with each other share a space; a handle is looked up in the space of the function
+// that ends it. All addresses are one space, because cuMemFree ends several kinds, and because freeing pinned memory
+// with cuMemFree must find the allocation to be named.
 enum class Space : std::uint8_t {
   kAddress = 1,
   kVmmHandle = 2,
@@ -75,8 +76,8 @@ class LiveTable {
   format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
   void put_back(format::Ref ref, DumpWriter& dump);
 
-  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again. `ended`, if not
-  // null, is remembered for find_ended().
+  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again. `ended`, if
+  // not null, is remembered for find_ended().
   void retire(format::Ref ref, DumpWriter& dump, const Ended* ended = nullptr);
 
   // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
@@ -94,7 +95,7 @@ class LiveTable {
 
  private:
   static constexpr int kShards = 256;
-  static constexpr int kRemembered = 16;     // ended handles kept a shard: 4096 in all
+  static constexpr int kRemembered = 16;       // ended handles kept a shard: 4096 in all
   static constexpr std::uint32_t kBatch = 16;  // records taken from the dump at a time
   struct alignas(64) Shard {
     SpinLock lock;
@@ -106,9 +107,7 @@ class LiveTable {
     Ended ended[kRemembered];
   };
 
-  Shard& shard_of(std::uint8_t space, std::uint64_t handle) {
-    return shards_[mix(handle * 31 + space) % kShards];
-  }
+  Shard& shard_of(std::uint8_t space, std::uint64_t handle) { return shards_[mix(handle * 31 + space) % kShards]; }
   static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
     return static_cast<std::uint32_t>(space) << 8 | device;
   }
@@ -161,7 +160,8 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
       });
       for (int i = 0; i < count; ++i) {
         std::uint64_t handle = dump.at<format::AllocationRecord>(ending[i])->handle;
-        HashIndex::Entry* entry = shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
+        HashIndex::Entry* entry =
+            shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
         if (entry != nullptr) shard.index.erase(entry);
         release_record(shard, ending[i], dump);
       }

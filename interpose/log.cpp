@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-// spdlog's own registry and sinks are not used: they would start from static constructors and take locks that a fork child
-// may find taken. One logger on the stack, one sink that writes to descriptor 2.
+// spdlog's own registry and sinks are not used: they would start from static constructors and take locks that a fork
+// child may find taken. One logger on the stack, one sink that writes to descriptor 2.
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
@@ -93,7 +93,8 @@ const char* reason_text(format::StopReason reason) {
 }
 
 void write_line(const char* line, int length, std::size_t capacity) {
-  if (length > 0) write_stderr(line, static_cast<std::size_t>(length) < capacity ? static_cast<std::size_t>(length) : capacity - 1);
+  if (length > 0)
+    write_stderr(line, static_cast<std::size_t>(length) < capacity ? static_cast<std::size_t>(length) : capacity - 1);
 }
 
 }  // namespace
@@ -101,9 +102,10 @@ void write_line(const char* line, int length, std::size_t capacity) {
 void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
   char line[4600];
-  int length = std::snprintf(line, sizeof(line),
-                             "culprit: warning: nothing is recorded: can not create %s: %s. Name a writable place with CULPRIT_OUT.\n", path,
-                             strerrordesc_np(error));
+  int length = std::snprintf(
+      line, sizeof(line),
+      "culprit: warning: nothing is recorded: can not create %s: %s. Name a writable place with CULPRIT_OUT.\n", path,
+      strerrordesc_np(error));
   write_line(line, length, sizeof(line));
 }
 
@@ -113,8 +115,11 @@ void warn_if_stopped(Process& process) {
   const format::Header* header = process.dump.header();
   char line[4600];
   int error = header->stop_errno;
-  int length = std::snprintf(line, sizeof(line), "culprit: warning: recording stopped: %s%s%s. The program runs on; the report counts what is missing (%s).\n",
-                             reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "", process.dump.path());
+  int length = std::snprintf(
+      line, sizeof(line),
+      "culprit: warning: recording stopped: %s%s%s. The program runs on; the report counts what is missing (%s).\n",
+      reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "",
+      process.dump.path());
   write_line(line, length, sizeof(line));
 }
 
@@ -130,12 +135,14 @@ void log_summary(Process& process) {
   process.counters.sum(&allocations, &frees, process.dump);
   log.info("{} things made, {} given back, {} late; dump {} ({})", allocations, frees, header->late_frees,
            process.dump.path(), readable_bytes(header->file_bytes));
-  log.debug("dropped: {} allocations, {} stacks, {} others", header->dropped_allocations, header->dropped_stacks, header->dropped_others);
+  log.debug("dropped: {} allocations, {} stacks, {} others", header->dropped_allocations, header->dropped_stacks,
+            header->dropped_others);
   if (process.options.quiet) return;
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
-  std::string line = fmt::format("culprit: {} in {} allocation{} not freed. See: culprit report {}\n", readable_bytes(unfreed.bytes),
-                                 unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
+  std::string line =
+      fmt::format("culprit: {} in {} allocation{} not freed. See: culprit report {}\n", readable_bytes(unfreed.bytes),
+                  unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
   write_stderr(line.data(), line.size());
 }
 

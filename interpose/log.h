@@ -1,5 +1,5 @@
-// What the library says on standard error. Two ways: a warning that can not wait is written with write(2) from wherever it
-// happens; everything else is said by spdlog at exit, outside hooks and outside our locks.
+// What the library says on standard error. Two ways: a warning that can not wait is written with write(2) from wherever
+// it happens; everything else is said by spdlog at exit, outside hooks and outside our locks.
 #pragma once
 
 #include "interpose/options.h"

@@ -53,7 +53,8 @@ std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std:
       const char* name = note + sizeof(*head);
       const char* value = name + name_bytes;
       if (value + value_bytes > end) break;
-      if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0 && head->n_descsz <= capacity) {
+      if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0 &&
+          head->n_descsz <= capacity) {
         std::memcpy(id, value, head->n_descsz);
         return static_cast<std::uint8_t>(head->n_descsz);
       }
@@ -98,7 +99,8 @@ void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
   std::size_t length = module_path(info, path, sizeof(path));
   ModuleRecord record = {};
   record.build_id_bytes = build_id_of(info, record.build_id, sizeof(record.build_id));
-  std::uint64_t identity = hash_bytes(path, length, hash_bytes(record.build_id, record.build_id_bytes, extent.end - extent.begin));
+  std::uint64_t identity =
+      hash_bytes(path, length, hash_bytes(record.build_id, record.build_id_bytes, extent.end - extent.begin));
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
     if (entry.identity != identity || entry.mapped) continue;
@@ -124,7 +126,8 @@ void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == '\0') record.flags |= format::kModuleExecutable;
   if (path[0] != '/') record.flags |= format::kModuleNoFile;
   *dump.at<ModuleRecord>(ref) = record;
-  entries_[count_++] = {extent.begin, extent.end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index), true, true};
+  entries_[count_++] = {extent.begin, extent.end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index),
+                        true,         true};
 }
 
 int ModuleTable::visit(struct dl_phdr_info* info, std::size_t, void* data) {
@@ -150,7 +153,8 @@ void ModuleTable::refresh(DumpWriter& dump) {
     Entry& entry = entries_[i];
     if (!entry.mapped || entry.seen) continue;
     entry.mapped = false;
-    __atomic_fetch_or(&dump.at<ModuleRecord>(entry.record)->flags, static_cast<std::uint32_t>(format::kModuleUnloaded), __ATOMIC_RELEASE);
+    __atomic_fetch_or(&dump.at<ModuleRecord>(entry.record)->flags, static_cast<std::uint32_t>(format::kModuleUnloaded),
+                      __ATOMIC_RELEASE);
   }
   lock_.unlock();
 }
@@ -160,7 +164,8 @@ std::uint64_t ModuleTable::frame_of(std::uint64_t address) {
   for (int i = count_ - 1; i >= 0; --i) {
     const Entry& entry = entries_[i];
     if (!entry.mapped || address < entry.begin || address >= entry.end) continue;
-    return (static_cast<std::uint64_t>(entry.index + 1) << format::kFrameModuleShift) | ((address - entry.load_bias) & format::kFrameOffsetMask);
+    return (static_cast<std::uint64_t>(entry.index + 1) << format::kFrameModuleShift) |
+           ((address - entry.load_bias) & format::kFrameOffsetMask);
   }
   return address & format::kFrameOffsetMask;
 }

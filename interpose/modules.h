@@ -38,7 +38,7 @@ class ModuleTable {
   void add(const struct dl_phdr_info& info, DumpWriter& dump);
 
   SpinLock lock_;
-  unsigned long long loads_;    // the loader's counters at the last listing
+  unsigned long long loads_;  // the loader's counters at the last listing
   unsigned long long unloads_;
   int count_;
   Entry entries_[kCapacity];

@@ -18,8 +18,8 @@ struct Options {
 // Reads the environment. Never allocates.
 void read_options(Options* options);
 
-// Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are; a path that does not fit is cut
-// off. Returns its length.
+// Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are; a path that does not fit is
+// cut off. Returns its length.
 int expand_path(const char* pattern, int pid, char* path, int capacity);
 
 }  // namespace culprit

@@ -43,7 +43,8 @@ std::uint64_t system_file_size_limit() {
   return limit.rlim_cur;
 }
 
-void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error) {
+void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
+                 int* error) {
   void* mapped = mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset));
   if (mapped != MAP_FAILED) return mapped;
   *error = errno;
@@ -58,8 +59,8 @@ int system_advise(void* address, std::uint64_t bytes, int advice) {
 
 }  // namespace
 
-OsCalls os = {system_open,           system_close, system_identify, system_reserve,
-              system_file_size_limit, system_map,   system_unmap,    system_advise};
+OsCalls os = {system_open, system_close, system_identify, system_reserve, system_file_size_limit,
+              system_map,  system_unmap, system_advise};
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';

@@ -1,6 +1,7 @@
 // Every call into the operating system that recording depends on, behind one table, so that a unit test can make any of
-// them fail. Raw system calls where libc's wrapper is a cancellation point: a thread that is being cancelled must not be
-// unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative = -errno".
+// them fail. Raw system calls where libc's wrapper is a cancellation point: a thread that is being cancelled must not
+// be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
+// -errno".
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,8 @@ struct OsCalls {
   int (*close_file)(int fd);
   // Device and inode of an open descriptor. Returns 0 or -errno.
   int (*identify)(int fd, FileId* id);
-  // Reserves [offset, offset + bytes) on disk, so that touching a mapping of it can not raise SIGBUS. Returns 0 or -errno.
+  // Reserves [offset, offset + bytes) on disk, so that touching a mapping of it can not raise SIGBUS. Returns 0 or
+  // -errno.
   int (*reserve)(int fd, std::uint64_t offset, std::uint64_t bytes);
   // RLIMIT_FSIZE's soft limit: growing a file beyond it raises SIGXFSZ.
   std::uint64_t (*file_size_limit)();

@@ -1,4 +1,5 @@
-// Where this library itself is mapped: its frames are left out of stacks, its symbols are never taken for somebody else's.
+// Where this library itself is mapped: its frames are left out of stacks, its symbols are never taken for somebody
+// else's.
 #pragma once
 
 #include <cstdint>

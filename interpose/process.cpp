@@ -62,7 +62,8 @@ void describe_process(Process& process) {
   if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
   header->start_time_ticks = start_time_ticks();
   header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
-  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36) header->boot_id[36] = '\0';
+  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
+    header->boot_id[36] = '\0';
   struct utsname host;
   if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
 
@@ -71,7 +72,8 @@ void describe_process(Process& process) {
   if (length > 0) header->executable = process.dump.add_string(text, static_cast<std::uint64_t>(length));
   std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
   if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
-  if (getcwd(text, sizeof(text)) != nullptr) header->working_directory = process.dump.add_string(text, std::strlen(text));
+  if (getcwd(text, sizeof(text)) != nullptr)
+    header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
   header->hook_calls = 1;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
@@ -123,7 +125,8 @@ void register_thread(Process& process) {
   thread_state.context_epoch = ~0U;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
   watch_thread_end();
-  // A fork child did not inherit its parent's memo, and the range may long be somebody else's: forget it, never unmap it.
+  // A fork child did not inherit its parent's memo, and the range may long be somebody else's: forget it, never unmap
+  // it.
   thread_state.memo = StackMemo::create();
   thread_state.counters = process.counters.take(process.dump);
   thread_state.live_delta = 0;
@@ -197,7 +200,8 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
   bool is_new = false;
   format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
   if (is_new) {
-    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump)) refresh_thread_name(thread);
+    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
+      refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
   return ref;

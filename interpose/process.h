@@ -1,5 +1,6 @@
-// Everything that recording knows about this process, in one mapping that the kernel wipes in a fork child (MADV_WIPEONFORK):
-// a child finds `phase` zero and starts a dump of its own at its first event, and never writes into its parent's.
+// Everything that recording knows about this process, in one mapping that the kernel wipes in a fork child
+// (MADV_WIPEONFORK): a child finds `phase` zero and starts a dump of its own at its first event, and never writes into
+// its parent's.
 #pragma once
 
 #include <atomic>
@@ -42,10 +43,10 @@ struct Process {
   CounterBlocks counters;
   ContextTable contexts;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
-  SpinLock references_lock;               // guards reference counts and mappings of VMM and IPC memory and user objects
-  std::atomic<int> captures;              // streams being captured
-  std::atomic<int> graph_memory;          // graph memory records
-  std::atomic<int> unlaunched_memory;     // of those, the ones that no launch has made real
+  SpinLock references_lock;            // guards reference counts and mappings of VMM and IPC memory and user objects
+  std::atomic<int> captures;           // streams being captured
+  std::atomic<int> graph_memory;       // graph memory records
+  std::atomic<int> unlaunched_memory;  // of those, the ones that no launch has made real
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<int> summary_done;
   std::atomic<int> stop_warned;

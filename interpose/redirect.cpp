@@ -6,8 +6,9 @@
 //     libcudart --dlsym--> [us] --> libcuda                                  older than 11.3: every function
 //     libcudart --dlsym--> [us] --cuGetProcAddress--> [us] --> libcuda       11.3 and newer
 //
-// We do not hook dlopen: replacing it changes the caller, and glibc searches the CALLER's RUNPATH. Everything that is not
-// ours to answer goes on to the real dlsym by a tail jump (dlsym_x86_64.S), so that RTLD_NEXT still means "after the caller".
+// We do not hook dlopen: replacing it changes the caller, and glibc searches the CALLER's RUNPATH. Everything that is
+// not ours to answer goes on to the real dlsym by a tail jump (dlsym_x86_64.S), so that RTLD_NEXT still means "after
+// the caller".
 #include "interpose/redirect.h"
 
 #include <dlfcn.h>
@@ -28,10 +29,10 @@ struct DlsymAnswer {
 };
 #define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
 CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
-CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version, const void* caller);
+CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version,
+                                                 const void* caller);
 CULPRIT_HIDDEN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
 CULPRIT_HIDDEN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
-
 }
 
 namespace culprit {
@@ -44,7 +45,9 @@ int visit_for_dlvsym(struct dl_phdr_info* info, std::size_t, void* result) {
   ElfModule module;
   if (!describe_module(*info, &module) || module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 0;
   // libc's own (libdl's before glibc 2.34): another interposer's would ask us back.
-  if (module.soname == nullptr || (std::strncmp(module.soname, "libc.so", 7) != 0 && std::strncmp(module.soname, "libdl.so", 8) != 0)) return 0;
+  if (module.soname == nullptr ||
+      (std::strncmp(module.soname, "libc.so", 7) != 0 && std::strncmp(module.soname, "libdl.so", 8) != 0))
+    return 0;
   std::uint64_t address = find_symbol(module, "dlvsym");
   if (address == 0) return 0;
   *static_cast<Dlvsym*>(result) = reinterpret_cast<Dlvsym>(address);
@@ -60,7 +63,8 @@ Dlvsym real_dlvsym() {
 }
 
 // By version: an unversioned look-up of "dlsym" from here would find ourselves, and older glibc has it in libdl only.
-// Another interposer that stands behind us defines it without a version, which matches too: then we forward to that one.
+// Another interposer that stands behind us defines it without a version, which matches too: then we forward to that
+// one.
 Dlsym real_dlsym() {
   Dlsym real = __atomic_load_n(&culprit_real_dlsym, __ATOMIC_ACQUIRE);
   if (real != nullptr) return real;
@@ -121,19 +125,22 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   constexpr DlsymAnswer kForward = {nullptr, 0};
   auto real = culprit::real_dlsym();
   // Our cudaFree is for those who are linked to one; nobody who asks by name needs it.
-  if (handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cudaFree", 8) == 0 && culprit::is_runtime_free(name)) {
+  if (handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cudaFree", 8) == 0 &&
+      culprit::is_runtime_free(name)) {
     void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
     bool ours = found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found));
     return {handle == RTLD_DEFAULT || ours ? real(RTLD_NEXT, name) : found, 1};
   }
   Api api;
-  if (handle == RTLD_NEXT || name == nullptr || name[0] != 'c' || name[1] != 'u' || !culprit::find_hooked_name(name, &api)) {
+  if (handle == RTLD_NEXT || name == nullptr || name[0] != 'c' || name[1] != 'u' ||
+      !culprit::find_hooked_name(name, &api)) {
     return kForward;
   }
-  // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what stands
-  // behind us instead.
+  // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what
+  // stands behind us instead.
   void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
-  bool everywhere = handle == RTLD_DEFAULT || (found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found)));
+  bool everywhere =
+      handle == RTLD_DEFAULT || (found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found)));
   if (everywhere) found = real(RTLD_NEXT, name);
   if (found == nullptr) return {nullptr, 1};
   Api at_address;
@@ -146,10 +153,12 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   return {found, 1};
 }
 
-// Another interposer in front of us finds "the real dlsym" by version, as we do, and libc's has that version and ours has none:
-// it would pass us by. So it is given ours. Not for anybody behind us, to whom we forward: that would go round for ever.
+// Another interposer in front of us finds "the real dlsym" by version, as we do, and libc's has that version and ours
+// has none: it would pass us by. So it is given ours. Not for anybody behind us, to whom we forward: that would go
+// round for ever.
 DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char*, const void* caller) {
   culprit::real_dlvsym();
-  if (handle != RTLD_NEXT || name == nullptr || std::strcmp(name, "dlsym") != 0 || !culprit::stands_before_us(caller)) return {nullptr, 0};
+  if (handle != RTLD_NEXT || name == nullptr || std::strcmp(name, "dlsym") != 0 || !culprit::stands_before_us(caller))
+    return {nullptr, 0};
   return {reinterpret_cast<void*>(&dlsym), 1};
 }

@@ -14,8 +14,8 @@ bool find_hooked_name(const char* symbol, Api* api);
 // Our hook for a row.
 void* hook_address(Api api);
 
-// libcuda's own function of a row, and what our hook calls: the same, or another interposer's that stands between us and
-// libcuda. nullptr when this driver does not have it.
+// libcuda's own function of a row, and what our hook calls: the same, or another interposer's that stands between us
+// and libcuda. nullptr when this driver does not have it.
 void* driver_address(Api api);
 void* next_address(Api api);
 void set_next_address(Api api, void* address);

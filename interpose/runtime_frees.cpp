@@ -9,7 +9,8 @@
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
-extern "C" __attribute__((visibility("hidden"))) void* culprit_runtime_target(std::uint64_t function, const void* caller);
+extern "C" __attribute__((visibility("hidden"))) void* culprit_runtime_target(std::uint64_t function,
+                                                                              const void* caller);
 
 namespace culprit {
 namespace {
@@ -27,10 +28,10 @@ std::atomic<int> exiting;
 struct Search {
   const char* name;
   std::uint64_t caller;
-  const char* needed;          // the caller's libcudart by name, nullptr = it names none
-  std::uint64_t in_needed;     // the function there
-  std::uint64_t in_caller;     // the caller defines it itself (a static cudart inside a library)
-  std::uint64_t in_first;      // the first definition in load order
+  const char* needed;       // the caller's libcudart by name, nullptr = it names none
+  std::uint64_t in_needed;  // the function there
+  std::uint64_t in_caller;  // the caller defines it itself (a static cudart inside a library)
+  std::uint64_t in_first;   // the first definition in load order
 };
 
 int visit_for_caller(struct dl_phdr_info* info, std::size_t, void* data) {
@@ -53,7 +54,8 @@ int visit_for_function(struct dl_phdr_info* info, std::size_t, void* data) {
   std::uint64_t address = find_symbol(module, search->name);
   if (address == 0) return 0;
   if (search->in_first == 0) search->in_first = address;
-  bool is_needed = search->needed != nullptr && module.soname != nullptr && std::strcmp(module.soname, search->needed) == 0;
+  bool is_needed =
+      search->needed != nullptr && module.soname != nullptr && std::strcmp(module.soname, search->needed) == 0;
   if (is_needed) search->in_needed = address;
   return is_needed;
 }
@@ -64,7 +66,9 @@ void* find_real(std::uint64_t function, const void* caller) {
   Search search = {kNames[function], reinterpret_cast<std::uint64_t>(caller), nullptr, 0, 0, 0};
   dl_iterate_phdr(visit_for_caller, &search);
   dl_iterate_phdr(visit_for_function, &search);
-  std::uint64_t found = search.in_needed != 0 ? search.in_needed : search.in_caller != 0 ? search.in_caller : search.in_first;
+  std::uint64_t found = search.in_needed != 0   ? search.in_needed
+                        : search.in_caller != 0 ? search.in_caller
+                                                : search.in_first;
   return found != 0 ? reinterpret_cast<void*>(found) : reinterpret_cast<void*>(&no_runtime);
 }
 

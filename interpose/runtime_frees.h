@@ -1,10 +1,10 @@
 // The runtime's free functions at exit.
 //
-// Once libcudart has begun to unload itself, its cudaFree answers cudaErrorCudartUnloading without asking the driver: a global
-// whose destructor frees its memory properly would be reported as a leak. The driver can not see that, so these few functions
-// are hooked at the runtime: they have the same signature in CUDA 11 to 13, each forwards by a tail jump (runtime_frees_*.S)
-// to the libcudart that its caller is linked to, and does nothing else until exit handlers run. A static cudart has no symbol
-// to stand in front of.
+// Once libcudart has begun to unload itself, its cudaFree answers cudaErrorCudartUnloading without asking the driver: a
+// global whose destructor frees its memory properly would be reported as a leak. The driver can not see that, so these
+// few functions are hooked at the runtime: they have the same signature in CUDA 11 to 13, each forwards by a tail jump
+// (runtime_frees_*.S) to the libcudart that its caller is linked to, and does nothing else until exit handlers run. A
+// static cudart has no symbol to stand in front of.
 #pragma once
 
 namespace culprit {

@@ -1,7 +1,8 @@
 // A lock for critical sections of a few instructions.
 //
 // Not std::mutex: a hook may run before libc's constructors, inside a signal handler's window, or in a fork child whose
-// parent had the mutex locked. A SpinLock that is all zeros is free, so that wiping the tracker's pages on fork frees them all.
+// parent had the mutex locked. A SpinLock that is all zeros is free, so that wiping the tracker's pages on fork frees
+// them all.
 #pragma once
 
 #include <sched.h>

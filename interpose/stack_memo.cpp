@@ -11,7 +11,8 @@ StackMemo* StackMemo::create() {
 
 void StackMemo::destroy() { os.unmap(this, sizeof(StackMemo)); }
 
-void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, const StackChecks& checks) {
+void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack,
+                         const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   std::uint32_t count = static_cast<std::uint32_t>(checks.count);

@@ -1,5 +1,5 @@
-// Remembers, per thread, where on the stack the return addresses of a captured stack lie, so that the same stack is known
-// again by re-reading them: about half a nanosecond a frame instead of 400 for unwinding it.
+// Remembers, per thread, where on the stack the return addresses of a captured stack lie, so that the same stack is
+// known again by re-reading them: about half a nanosecond a frame instead of 400 for unwinding it.
 //
 // A memo is keyed by the hook's frame address and return address. It holds a list of checks, inner to outer:
 //
@@ -7,13 +7,14 @@
 //     slot with the rbp that frame 2's CFA comes from == its value?   only where a CFA comes from rbp
 //     slot with frame 2's return address == its value? ...
 //
-// Why a hit is the same stack: a frame's CFA is a constant offset from its stack pointer or from its rbp (anything else is
-// never remembered). Same return address: same function at the same place, same rule. Same stack pointer, and same rbp where
-// the rule uses it: same CFA, so the next slot is where it was. By induction all slots are the true ones; for the same
-// reason no slot beyond the first difference is read, and none that is read can lie outside the stack.
-// Without the rbp checks this was wrong 4 times in 17 hits in functions with alloca.
+// Why a hit is the same stack: a frame's CFA is a constant offset from its stack pointer or from its rbp (anything else
+// is never remembered). Same return address: same function at the same place, same rule. Same stack pointer, and same
+// rbp where the rule uses it: same CFA, so the next slot is where it was. By induction all slots are the true ones; for
+// the same reason no slot beyond the first difference is read, and none that is read can lie outside the stack. Without
+// the rbp checks this was wrong 4 times in 17 hits in functions with alloca.
 //
-// Not thread-safe, and not to be entered from a signal handler that interrupted it: one object a thread, behind the guard.
+// Not thread-safe, and not to be entered from a signal handler that interrupted it: one object a thread, behind the
+// guard.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +38,20 @@ class StackMemo {
   static StackMemo* create();
   void destroy();
 
-  // The stack that was remembered for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved rbp,
-  // its return address lies behind it. `generation`: of the loaded modules, when remembered.
+  // The stack that was remembered for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved
+  // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered.
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation) const;
 
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, const StackChecks& checks);
 
  private:
-  static constexpr std::uint32_t kEntries = 512;          // a power of two
+  static constexpr std::uint32_t kEntries = 512;           // a power of two
   static constexpr std::uint32_t kArenaWords = 24 * 1024;  // checks of about 500 stacks of 40 frames
   struct Entry {
     std::uint64_t frame;
     std::uint64_t return_address;
     std::uint32_t generation;
-    format::Ref stack;  // 0 = free
+    format::Ref stack;    // 0 = free
     std::uint32_t first;  // into the arena
     std::uint32_t count;
   };
@@ -67,7 +68,8 @@ class StackMemo {
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   const Entry& entry = entries_[slot_of(base, frame[1])];
-  if (entry.frame != base || entry.return_address != frame[1] || entry.generation != generation || entry.stack == 0) return 0;
+  if (entry.frame != base || entry.return_address != frame[1] || entry.generation != generation || entry.stack == 0)
+    return 0;
   const std::uint32_t* offset = offsets_ + entry.first;
   const std::uint64_t* value = values_ + entry.first;
   for (std::uint32_t i = 0; i < entry.count; ++i) {

@@ -1,8 +1,8 @@
 // Stack -> small number, so that each distinct stack is written to the dump once.
 //
-// Two indexes: raw addresses -> stack, asked on every event; and frames (module, offset) -> stack, asked when the addresses
-// are new. The first one is emptied when a module was unloaded, because the same address may then mean another function;
-// the second one sees to it that code loaded again at another address still finds its old stacks.
+// Two indexes: raw addresses -> stack, asked on every event; and frames (module, offset) -> stack, asked when the
+// addresses are new. The first one is emptied when a module was unloaded, because the same address may then mean
+// another function; the second one sees to it that code loaded again at another address still finds its old stacks.
 #pragma once
 
 #include <cstdint>

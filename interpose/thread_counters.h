@@ -1,5 +1,6 @@
-// What each thread counts for itself, in the dump: how much it made and ended, and with which stacks. Only the owner stores,
-// with plain instructions, so that threads that allocate at the same time share no cache line; a reader adds them all up.
+// What each thread counts for itself, in the dump: how much it made and ended, and with which stacks. Only the owner
+// stores, with plain instructions, so that threads that allocate at the same time share no cache line; a reader adds
+// them all up.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace culprit {
 
-// Hands out and takes back blocks. All zeros = empty; lives in memory that the kernel wipes in a fork child. Thread-safe.
+// Hands out and takes back blocks. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+// Thread-safe.
 class CounterBlocks {
  public:
   // A block for the calling thread: one that an ended thread left, with its counts, or a new one. nullptr = no room.

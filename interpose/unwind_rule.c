@@ -1,6 +1,6 @@
-// Asks libunwind for the rule of a step. Its own fast trace (tdep_trace) works from the same record; there is no public way
-// to read it, so this file, and only this file, is compiled against libunwind's private headers. They come from the very
-// source that scripts/build-libunwind.sh builds, and a member that is missing there is a compile error here.
+// Asks libunwind for the rule of a step. Its own fast trace (tdep_trace) works from the same record; there is no public
+// way to read it, so this file, and only this file, is compiled against libunwind's private headers. They come from the
+// very source that scripts/build-libunwind.sh builds, and a member that is missing there is a compile error here.
 #define UNW_LOCAL_ONLY
 #include "libunwind_i.h"
 
@@ -17,7 +17,8 @@ int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule) 
   c->frame_info.rsp_cfa_offset = -1;
   c->dwarf.stash_frames = 1;
   int result = unw_step(cursor);
-  rule->known = c->frame_info.frame_type == UNW_X86_64_FRAME_STANDARD || c->frame_info.frame_type == UNW_X86_64_FRAME_GUESSED;
+  rule->known =
+      c->frame_info.frame_type == UNW_X86_64_FRAME_STANDARD || c->frame_info.frame_type == UNW_X86_64_FRAME_GUESSED;
   rule->from_rbp = c->frame_info.frame_type == UNW_X86_64_FRAME_GUESSED || c->frame_info.cfa_reg_rsp == 0;
   rule->rbp_saved = c->frame_info.rbp_cfa_offset != -1;
   rule->rbp_cfa_offset = c->frame_info.rbp_cfa_offset;

@@ -15,7 +15,9 @@ namespace culprit {
 template <typename T>
 class Zeroed {
  public:
-  Zeroed() : object_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  Zeroed()
+      : object_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+  }
   ~Zeroed() { munmap(static_cast<void*>(object_), sizeof(T)); }
   Zeroed(const Zeroed&) = delete;
   Zeroed& operator=(const Zeroed&) = delete;

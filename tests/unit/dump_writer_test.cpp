@@ -162,6 +162,7 @@ TEST_CASE("threads that write at once never share a record") {
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t t = 0; t < refs.size(); ++t) {
-    for (std::size_t i = 0; i < refs[t].size(); ++i) CHECK(string_at(*dump, refs[t][i]) == std::to_string(t) + ":" + std::to_string(i));
+    for (std::size_t i = 0; i < refs[t].size(); ++i)
+      CHECK(string_at(*dump, refs[t][i]) == std::to_string(t) + ":" + std::to_string(i));
   }
 }

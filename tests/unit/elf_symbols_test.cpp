@@ -12,7 +12,8 @@ namespace {
 
 int find_libc(struct dl_phdr_info* info, std::size_t, void* result) {
   ElfModule module;
-  if (!describe_module(*info, &module) || module.soname == nullptr || std::strcmp(module.soname, "libc.so.6") != 0) return 0;
+  if (!describe_module(*info, &module) || module.soname == nullptr || std::strcmp(module.soname, "libc.so.6") != 0)
+    return 0;
   *static_cast<ElfModule*>(result) = module;
   return 1;
 }
@@ -28,7 +29,8 @@ TEST_CASE("symbols are found where dlsym finds them") {
     REQUIRE(address != 0);
     CHECK(libc.contains(address));
   }
-  CHECK(find_symbol(libc, "getpid") == reinterpret_cast<std::uint64_t>(dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "getpid")));
+  CHECK(find_symbol(libc, "getpid") ==
+        reinterpret_cast<std::uint64_t>(dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "getpid")));
 }
 
 TEST_CASE("what a module does not define is not found in it") {

@@ -16,7 +16,8 @@ namespace {
 
 struct Fixture {
   Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
-  AllocationRecord allocation(std::uint64_t handle, std::uint64_t bytes, std::uint8_t device = 0, Kind kind = Kind::kDevice) {
+  AllocationRecord allocation(std::uint64_t handle, std::uint64_t bytes, std::uint8_t device = 0,
+                              Kind kind = Kind::kDevice) {
     AllocationRecord record = {};
     record.handle = handle;
     record.bytes = bytes;
@@ -50,14 +51,16 @@ TEST_CASE_METHOD(Fixture, "the same address on two devices is two allocations") 
   Ref second = table->add(allocation(0x1000, 22, 1), *dump);
   CHECK(table->find(kAddress, 0x1000, 0, *dump) == first);
   CHECK(table->find(kAddress, 0x1000, 1, *dump) == second);
-  CHECK(table->take(kAddress, 0x1000, [] { return std::uint8_t{1}; }, *dump) == second);
+  CHECK(table->take(
+            kAddress, 0x1000, [] { return std::uint8_t{1}; }, *dump) == second);
   table->retire(second, *dump);
   SECTION("what is left is found from any device") { CHECK(table->find(kAddress, 0x1000, 1, *dump) == first); }
 }
 
 TEST_CASE_METHOD(Fixture, "a free is hidden before the driver is called and comes back when it refuses") {
   Ref ref = table->add(allocation(0x1000, 11), *dump);
-  REQUIRE(table->take(kAddress, 0x1000, [] { return std::uint8_t{0}; }, *dump) == ref);
+  REQUIRE(table->take(
+              kAddress, 0x1000, [] { return std::uint8_t{0}; }, *dump) == ref);
   CHECK(table->find(kAddress, 0x1000, 0, *dump) == 0);
   CHECK(state_of(*this, ref) == static_cast<std::uint32_t>(format::AllocationState::kFreeing));
   SECTION("refused") {
@@ -103,7 +106,9 @@ TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the mem
   auto free_one = [&](std::uint64_t handle, std::uint64_t bytes) {
     table->add(allocation(handle, bytes), *dump);
     Ended freed = {handle, bytes, 0, 0, 0, kAddress, 0, Kind::kDevice, false};
-    table->retire(table->take(kAddress, handle, [] { return std::uint8_t{0}; }, *dump), *dump, &freed);
+    table->retire(table->take(
+                      kAddress, handle, [] { return std::uint8_t{0}; }, *dump),
+                  *dump, &freed);
   };
   for (std::uint64_t i = 1; i <= 100000; ++i) free_one(i * 256, i);
   Ended ended;
@@ -116,7 +121,8 @@ TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the mem
 }
 
 TEST_CASE_METHOD(Fixture, "a sweep ends what it is told to, each once, however many there are") {
-  for (std::uint64_t i = 1; i <= 50000; ++i) table->add(allocation(i * 512, i, static_cast<std::uint8_t>(i % 2)), *dump);
+  for (std::uint64_t i = 1; i <= 50000; ++i)
+    table->add(allocation(i * 512, i, static_cast<std::uint8_t>(i % 2)), *dump);
   std::uint64_t bytes = 0;
   table->sweep(*dump, [&](AllocationRecord& record, Ended* ended) {
     if (record.device != 1) return false;
@@ -159,7 +165,8 @@ TEST_CASE_METHOD(Fixture, "threads that allocate and free each other's memory le
       while (ready < kThreads) std::this_thread::yield();
       std::uint64_t other = (t + 1) % kThreads;
       for (std::uint64_t i = 0; i < kEach; i += 2) {
-        Ref ref = table->take(kAddress, (other * kEach + i + 1) * 256, [] { return std::uint8_t{0}; }, *dump);
+        Ref ref = table->take(
+            kAddress, (other * kEach + i + 1) * 256, [] { return std::uint8_t{0}; }, *dump);
         if (ref != 0) table->retire(ref, *dump);
       }
     });

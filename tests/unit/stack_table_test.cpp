@@ -45,7 +45,8 @@ TEST_CASE("a captured stack begins outside our own module and respects the depth
 }
 
 TEST_CASE_METHOD(Fixture, "a stack is stored once, with the module of each frame") {
-  RawStack stack = {2, false, {reinterpret_cast<std::uint64_t>(&capture_stack) + 4, reinterpret_cast<std::uint64_t>(&mkdtemp) + 4}};
+  RawStack stack = {
+      2, false, {reinterpret_cast<std::uint64_t>(&capture_stack) + 4, reinterpret_cast<std::uint64_t>(&mkdtemp) + 4}};
   bool is_new = false;
   Ref first = stacks->intern(stack, *modules, *dump, &is_new);
   REQUIRE(first != 0);
@@ -87,7 +88,8 @@ TEST_CASE_METHOD(Fixture, "a distinct stack costs at most 192 bytes and 8 a fram
   std::set<Ref> refs;
   for (int i = 0; i < kStacks; ++i) {
     RawStack stack = {kFrames, false, {}};
-    for (int f = 0; f < kFrames; ++f) stack.frames[f] = 4096 + static_cast<std::uint64_t>(i) * 64 + static_cast<std::uint64_t>(f);
+    for (int f = 0; f < kFrames; ++f)
+      stack.frames[f] = 4096 + static_cast<std::uint64_t>(i) * 64 + static_cast<std::uint64_t>(f);
     Ref ref = stacks->intern(stack, *modules, *dump, nullptr);
     REQUIRE(ref != 0);
     refs.insert(ref);
