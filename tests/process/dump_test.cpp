@@ -1,4 +1,5 @@
-// The dump is the live image: it survives every end, can be read at any time, and no trouble with it reaches the program.
+// The dump is the live image: it survives every end, can be read at any time, and no trouble with it reaches the
+// program.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -34,8 +35,9 @@ TEST_CASE("the dump is complete after every kind of end", "[dump]") {
     int signal;
     const char* ended;
   };
-  const Row rows[] = {{"return", 9, 0, "exit"},      {"exit", 9, 0, "exit"},        {"_exit", 9, 0, "exit"},
-                      {"quick_exit", 9, 0, "exit"},  {"kill", -1, SIGKILL, "killed"}, {"abort", -1, SIGABRT, "killed"},
+  const Row rows[] = {{"return", 9, 0, "exit"},        {"exit", 9, 0, "exit"},
+                      {"_exit", 9, 0, "exit"},         {"quick_exit", 9, 0, "exit"},
+                      {"kill", -1, SIGKILL, "killed"}, {"abort", -1, SIGABRT, "killed"},
                       {"segv", -1, SIGSEGV, "killed"}, {"terminate", -1, SIGABRT, "killed"}};
   for (const Row& row : rows) {
     INFO(row.how);

@@ -1,4 +1,5 @@
-// What libculprit.so shows to the process that it is preloaded into: libc only, no versions, the hooks and nothing else.
+// What libculprit.so shows to the process that it is preloaded into: libc only, no versions, the hooks and nothing
+// else.
 #include <fstream>
 #include <regex>
 #include <set>
@@ -31,7 +32,8 @@ std::string binutils(const std::string& program, const std::vector<std::string>&
 std::set<std::string> first_captures(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
   std::set<std::string> result;
-  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) result.insert((*match)[1].str());
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
+    result.insert((*match)[1].str());
   return result;
 }
 
@@ -53,7 +55,8 @@ TEST_CASE("the library needs libc and the loader only", "[exports]") {
   for (const std::string& name : needed) {
     INFO(name);
     // An older glibc keeps dlopen and the threads in libraries of their own.
-    const std::set<std::string> allowed = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libdl.so.2", "libpthread.so.0"};
+    const std::set<std::string> allowed = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libdl.so.2",
+                                           "libpthread.so.0"};
     CHECK(allowed.count(name) == 1);
   }
 }

@@ -50,7 +50,9 @@ TEST_CASE("the line of the allocation is reported", "[frees]") {
   CHECK(innermost.line == 8);
 }
 
-TEST_CASE("a free on another thread finds its allocation", "[frees]") { check_clean(run_preloaded("free_elsewhere", {"thread"})); }
+TEST_CASE("a free on another thread finds its allocation", "[frees]") {
+  check_clean(run_preloaded("free_elsewhere", {"thread"}));
+}
 
 TEST_CASE("a free with another device current finds its allocation", "[frees]") {
   if (on_gpu()) {
@@ -62,7 +64,9 @@ TEST_CASE("a free with another device current finds its allocation", "[frees]") 
   check_clean(run_preloaded("free_elsewhere", {"device"}, options));
 }
 
-TEST_CASE("a free with another context current finds its allocation", "[frees]") { check_clean(run_preloaded("free_other_context")); }
+TEST_CASE("a free with another context current finds its allocation", "[frees]") {
+  check_clean(run_preloaded("free_other_context"));
+}
 
 TEST_CASE("freeing null is nothing", "[frees]") { check_clean(run_preloaded("free_null")); }
 

@@ -54,7 +54,8 @@ TEST_CASE("another interposer with its own dlsym keeps working and nothing is co
 }
 
 TEST_CASE("every route works beside another interposer", "[interposers]") {
-  for (const char* route : {"dlsym", "dlsym-default", "proc-address-old", "proc-address", "proc-address-of-itself", "entry-point"}) {
+  for (const char* route :
+       {"dlsym", "dlsym-default", "proc-address-old", "proc-address", "proc-address-of-itself", "entry-point"}) {
     for (const bool in_front : {true, false}) {
       INFO(route << " with the other library " << (in_front ? "in front" : "behind"));
       RunOptions options;

@@ -1,4 +1,5 @@
-// Every route into the driver x every kind of resource: seen, named and counted once when it leaks; nothing left when freed.
+// Every route into the driver x every kind of resource: seen, named and counted once when it leaks; nothing left when
+// freed.
 #include "tests/catch.h"
 #include "tests/process/table_of_kinds.h"
 
@@ -105,16 +106,24 @@ TEST_CASE("route: dlsym of the library's handle", "[route]") { check_route("rout
 TEST_CASE("route: dlsym RTLD_DEFAULT after a global dlopen", "[route]") { check_route("routes", "dlsym-default"); }
 TEST_CASE("route: cuGetProcAddress of CUDA 11", "[route]") { check_route("routes", "proc-address-old"); }
 TEST_CASE("route: cuGetProcAddress_v2", "[route]") { check_route("routes", "proc-address"); }
-TEST_CASE("route: cuGetProcAddress_v2 of CUDA 12.0 with the legacy stream", "[route]") { check_route("routes", "proc-address-12"); }
+TEST_CASE("route: cuGetProcAddress_v2 of CUDA 12.0 with the legacy stream", "[route]") {
+  check_route("routes", "proc-address-12");
+}
 TEST_CASE("route: cuGetProcAddress_v2 of CUDA 11.3", "[route]") { check_route("routes", "proc-address-11"); }
-TEST_CASE("route: cuGetProcAddress_v2 with the per-thread stream", "[route]") { check_route("routes", "proc-address-per-thread"); }
-TEST_CASE("route: cuGetProcAddress found through itself", "[route]") { check_route("routes", "proc-address-of-itself"); }
+TEST_CASE("route: cuGetProcAddress_v2 with the per-thread stream", "[route]") {
+  check_route("routes", "proc-address-per-thread");
+}
+TEST_CASE("route: cuGetProcAddress found through itself", "[route]") {
+  check_route("routes", "proc-address-of-itself");
+}
 TEST_CASE("route: cudaGetDriverEntryPoint", "[route]") { check_route("routes", "entry-point"); }
 TEST_CASE("route: cudaGetDriverEntryPointByVersion", "[route]") { check_route("routes", "entry-point-version"); }
 TEST_CASE("route: linked and dlsym in one program", "[route]") { check_route("routes_linked", "dlsym"); }
 
 TEST_CASE("runtime: shared cudart", "[runtime]") { check_runtime("runtime_kinds"); }
-TEST_CASE("runtime: shared cudart with a per-thread default stream", "[runtime]") { check_runtime("runtime_kinds_per_thread"); }
+TEST_CASE("runtime: shared cudart with a per-thread default stream", "[runtime]") {
+  check_runtime("runtime_kinds_per_thread");
+}
 
 TEST_CASE("runtime: static cudart", "[runtime]") {
   if (on_gpu()) {

@@ -10,7 +10,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // `culprit run OPTIONS -- SUBJECT ARGUMENTS`, with the driver that the other tests use.
-Run culprit_run(const std::vector<std::string>& run_options, const std::vector<std::string>& command, RunOptions options = {}) {
+Run culprit_run(const std::vector<std::string>& run_options, const std::vector<std::string>& command,
+                RunOptions options = {}) {
   std::vector<std::string> arguments = {"run"};
   arguments.insert(arguments.end(), run_options.begin(), run_options.end());
   arguments.push_back("--");

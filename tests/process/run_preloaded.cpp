@@ -25,7 +25,9 @@ std::string join(const std::vector<std::string>& parts, const char* separator) {
   return result;
 }
 
-std::string as_library(const std::string& name) { return name.find('/') != std::string::npos ? name : subject_path(name).string(); }
+std::string as_library(const std::string& name) {
+  return name.find('/') != std::string::npos ? name : subject_path(name).string();
+}
 
 Group read_group(const nlohmann::json& json) {
   Group group;
@@ -55,7 +57,8 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 const fs::path& Run::dump() const {
-  if (dumps.size() != 1) throw std::runtime_error("expected one dump, found " + std::to_string(dumps.size()) + "; stderr:\n" + err);
+  if (dumps.size() != 1)
+    throw std::runtime_error("expected one dump, found " + std::to_string(dumps.size()) + "; stderr:\n" + err);
   return dumps.front();
 }
 
@@ -137,10 +140,11 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
 Report read_report(const fs::path& dump) {
   SpawnOptions options;
   options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"DEBUGINFOD_URLS", ""}};
-  const Finished finished = spawn({culprit_path().string(), "report", "--format", "json", "--resources", dump.string()}, options);
+  const Finished finished =
+      spawn({culprit_path().string(), "report", "--format", "json", "--resources", dump.string()}, options);
   if (finished.exit_code != 0) {
-    throw std::runtime_error("culprit report " + dump.string() + " ended with " + std::to_string(finished.exit_code) + ":\n" +
-                             finished.err + finished.out);
+    throw std::runtime_error("culprit report " + dump.string() + " ended with " + std::to_string(finished.exit_code) +
+                             ":\n" + finished.err + finished.out);
   }
   Report report;
   report.json = nlohmann::json::parse(finished.out);
@@ -153,7 +157,9 @@ std::vector<Frame> read_stack(const nlohmann::json& stack) {
   std::vector<Frame> frames;
   for (const nlohmann::json& json : stack) {
     Frame frame;
-    const auto text = [&](const char* key) { return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : ""; };
+    const auto text = [&](const char* key) {
+      return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+    };
     frame.function = text("function");
     frame.file = text("file");
     frame.module = text("module");
@@ -166,7 +172,8 @@ std::vector<Frame> read_stack(const nlohmann::json& stack) {
 bool has_frame(const std::vector<Frame>& stack, const std::string& function) {
   // Subjects name functions uniquely, so the enclosing namespaces and the parameters do not matter.
   const std::regex pattern("(.*[:) ])?" + function + "(\\(.*)?");
-  return std::any_of(stack.begin(), stack.end(), [&](const Frame& frame) { return std::regex_match(frame.function, pattern); });
+  return std::any_of(stack.begin(), stack.end(),
+                     [&](const Frame& frame) { return std::regex_match(frame.function, pattern); });
 }
 
 std::string plain_api(std::string name) {

@@ -1,5 +1,5 @@
-// What every process test is made of: run a subject with libculprit.so preloaded, then read what it left behind with the
-// culprit command. Black box: nothing here looks into a dump.
+// What every process test is made of: run a subject with libculprit.so preloaded, then read what it left behind with
+// the culprit command. Black box: nothing here looks into a dump.
 //
 // The tests find everything relative to their own executable (build/bin/process_test), so that the built tree can be
 // copied to a machine with a GPU. There CULPRIT_TEST_GPU=1 leaves the simulated driver out.
@@ -37,9 +37,9 @@ struct RunOptions : SpawnOptions {
 };
 
 struct Run : Finished {
-  std::shared_ptr<TemporaryFolder> folder;         // working directory of the run's dumps, kept as long as the Run
-  std::vector<std::filesystem::path> dumps;        // what it left there, sorted by name
-  const std::filesystem::path& dump() const;       // the only dump; throws std::runtime_error unless there is exactly one
+  std::shared_ptr<TemporaryFolder> folder;    // working directory of the run's dumps, kept as long as the Run
+  std::vector<std::filesystem::path> dumps;   // what it left there, sorted by name
+  const std::filesystem::path& dump() const;  // the only dump; throws std::runtime_error unless there is exactly one
 };
 
 struct Frame {
@@ -86,12 +86,12 @@ std::filesystem::path subject_path(const std::string& name);
 std::filesystem::path library_path();
 std::filesystem::path culprit_path();
 
-// Runs a subject (a name in the subjects folder, or a path) under the preloaded library. Throws std::runtime_error when the
-// subject does not exist. How the program ended is in the Run; a time-out is never an exception.
+// Runs a subject (a name in the subjects folder, or a path) under the preloaded library. Throws std::runtime_error when
+// the subject does not exist. How the program ended is in the Run; a time-out is never an exception.
 Run run_preloaded(const std::string& subject, const std::vector<std::string>& arguments = {}, RunOptions options = {});
 
-// Reads a dump through `culprit report --format json --resources`. Throws std::runtime_error with the command's messages
-// when it fails or prints anything but a report.
+// Reads a dump through `culprit report --format json --resources`. Throws std::runtime_error with the command's
+// messages when it fails or prints anything but a report.
 Report read_report(const std::filesystem::path& dump);
 
 // The stack trace in a JSON array as frames; for stacks inside evidence and errors.

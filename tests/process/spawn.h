@@ -30,9 +30,9 @@ struct Finished {
   std::string err;
 };
 
-// Runs argv (argv[0] is a path) to its end and returns how it ended and what it printed. Never waits longer than the time
-// limit. Throws std::runtime_error when the program could not even be forked. Not for use from several threads at once:
-// it forks.
+// Runs argv (argv[0] is a path) to its end and returns how it ended and what it printed. Never waits longer than the
+// time limit. Throws std::runtime_error when the program could not even be forked. Not for use from several threads at
+// once: it forks.
 Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options);
 
 }  // namespace culprit::test

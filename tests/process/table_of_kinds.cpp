@@ -29,7 +29,8 @@ std::map<std::string, std::uint64_t> done_rows(const Run& run, const std::vector
   INFO("not supported:" << unsupported);
   CHECK((on_gpu() || unsupported.empty()));
   for (const ExpectedKind& kind : expected) {
-    INFO("the subject has no row " << kind.row << " (it ended with " << run.exit_code << ", stderr: " << run.err << ")");
+    INFO("the subject has no row " << kind.row << " (it ended with " << run.exit_code << ", stderr: " << run.err
+                                   << ")");
     CHECK(run.out.find(std::string(kind.row) + " ") != std::string::npos);
   }
   return rows;
@@ -38,7 +39,8 @@ std::map<std::string, std::uint64_t> done_rows(const Run& run, const std::vector
 std::string describe(const std::vector<Group>& groups) {
   std::string text;
   for (const Group& group : groups) {
-    text += "\n  " + group.kind + " " + group.api + " " + std::to_string(group.count) + "x " + std::to_string(group.bytes) + " bytes";
+    text += "\n  " + group.kind + " " + group.api + " " + std::to_string(group.count) + "x " +
+            std::to_string(group.bytes) + " bytes";
   }
   return text.empty() ? " nothing" : text;
 }
@@ -54,8 +56,10 @@ void check_leaked_rows(const Run& run, const std::vector<ExpectedKind>& expected
     const auto row = rows.find(kind.row);
     if (row == rows.end()) continue;
     const std::vector<Group> groups = report.through(std::string("make_") + kind.row);
-    const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.kind == kind.kind; });
-    INFO("row " << kind.row << ", expected " << kind.kind << " by " << kind.api << ", in the report:" << describe(groups));
+    const auto found =
+        std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.kind == kind.kind; });
+    INFO("row " << kind.row << ", expected " << kind.kind << " by " << kind.api
+                << ", in the report:" << describe(groups));
     CHECK(found != groups.end());
     if (found == groups.end()) continue;
     CHECK(found->api == kind.api);

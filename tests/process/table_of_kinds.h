@@ -16,8 +16,8 @@ struct ExpectedKind {
   const char* api;   // the call that made it, without version suffix
 };
 
-// Checks a run of SUBJECT with "leak": each row is in the report exactly once, through its function, with its kind, call and
-// bytes. Rows that the driver cannot do are tolerated on a GPU (with a WARN), never on the simulated driver.
+// Checks a run of SUBJECT with "leak": each row is in the report exactly once, through its function, with its kind,
+// call and bytes. Rows that the driver cannot do are tolerated on a GPU (with a WARN), never on the simulated driver.
 void check_leaked_rows(const Run& run, const std::vector<ExpectedKind>& expected);
 
 // Checks a run with "free": nothing at all is left of any row, and nothing is an error.

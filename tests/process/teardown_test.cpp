@@ -13,7 +13,8 @@ std::vector<Frame> teardown_stack(const Group& group) {
   return {};
 }
 
-void check_released(const Group& group, std::uint64_t bytes, const std::string& allocated_in, const std::string& released_in) {
+void check_released(const Group& group, std::uint64_t bytes, const std::string& allocated_in,
+                    const std::string& released_in) {
   INFO(group.json.dump(1));
   CHECK(group.bytes == bytes);
   CHECK(group.count == 1);

@@ -1,5 +1,5 @@
-// What the subjects share. A subject shows one behaviour; anything unexpected ends it with exit code 3 and a message, so
-// that a test never mistakes a subject that could not do its job for one that leaked nothing.
+// What the subjects share. A subject shows one behaviour; anything unexpected ends it with exit code 3 and a message,
+// so that a test never mistakes a subject that could not do its job for one that leaked nothing.
 #pragma once
 
 #include <stdio.h>
@@ -9,13 +9,13 @@
 #define SUBJECT_FUNCTION __attribute__((noinline, noclone))
 
 // Ends the program unless `call`, a CUresult or a cudaError_t, is 0.
-#define CHECKED(call)                                                                             \
-  do {                                                                                            \
-    const int checked_code = (int)(call);                                                         \
-    if (checked_code != 0) {                                                                      \
-      fprintf(stderr, "%s:%d: %s returned %d\n", __FILE__, __LINE__, #call, checked_code);        \
-      exit(3);                                                                                    \
-    }                                                                                             \
+#define CHECKED(call)                                                                      \
+  do {                                                                                     \
+    const int checked_code = (int)(call);                                                  \
+    if (checked_code != 0) {                                                               \
+      fprintf(stderr, "%s:%d: %s returned %d\n", __FILE__, __LINE__, #call, checked_code); \
+      exit(3);                                                                             \
+    }                                                                                      \
   } while (0)
 
 // Ends the program unless `call` returned exactly `code`.

@@ -1,4 +1,5 @@
-// Leaks 3 allocations, then has 4 threads allocate and free until standard input is closed; prints "ready" once they run.
+// Leaks 3 allocations, then has 4 threads allocate and free until standard input is closed; prints "ready" once they
+// run.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 

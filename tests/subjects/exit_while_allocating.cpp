@@ -1,4 +1,5 @@
-// main returns while detached threads are still allocating and freeing: the exit handlers of everybody run against them.
+// main returns while detached threads are still allocating and freeing: the exit handlers of everybody run against
+// them.
 #include <cuda_runtime_api.h>
 
 #include <atomic>

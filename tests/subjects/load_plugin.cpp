@@ -1,5 +1,5 @@
-// Loads the library named by the argument, has it leak, unloads it, and loads and unloads it again; between that it leaks
-// itself, so that two stacks, one through an unloaded library, must stay apart.
+// Loads the library named by the argument, has it leak, unloads it, and loads and unloads it again; between that it
+// leaks itself, so that two stacks, one through an unloaded library, must stay apart.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 

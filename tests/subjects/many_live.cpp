@@ -1,5 +1,5 @@
-// Leaves N allocations (argument 1) of 11001 bytes from as many as S distinct stacks (argument 2): one chain of calls for
-// each number, whose bits choose between two functions a level.
+// Leaves N allocations (argument 1) of 11001 bytes from as many as S distinct stacks (argument 2): one chain of calls
+// for each number, whose bits choose between two functions a level.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

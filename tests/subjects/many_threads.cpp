@@ -1,5 +1,5 @@
-// 16 threads allocate; each hands its allocations to the next thread, which frees them all but one. So every free happens
-// on another thread than its allocation, and exactly 16 allocations of 11001 bytes are left.
+// 16 threads allocate; each hands its allocations to the next thread, which frees them all but one. So every free
+// happens on another thread than its allocation, and exactly 16 allocations of 11001 bytes are left.
 #include <cuda_runtime_api.h>
 
 #include <thread>

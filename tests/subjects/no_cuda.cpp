@@ -31,7 +31,7 @@ int main() {
   if (child == 0) _exit(5);
   int status = 0;
   waitpid(child, &status, 0);
-  std::printf("caught %d, child %d, threads %d, descriptors %d\n", caught, WEXITSTATUS(status), entries("/proc/self/task"),
-              entries("/proc/self/fd"));
+  std::printf("caught %d, child %d, threads %d, descriptors %d\n", caught, WEXITSTATUS(status),
+              entries("/proc/self/task"), entries("/proc/self/fd"));
   return 6;
 }

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-// Another preloaded library with a dlsym of its own, in the manner of the GPU-sharing tools (HAMi and its kin): it answers
-// some CUDA names itself, finds the real functions with dlsym(RTLD_NEXT) or through libcuda's handle, counts, and prints
-// its counts at the end. It must keep working beside libculprit.so, in front of it and behind it.
+// Another preloaded library with a dlsym of its own, in the manner of the GPU-sharing tools (HAMi and its kin): it
+// answers some CUDA names itself, finds the real functions with dlsym(RTLD_NEXT) or through libcuda's handle, counts,
+// and prints its counts at the end. It must keep working beside libculprit.so, in front of it and behind it.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,5 +46,6 @@ void* dlsym(void* handle, const char* name) {
 }
 
 __attribute__((destructor)) static void print_counts(void) {
-  if (mem_alloc_calls > 0) fprintf(stderr, "other: %d allocations, dlsym %s\n", mem_alloc_calls, dlsym_calls > 0 ? "used" : "unused");
+  if (mem_alloc_calls > 0)
+    fprintf(stderr, "other: %d allocations, dlsym %s\n", mem_alloc_calls, dlsym_calls > 0 ? "used" : "unused");
 }

@@ -1,5 +1,5 @@
-// Asks in the usual ways whether CUDA is in the process, where it is not: RTLD_DEFAULT must find nothing. A weak symbol may
-// be answered by the preloaded library; calling it must fail, not crash.
+// Asks in the usual ways whether CUDA is in the process, where it is not: RTLD_DEFAULT must find nothing. A weak symbol
+// may be answered by the preloaded library; calling it must fail, not crash.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -209,7 +209,8 @@ struct Row {
   size_t (*make)();
 };
 
-#define ROW(call) {#call, make_##call}
+#define ROW(call) \
+  { #call, make_##call }
 const Row kRows[] = {ROW(cudaMalloc),
                      ROW(cudaMallocManaged),
                      ROW(cudaMallocPitch),

@@ -1,5 +1,5 @@
-// Allocates and frees from as many kinds of stack as there are: deep recursion, alloca and variable-size frames, frames that
-// exceptions unwound, signal handlers, a library that is closed and opened again, user-made stacks, many threads.
+// Allocates and frees from as many kinds of stack as there are: deep recursion, alloca and variable-size frames, frames
+// that exceptions unwound, signal handlers, a library that is closed and opened again, user-made stacks, many threads.
 //
 //   stack_storm PLUGIN ROUNDS THREADS
 //

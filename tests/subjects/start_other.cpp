@@ -1,5 +1,5 @@
-// Leaks 11001 bytes, then runs the program named after the way to do it: fork, vfork, spawn or exec (which replaces this
-// process). Ends with the other program's exit code.
+// Leaks 11001 bytes, then runs the program named after the way to do it: fork, vfork, spawn or exec (which replaces
+// this process). Ends with the other program's exit code.
 #include <cuda_runtime_api.h>
 #include <spawn.h>
 #include <sys/wait.h>

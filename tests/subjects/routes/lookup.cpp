@@ -51,7 +51,8 @@ void* by_default(const Wanted& wanted) {
 void* by_old_proc_address(const Wanted& wanted) {
   static const auto get = reinterpret_cast<OldGetProcAddress>(dlsym(libcuda(RTLD_NOW), "cuGetProcAddress"));
   void* function = nullptr;
-  return get(wanted.name, &function, wanted.version(kNewest), CU_GET_PROC_ADDRESS_DEFAULT) == CUDA_SUCCESS ? function : nullptr;
+  return get(wanted.name, &function, wanted.version(kNewest), CU_GET_PROC_ADDRESS_DEFAULT) == CUDA_SUCCESS ? function
+                                                                                                           : nullptr;
 }
 
 void* ask(GetProcAddress get, const Wanted& wanted, int version, cuuint64_t flags) {
@@ -66,17 +67,23 @@ GetProcAddress proc_address() {
   return get;
 }
 
-void* by_proc_address(const Wanted& wanted) { return ask(proc_address(), wanted, kNewest, CU_GET_PROC_ADDRESS_DEFAULT); }
-void* by_proc_address_12(const Wanted& wanted) { return ask(proc_address(), wanted, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM); }
-void* by_proc_address_11(const Wanted& wanted) { return ask(proc_address(), wanted, 11030, CU_GET_PROC_ADDRESS_DEFAULT); }
+void* by_proc_address(const Wanted& wanted) {
+  return ask(proc_address(), wanted, kNewest, CU_GET_PROC_ADDRESS_DEFAULT);
+}
+void* by_proc_address_12(const Wanted& wanted) {
+  return ask(proc_address(), wanted, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
+}
+void* by_proc_address_11(const Wanted& wanted) {
+  return ask(proc_address(), wanted, 11030, CU_GET_PROC_ADDRESS_DEFAULT);
+}
 void* by_proc_address_per_thread(const Wanted& wanted) {
   return ask(proc_address(), wanted, kNewest, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
 
 // cuGetProcAddress hands itself out too; cudart uses it like this.
 void* by_proc_address_of_itself(const Wanted& wanted) {
-  static const auto get = reinterpret_cast<GetProcAddress>(
-      ask(proc_address(), {"cuGetProcAddress", "cuGetProcAddress_v2", 12000, 99000}, kNewest, CU_GET_PROC_ADDRESS_DEFAULT));
+  static const auto get = reinterpret_cast<GetProcAddress>(ask(
+      proc_address(), {"cuGetProcAddress", "cuGetProcAddress_v2", 12000, 99000}, kNewest, CU_GET_PROC_ADDRESS_DEFAULT));
   return ask(get, wanted, kNewest, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
@@ -95,8 +102,8 @@ void* by_entry_point(const Wanted& wanted) {
 void* by_entry_point_version(const Wanted& wanted) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t code = cudaGetDriverEntryPointByVersion(wanted.name, &function, static_cast<unsigned>(wanted.version(kNewest)),
-                                                            cudaEnableDefault, &status);
+  const cudaError_t code = cudaGetDriverEntryPointByVersion(
+      wanted.name, &function, static_cast<unsigned>(wanted.version(kNewest)), cudaEnableDefault, &status);
   return code == cudaSuccess && status == cudaDriverEntryPointSuccess ? function : nullptr;
 }
 
@@ -129,11 +136,12 @@ Driver find_driver(const char* route) {
     return driver;
   }
 #endif
-  const Route* found = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& r) { return std::strcmp(r.name, route) == 0; });
+  const Route* found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                    [&](const Route& r) { return std::strcmp(r.name, route) == 0; });
   if (found == std::end(kRoutes)) fail({route, route, 0, 0}, "no such route");
   Wanted wanted;
-#define DRIVER(name, elf_symbol, since, until)                                       \
-  wanted = {#name, #elf_symbol, since, until};                                       \
+#define DRIVER(name, elf_symbol, since, until)                                            \
+  wanted = {#name, #elf_symbol, since, until};                                            \
   driver.elf_symbol = reinterpret_cast<decltype(driver.elf_symbol)>(found->find(wanted)); \
   if (driver.elf_symbol == nullptr) fail(wanted, "not found");
 #include "tests/subjects/routes/driver_functions.def"

@@ -1,5 +1,5 @@
-// routes ROUTE leak|free [KIND]: makes one resource of each kind (or of one) through functions found on ROUTE, leaving it
-// behind or releasing it. Prints a line "KIND BYTES" for each, or "KIND unsupported CODE CALL".
+// routes ROUTE leak|free [KIND]: makes one resource of each kind (or of one) through functions found on ROUTE, leaving
+// it behind or releasing it. Prints a line "KIND BYTES" for each, or "KIND unsupported CODE CALL".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +17,8 @@ int main(int count, char** argv) {
   CHECKED(cuda.cuCtxSetCurrent(context));
 
   std::vector<routes::Kind> kinds;
-  for (const auto& more : {routes::memory_kinds(), routes::vmm_kinds(), routes::graph_kinds(), routes::object_kinds()}) {
+  for (const auto& more :
+       {routes::memory_kinds(), routes::vmm_kinds(), routes::graph_kinds(), routes::object_kinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   for (const routes::Kind& kind : kinds) {

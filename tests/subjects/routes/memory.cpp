@@ -144,7 +144,8 @@ SUBJECT_FUNCTION CUmemoryPool import_pool(const Driver& cuda, CUmemoryPool pool)
   int descriptor = -1;
   TRY(cuda.cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   CUmemoryPool imported = nullptr;
-  TRY(cuda.cuMemPoolImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+  TRY(cuda.cuMemPoolImportFromShareableHandle(&imported,
+                                              reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   close(descriptor);
   return imported;

@@ -184,7 +184,8 @@ SUBJECT_FUNCTION std::size_t make_link_state(const Driver& cuda, bool leak) {
 SUBJECT_FUNCTION std::size_t make_user_object(const Driver& cuda, bool leak) {
   static int owned = 0;
   CUuserObject object = nullptr;
-  TRY(cuda.cuUserObjectCreate(&object, &owned, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  TRY(cuda.cuUserObjectCreate(
+      &object, &owned, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
   if (!leak) TRY(cuda.cuUserObjectRelease(object, 1));
   return 0;
 }

@@ -32,14 +32,14 @@ inline bool on_gpu() {
 }
 
 // Throws Unsupported unless `call` succeeds.
-#define TRY(call)                                                             \
-  do {                                                                        \
-    const int try_code = static_cast<int>(call);                              \
+#define TRY(call)                                                               \
+  do {                                                                          \
+    const int try_code = static_cast<int>(call);                                \
     if (try_code != CUDA_SUCCESS) throw ::routes::Unsupported{#call, try_code}; \
   } while (0)
 
-// Makes one resource, with all that it needs, in a function of its own named make_<name>. With `leak` exactly the resource
-// named is left behind, else nothing. Returns the bytes that a report should show.
+// Makes one resource, with all that it needs, in a function of its own named make_<name>. With `leak` exactly the
+// resource named is left behind, else nothing. Returns the bytes that a report should show.
 struct Kind {
   const char* name;
   std::size_t (*make)(const Driver& cuda, bool leak);

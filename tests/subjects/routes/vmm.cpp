@@ -1,5 +1,6 @@
-// Virtual memory management: addresses, physical memory and mappings are separate things, and what each row leaves behind
-// is told at its function. Imports and external memory are made from exported physical memory, so they stand here too.
+// Virtual memory management: addresses, physical memory and mappings are separate things, and what each row leaves
+// behind is told at its function. Imports and external memory are made from exported physical memory, so they stand
+// here too.
 #include <unistd.h>
 
 #include <cstdint>
@@ -158,9 +159,9 @@ SUBJECT_FUNCTION std::size_t make_multicast(const Driver& cuda, bool leak) {
 }  // namespace
 
 std::vector<Kind> vmm_kinds() {
-  return {{"vmm_physical", make_vmm_physical}, {"vmm_reservation", make_vmm_reservation},
-          {"vmm_mapping", make_vmm_mapping},   {"vmm_retained", make_vmm_retained},
-          {"vmm_import", make_vmm_import},     {"external", make_external},
+  return {{"vmm_physical", make_vmm_physical},       {"vmm_reservation", make_vmm_reservation},
+          {"vmm_mapping", make_vmm_mapping},         {"vmm_retained", make_vmm_retained},
+          {"vmm_import", make_vmm_import},           {"external", make_external},
           {"external_buffer", make_external_buffer}, {"multicast", make_multicast}};
 }
 
