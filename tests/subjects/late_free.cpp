@@ -5,13 +5,20 @@
 #include "tests/subjects/check.h"
 
 struct Cache {
-  void* pointer = nullptr;
-  ~Cache() { cudaFree(pointer); }
+  void* device = nullptr;
+  void* pinned = nullptr;
+  ~Cache() {
+    cudaFree(device);
+    cudaFreeHost(pinned);
+  }
 };
 
 static Cache cache;
 
-SUBJECT_FUNCTION void fill_cache() { CHECKED(cudaMalloc(&cache.pointer, 11001)); }
+SUBJECT_FUNCTION void fill_cache() {
+  CHECKED(cudaMalloc(&cache.device, 11001));
+  CHECKED(cudaMallocHost(&cache.pinned, 20001));
+}
 
 int main() {
   fill_cache();
