@@ -125,8 +125,7 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   constexpr DlsymAnswer kForward = {nullptr, 0};
   auto real = culprit::real_dlsym();
   // Our cudaFree is for those who are linked to one; nobody who asks by name needs it.
-  if (handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cudaFree", 8) == 0 &&
-      culprit::is_runtime_free(name)) {
+  if (handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cuda", 4) == 0 && culprit::is_runtime_free(name)) {
     void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
     bool ours = found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found));
     return {handle == RTLD_DEFAULT || ours ? real(RTLD_NEXT, name) : found, 1};

@@ -16,9 +16,12 @@ namespace culprit {
 namespace {
 
 // The order is that of the stubs in runtime_frees_*.S.
-constexpr const char* kNames[] = {"cudaFree", "cudaFreeHost", "cudaFreeAsync", "cudaFreeAsync_ptsz"};
-constexpr format::Kind kKinds[] = {format::Kind::kDevice, format::Kind::kPinnedHost, format::Kind::kStreamOrdered,
-                                   format::Kind::kStreamOrdered};
+constexpr const char* kNames[] = {"cudaFree",      "cudaFreeHost",           "cudaFreeAsync",     "cudaFreeAsync_ptsz",
+                                  "cudaFreeArray", "cudaFreeMipmappedArray", "cudaHostUnregister"};
+// The runtime's arrays are the driver's (CUDA Runtime API, "Interactions with the CUDA Driver API").
+constexpr format::Kind kKinds[] = {
+    format::Kind::kDevice, format::Kind::kPinnedHost,     format::Kind::kStreamOrdered, format::Kind::kStreamOrdered,
+    format::Kind::kArray,  format::Kind::kMipmappedArray, format::Kind::kRegisteredHost};
 constexpr int kUnloading = 4;  // cudaErrorCudartUnloading
 constexpr int kInitializationError = 3;
 
@@ -82,7 +85,7 @@ constexpr std::uint64_t kKnown = 1024;
 Known known[kKnown];
 
 void* real_of(std::uint64_t function, const void* caller) {
-  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 4 + function;
+  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + function;
   std::uint32_t generation = loaded_modules_generation();
   Known& slot = known[mix(site) % kKnown];
   if (slot.site.load(std::memory_order_acquire) == site) {
@@ -108,6 +111,8 @@ int free_at_exit(void* pointer, void* stream) {
   if (status == kUnloading) note_late_free(kKinds[kFunction], reinterpret_cast<std::uint64_t>(pointer));
   return status;
 }
+constexpr int (*kAtExit[])(void*, void*) = {free_at_exit<0>, free_at_exit<1>, free_at_exit<2>, free_at_exit<3>,
+                                            free_at_exit<4>, free_at_exit<5>, free_at_exit<6>};
 
 }  // namespace
 
@@ -126,14 +131,5 @@ void* culprit_runtime_target(std::uint64_t function, const void* caller) {
   void* real = culprit::real_of(function, caller);
   if (culprit::exiting.load(std::memory_order_acquire) == 0) return real;
   culprit::thread_state.runtime_free = real;
-  switch (function) {
-    case 0:
-      return reinterpret_cast<void*>(&culprit::free_at_exit<0>);
-    case 1:
-      return reinterpret_cast<void*>(&culprit::free_at_exit<1>);
-    case 2:
-      return reinterpret_cast<void*>(&culprit::free_at_exit<2>);
-    default:
-      return reinterpret_cast<void*>(&culprit::free_at_exit<3>);
-  }
+  return reinterpret_cast<void*>(culprit::kAtExit[function]);
 }

@@ -31,4 +31,7 @@
     FORWARD cudaFreeHost, 1
     FORWARD cudaFreeAsync, 2
     FORWARD cudaFreeAsync_ptsz, 3
+    FORWARD cudaFreeArray, 4
+    FORWARD cudaFreeMipmappedArray, 5
+    FORWARD cudaHostUnregister, 6
     .section .note.GNU-stack, "", @progbits

@@ -1,5 +1,6 @@
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "report/kinds.h"
@@ -172,6 +173,27 @@ Json summary_json(const Report& report) {
   return one;
 }
 
+// The modules that the stacks pass through, each once: which build of them it was.
+Json modules_json(const Report& report) {
+  std::map<std::string, const Module*> modules;
+  auto add = [&](const ResolvedStack* stack) {
+    if (stack == nullptr) return;
+    for (const Frame* frame : stack->frames) {
+      if (frame->module != nullptr) modules.emplace(frame->module->path, frame->module);
+    }
+  };
+  for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+    for (const Group& group : *groups) {
+      add(group.stack);
+      for (const Evidence& evidence : group.evidence) add(evidence.stack);
+    }
+  }
+  for (const ErrorGroup& error : report.errors) add(error.stack);
+  Json list = Json::array();
+  for (const auto& [path, module] : modules) list.push_back({{"path", path}, {"build_id", module->build_id}});
+  return list;
+}
+
 Json report_json(const Report& report) {
   Json one;
   one["schema"] = "culprit.report/1";
@@ -198,6 +220,7 @@ Json report_json(const Report& report) {
   one["resources"] = groups_json(report.resources);
   one["errors"] = Json::array();
   for (const ErrorGroup& error : report.errors) one["errors"].push_back(error_json(error));
+  one["modules"] = modules_json(report);
   one["notes"] = report.notes;
   return one;
 }

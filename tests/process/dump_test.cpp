@@ -135,6 +135,12 @@ TEST_CASE("a library that was unloaded is still named", "[dump]") {
   const Report report = read_report(run.dump());
   const std::vector<Group> plugin = report.through("leak_in_plugin");
   REQUIRE(plugin.size() == 2);  // main calls it twice
+  bool has_build_id = false;
+  for (const nlohmann::json& module : report.json.at("modules")) {
+    const bool is_plugin = fs::path(module.at("path").get<std::string>()).filename() == "plugin.so";
+    if (is_plugin) has_build_id = module.at("build_id").get<std::string>().size() == 40;
+  }
+  CHECK(has_build_id);
   for (const Group& group : plugin) {
     CHECK(group.bytes == 11001);
     REQUIRE_FALSE(group.stack.empty());

@@ -7,9 +7,11 @@
 struct Cache {
   void* device = nullptr;
   void* pinned = nullptr;
+  cudaArray_t array = nullptr;
   ~Cache() {
     cudaFree(device);
     cudaFreeHost(pinned);
+    cudaFreeArray(array);
   }
 };
 
@@ -18,6 +20,8 @@ static Cache cache;
 SUBJECT_FUNCTION void fill_cache() {
   CHECKED(cudaMalloc(&cache.device, 11001));
   CHECKED(cudaMallocHost(&cache.pinned, 20001));
+  const cudaChannelFormatDesc bytes = {8, 0, 0, 0, cudaChannelFormatKindUnsigned};
+  CHECKED(cudaMallocArray(&cache.array, &bytes, 256, 16));
 }
 
 int main() {

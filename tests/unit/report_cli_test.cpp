@@ -101,7 +101,7 @@ TEST_CASE("inputs that cannot be read end with 3 and are named", "[report][cli]"
   }
 }
 
-TEST_CASE("--fail-on and --error-exitcode decide the exit code", "[report][cli]") {
+TEST_CASE("the exit code is decided by --fail-on and --error-exitcode", "[report][cli]") {
   Dumps dumps;
   auto code = [&](const std::string& options, const std::string& dump) {
     return shell("CULPRIT report " + options + " " + dump).exit_code;
@@ -140,7 +140,7 @@ TEST_CASE("JSON is one object for one dump and a list for several", "[report][cl
   CHECK(two["reports"].size() == 2);
 }
 
-TEST_CASE("-o writes a file and nothing else", "[report][cli]") {
+TEST_CASE("a file named with -o gets the report and nothing else does", "[report][cli]") {
   Dumps dumps;
   const std::string file = dumps.folder.path() + "/report.txt";
   CHECK(shell("CULPRIT report -o " + file + " " + dumps.leaky + " 2>&1").output.empty());

@@ -1,5 +1,6 @@
-// Prints places in its own code: "name offset line", where offset is the return address inside the file and line the
-// one of the call. The symbolizer's test asks for these and compares.
+// clang-format off: the lines of the calls are what the test asks about.
+// Prints places in its own code: "name offset line", where offset is the return address inside the file and line the one of
+// the call. The symbolizer's test asks for these and compares.
 #include <link.h>
 
 #include <cstdint>
@@ -24,14 +25,16 @@ extern "C" NOINLINE void note(const char* name, int line) {
 }
 
 // An empty statement after each call keeps it from becoming a jump.
-#define NOTE(name)      \
-  note(name, __LINE__); \
+#define NOTE(name)         \
+  note(name, __LINE__);    \
   asm volatile("" ::: "memory")
 
 namespace shapes {
 
 struct Solver {
-  __attribute__((always_inline)) inline void inlined_step() { NOTE("inlined"); }
+  __attribute__((always_inline)) inline void inlined_step() {
+    NOTE("inlined");
+  }
   NOINLINE void step() {
     inlined_step();
     asm volatile("" ::: "memory");
@@ -46,11 +49,15 @@ NOINLINE Number templated(Number number) {
 
 }  // namespace shapes
 
-extern "C" NOINLINE void plain_c() { NOTE("plain"); }
+extern "C" NOINLINE void plain_c() {
+  NOTE("plain");
+}
 
 namespace {
 
-NOINLINE void hidden() { NOTE("hidden"); }
+NOINLINE void hidden() {
+  NOTE("hidden");
+}
 
 }  // namespace
 
@@ -59,7 +66,9 @@ int main() {
   shapes::templated(1.5);
   plain_c();
   hidden();
-  const auto lambda = [](int) NOINLINE { NOTE("lambda"); };
+  const auto lambda = [](int) NOINLINE {
+    NOTE("lambda");
+  };
   lambda(1);
   return 0;
 }
