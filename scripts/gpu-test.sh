@@ -21,10 +21,10 @@ export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
 # The examples and subjects want libcudart.so.13. Only that file is offered to them, not the folder that it lies in with other libraries.
 find_cudart() {
   local folder
-  ldconfig -p | sed -nE 's/^\s*libcudart\.so\.13 .* => (.*)$/\1/p'
   for folder in ${LD_LIBRARY_PATH//:/ } /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib; do
     ls "$folder/libcudart.so.13" 2>/dev/null
   done
+  ldconfig -p | sed -nE 's/^\s*libcudart\.so\.13 .* => (.*)$/\1/p'
   python3 -c 'import glob, os, sys
 for folder in sys.path: print(*glob.glob(os.path.join(folder, "nvidia/*/lib/libcudart.so.13")), sep="\n")' 2>/dev/null
 }
@@ -60,8 +60,10 @@ fi
 
 "$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" --culprit "$tree/bin/culprit" \
   --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 || true
-sed -nE 's/^(PASS|FAIL|SKIP)  (.*)$/\1\texample \2\t/p' "$work/examples" | tee -a "$rows"
-grep -vE '^(PASS|SKIP)  ' "$work/examples" >&2
+# A failed run's reason stands on the indented lines below it.
+awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }
+     /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
+     END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
 tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
 
 for check in torch_segments framework_counts launch_ratio sanitizer_compare; do
