@@ -72,7 +72,7 @@ torch.cuda.synchronize()
 # Exact sizes go to the driver, except where the framework rounds them up first.
 ROUNDING = {"jax without its pool", "torch without its pool"}
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform", "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-DEVICE_KINDS = {"device", "stream-ordered", "managed", "pitched"}
+DEVICE_KINDS = {"device", "stream-ordered", "managed", "pitched", "vmm-physical"}  # XLA allocates through cuMemCreate
 
 
 def live(script, kept):

@@ -1,4 +1,5 @@
-// clang-format off: the lines of the calls are what the test asks about.
+// The lines of the calls are what the test asks about.
+// clang-format off
 // Prints places in its own code: "name offset line", where offset is the return address inside the file and line the one of
 // the call. The symbolizer's test asks for these and compares.
 #include <link.h>
