@@ -16,6 +16,7 @@ case "${1:-}" in
   *) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
 esac
 scripts/install-packages.sh patchelf binutils
+if $with_tests; then scripts/cudart-versions.sh build/deps; fi
 scripts/build.sh -DCMAKE_INSTALL_LIBDIR=lib >&2
 version=$(sed -nE 's/^project\(culprit VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 name=culprit-$version-linux-$(uname -m)

@@ -167,6 +167,24 @@ TEST_CASE("two runtimes in one process are both seen", "[dump]") {
   for (const Group& group : report.leaks) CHECK(group.api == "cudaMalloc");
 }
 
+TEST_CASE("the runtimes of CUDA 11, 12 and 13 in one process are all seen", "[dump]") {
+  for (const char* plugin : {"plugin_cudart11.so", "plugin_cudart12.so"}) {
+    if (!on_gpu() || !fs::exists(subject_path(plugin))) {
+      WARN("skipped: older runtimes need a GPU and scripts/cudart-versions.sh");
+      return;
+    }
+    INFO(plugin);
+    const Run run = run_preloaded("load_plugin", {subject_path(plugin).string()});
+    INFO("stderr: " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    CHECK(report.leaked_bytes() == 2 * 11001 + 2 * 20001);
+    CHECK(report.leaked_count() == 4);
+    CHECK(report.through("leak_in_plugin").size() == 2);
+    for (const Group& group : report.leaks) CHECK(group.api == "cudaMalloc");
+  }
+}
+
 TEST_CASE("stacks are cut at the depth that was asked for", "[dump]") {
   struct Row {
     const char* depth;
