@@ -17,48 +17,45 @@ constexpr std::uint8_t kMostReferences = 255;
 
 std::uint8_t vmm_space() { return space_of(Kind::kVmmPhysical); }
 
-// Counts one more reference to something known. False when it is not known.
-bool add_reference(std::uint8_t space, std::uint64_t handle) {
+// Calls use(process, ref, record) for the live record of this handle, with the reference counts locked. False when
+// there is none, else what `use` returns.
+template <typename Use>
+bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return false;
   SpinGuard guard(process->references_lock);
   Ref ref = process->live.find(space, handle, format::kNoDevice, process->dump);
-  if (ref == 0) return false;
-  auto* record = process->dump.at<AllocationRecord>(ref);
-  if (record->handle_references < kMostReferences) ++record->handle_references;
-  return true;
+  return ref != 0 && use(*process, ref, *process->dump.at<AllocationRecord>(ref));
+}
+
+// Counts one more reference to something known. False when it is not known.
+bool add_reference(std::uint8_t space, std::uint64_t handle) {
+  return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
+    if (record.handle_references < kMostReferences) ++record.handle_references;
+    return true;
+  });
 }
 
 // True, and one reference fewer, when others are left; false when this is the last one or the handle is not known.
 bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return false;
-  SpinGuard guard(process->references_lock);
-  Ref ref = process->live.find(space, handle, format::kNoDevice, process->dump);
-  if (ref == 0) return false;
-  auto* record = process->dump.at<AllocationRecord>(ref);
-  if (record->handle_references <= 1) return false;
-  --record->handle_references;
-  return true;
+  return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
+    if (record.handle_references <= 1) return false;
+    --record.handle_references;
+    return true;
+  });
 }
 
 // The last handle is given up while the memory is still mapped somewhere: it lives on without a handle. False when it
 // is not mapped.
 bool release_mapped(std::uint64_t handle) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return false;
-  SpinGuard guard(process->references_lock);
-  Ref ref = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
-  if (ref == 0) return false;
-  auto* record = process->dump.at<AllocationRecord>(ref);
-  if (record->mappings == 0) return false;
-  record->handle_references = 0;
-  record->flags |= format::kFlagHandleReleased;
-  process->live.rekey(ref, 0, false, process->dump);
-  return true;
+  return with_record(vmm_space(), handle, [](Process& process, Ref ref, AllocationRecord& record) {
+    if (record.mappings == 0) return false;
+    record.handle_references = 0;
+    record.flags |= format::kFlagHandleReleased;
+    process.live.rekey(ref, 0, false, process.dump);
+    return true;
+  });
 }
 
 void restore_released(std::uint64_t handle, Ref physical) {
