@@ -574,6 +574,16 @@ TEST_CASE("the runtime works on the primary context", "[simcuda]") {
   }).join();
 }
 
+TEST_CASE("memory of a pool outlives the context that it was made in", "[simcuda]") {
+  REQUIRE(cudaFree(nullptr) == cudaSuccess);
+  void* memory = nullptr;
+  REQUIRE(cudaMallocAsync(&memory, 1 << 20, nullptr) == cudaSuccess);
+  REQUIRE(cudaDeviceReset() == cudaSuccess);
+  CHECK(cudaFree(memory) == cudaSuccess);
+  CHECK(cudaFree(memory) == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+}
+
 TEST_CASE("16 threads allocate and free across threads", "[simcuda]") {
   DriverContext context;
   std::size_t before = used_bytes();

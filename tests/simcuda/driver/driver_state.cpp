@@ -126,7 +126,16 @@ void DriverState::empty_context(Context& context) {
   auto release_all = [&](AllocationMap& map) {
     for (auto entry = map.begin(); entry != map.end();) {
       auto next = std::next(entry);
-      if (entry->second.context == &context) release_allocation(*this, entry->second);
+      Allocation& allocation = entry->second;
+      if (allocation.context == &context) {
+        // What came from a pool or a graph belongs to the device: NVIDIA's driver (580, on an H200) keeps it in use
+        // after cuCtxDestroy and cudaDeviceReset, and a later free of it succeeds.
+        if (allocation.pool != nullptr || allocation.graph_memory != nullptr) {
+          allocation.context = nullptr;
+        } else {
+          release_allocation(*this, allocation);
+        }
+      }
       entry = next;
     }
   };
