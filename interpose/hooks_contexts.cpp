@@ -5,7 +5,7 @@
 namespace culprit {
 namespace {
 
-// A context that came into being is current to the thread: its memory can be read now, before anything is allocated.
+// `context` is the caller's out-pointer, which the driver accepted and which may still be null.
 void note_context(Api api, format::Kind kind, CUcontext* context, CUdevice device) {
   if (context != nullptr) note_context_made(api, kind, *context, device);
 }
