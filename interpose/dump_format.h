@@ -55,6 +55,14 @@ enum class StopReason : std::uint32_t {
   kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
 };
 
+// The search for globals that hold live handles, at exit.
+enum class HolderSearch : std::uint32_t {
+  kNotRun = 0,   // the process did not end by an exit handler
+  kDone = 1,     // or nothing was unfreed
+  kOff = 2,      // CULPRIT_SCAN=off
+  kStopped = 3,  // given up: no room, or it took too long
+};
+
 struct Header {
   char magic[8];
   std::uint32_t version;
@@ -95,7 +103,12 @@ struct Header {
   std::uint32_t stack_depth_limit;  // CULPRIT_DEPTH
   std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
   std::uint64_t stack_mismatches;   // live: ... and were wrong
-  std::uint8_t reserved1[4096 - 304];
+  HolderSearch holder_search;       // live
+  std::uint32_t reserved2;
+  std::uint64_t holder_search_ns;     // live: how long it took
+  std::uint64_t holder_search_bytes;  // live: how much module data was read
+  std::uint64_t throws;               // live: exceptions seen
+  std::uint8_t reserved1[4096 - 336];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -104,17 +117,21 @@ static_assert(offsetof(Header, process_state) == 184);
 static_assert(offsetof(Header, dropped_allocations) == 216);
 
 enum class ChunkType : std::uint32_t {
-  kAllocations = 1,  // AllocationRecord[]
-  kStacks = 2,       // StackRecord + frames, packed; `used` counts bytes
-  kModules = 3,      // ModuleRecord[]
-  kStrings = 4,      // StringRecord + bytes, packed; `used` counts bytes
-  kThreads = 5,      // ThreadRecord[]
-  kContexts = 6,     // ContextRecord[]
-  kDevices = 7,      // DeviceRecord[]
-  kErrors = 8,       // ErrorRecord[]
-  kReleases = 9,     // ReleaseRecord[]
-  kApis = 10,        // ApiRecord[]: index = the api numbers that other records hold
-  kCounters = 11,    // ThreadCounters[]
+  kAllocations = 1,   // AllocationRecord[]
+  kStacks = 2,        // StackRecord + frames, packed; `used` counts bytes
+  kModules = 3,       // ModuleRecord[]
+  kStrings = 4,       // StringRecord + bytes, packed; `used` counts bytes
+  kThreads = 5,       // ThreadRecord[]
+  kContexts = 6,      // ContextRecord[]
+  kDevices = 7,       // DeviceRecord[]
+  kErrors = 8,        // ErrorRecord[]
+  kReleases = 9,      // ReleaseRecord[]
+  kApis = 10,         // ApiRecord[]: index = the api numbers that other records hold
+  kCounters = 11,     // ThreadCounters[]
+  kThrows = 12,       // ThrowRecord[]
+  kFailedCalls = 13,  // FailedCallRecord[]
+  kEvidence = 14,     // EvidenceRecord[]
+  kHolders = 15,      // HolderRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -183,7 +200,7 @@ enum AllocationFlags : std::uint8_t {
   kFlagExitPhase = 1,       // made while exit handlers were running
   kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
-  kFlagFreeFailed = 8,      // a free of it was refused: `failed_free` names the error
+  kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
 };
 
 struct AllocationRecord {
@@ -195,7 +212,7 @@ struct AllocationRecord {
   std::uint64_t time_ns;
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = none was current
-  Ref failed_free;        // live: ErrorRecord of the last refused free
+  Ref evidence;           // live: EvidenceRecord, what is known of why it was not freed; 0 = nothing
   std::uint16_t api;      // index into apis
   std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
   Kind kind;
@@ -206,7 +223,7 @@ struct AllocationRecord {
 };
 static_assert(sizeof(AllocationRecord) == 64);
 static_assert(offsetof(AllocationRecord, time_ns) == 32);
-static_assert(offsetof(AllocationRecord, failed_free) == 48);
+static_assert(offsetof(AllocationRecord, evidence) == 48);
 
 constexpr std::uint32_t kNoIndex = 0xffffffff;
 constexpr std::uint8_t kNoDevice = 0xff;
@@ -261,6 +278,7 @@ enum ModuleFlags : std::uint32_t {
   kModuleExecutable = 1,  // the program itself
   kModuleUnloaded = 2,    // live: gone since (dlclose); another module may have taken its addresses
   kModuleNoFile = 4,      // vdso and the like
+  kModuleOwnThrow = 8,    // has a C++ runtime library of its own inside: what it throws can not be observed
 };
 
 struct ModuleRecord {
@@ -390,9 +408,87 @@ struct ReleaseRecord {
   std::uint32_t context;
   std::uint8_t device;
   Kind kind;
-  std::uint8_t reserved[14];
+  std::uint8_t reserved0[2];
+  Ref evidence;  // EvidenceRecord of the memory, as it was when the context ended; 0 = nothing
+  std::uint8_t reserved1[8];
 };
 static_assert(sizeof(ReleaseRecord) == 80);
+
+enum ThrowFlags : std::uint8_t {
+  kThrowCaught = 1,    // `catch_stack` says where
+  kThrowUncaught = 2,  // nobody caught it: the program was terminated
+  kThrowForced = 4,    // no exception but a forced unwinding: pthread_exit or pthread_cancel ended the thread
+  kThrowRethrown = 8,  // by `throw;` or std::rethrow_exception: `stack` is the first throw where that is known
+};
+
+// A throw and where it was caught. Equal ones (type, stacks, flags) share one record; `count` counts them. The table
+// has a fixed size.
+struct ThrowRecord {
+  std::uint32_t state;   // live: 1 = valid
+  Ref type;              // string: the mangled name in its type_info; 0 = not known (foreign exception)
+  Ref what;              // string: what() of the first of these, cut to 512 bytes; 0 = no std::exception
+  Ref stack;             // of the throw
+  Ref catch_stack;       // of the catching function, at the start of its handler; 0 = not caught
+  std::uint32_t thread;  // of the first of these
+  std::uint64_t count;   // live
+  std::uint64_t first_ns;
+  std::uint64_t last_ns;  // live
+  std::uint8_t flags;     // ThrowFlags
+  std::uint8_t reserved[15];
+};
+static_assert(sizeof(ThrowRecord) == 64);
+
+enum FailedCallFlags : std::uint8_t {
+  kFailedInjected = 1,  // culprit made it fail: CULPRIT_FAIL
+};
+
+// A CUDA call that failed (no free: those are ErrorRecords). Equal ones (api, code, stack) share one record. The table
+// has a fixed size.
+struct FailedCallRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref stack;
+  std::int32_t code;  // CUresult
+  std::uint16_t api;
+  std::uint8_t flags;  // FailedCallFlags
+  std::uint8_t reserved0;
+  std::uint64_t count;  // live
+  std::uint64_t first_ns;
+  std::uint64_t last_ns;  // live
+  std::uint64_t bytes;    // asked for, by the first of these; 0 = no allocation
+  std::uint32_t thread;   // of the first of these
+  std::uint8_t reserved[12];
+};
+static_assert(sizeof(FailedCallRecord) == 64);
+
+enum EvidenceFlags : std::uint8_t {
+  kEvidenceEarlier = 1,  // an older allocation of the stack that the throw or failed call struck: it may have been made
+                         // by an earlier call of the same function, and handed on
+  kEvidenceAmbiguous = 2,  // the catching function has another handler of the same type that may be meant
+};
+
+// What is known of why an allocation was not freed. Equal ones are one record, which never changes; many allocations
+// name it.
+struct EvidenceRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref error;            // ErrorRecord of the last refused free
+  Ref thrown;           // ThrowRecord of the exception that abandoned it
+  Ref failed_call;      // FailedCallRecord that its owner saw after it was made
+  // The owner, as seen from that event: the innermost activation that both stacks share. As the number of frames of
+  // the allocation's stack from the outermost up to and including it.
+  std::uint16_t thrown_owner;
+  std::uint16_t failed_call_owner;
+  std::uint8_t flags;  // EvidenceFlags
+  std::uint8_t reserved[11];
+};
+static_assert(sizeof(EvidenceRecord) == 32);
+
+// A global variable that holds the handle of something live at exit. Written by the search in the exit handler.
+struct HolderRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref allocation;       // AllocationRecord
+  std::uint64_t place;  // like a frame: module index + 1 and offset in the module, where the handle was found
+};
+static_assert(sizeof(HolderRecord) == 16);
 
 struct ApiRecord {
   char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated

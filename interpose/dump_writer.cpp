@@ -52,6 +52,14 @@ ChunkSizes chunk_sizes(ChunkType type) {
       return {20 * kKiB, 68 * kKiB, sizeof(format::ThreadCounters)};
     case ChunkType::kApis:
       return {32 * kKiB, 32 * kKiB, sizeof(format::ApiRecord)};
+    case ChunkType::kThrows:
+      return {16 * kKiB, 32 * kKiB, sizeof(format::ThrowRecord)};
+    case ChunkType::kFailedCalls:
+      return {16 * kKiB, 32 * kKiB, sizeof(format::FailedCallRecord)};
+    case ChunkType::kEvidence:
+      return {4 * kKiB, 16 * kKiB, sizeof(format::EvidenceRecord)};
+    case ChunkType::kHolders:
+      return {16 * kKiB, 256 * kKiB, sizeof(format::HolderRecord)};
   }
   return {64 * kKiB, 64 * kKiB, 0};
 }

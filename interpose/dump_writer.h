@@ -50,7 +50,7 @@ class DumpWriter {
   void stop(format::StopReason reason, int error);
 
  private:
-  static constexpr int kTypes = 16;
+  static constexpr int kTypes = 32;  // more than there are chunk types
   struct OpenChunk {
     std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
     std::uint64_t used;    // payload bytes

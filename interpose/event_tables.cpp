@@ -35,10 +35,28 @@ Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
   return ref;
 }
 
+Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& dump) {
+  std::uint64_t words[] = {
+      evidence.error, evidence.thrown, evidence.failed_call,
+      std::uint64_t{evidence.thrown_owner} << 32 | std::uint64_t{evidence.failed_call_owner} << 8 | evidence.flags};
+  std::uint64_t key = hash_words(words, 4, 0);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry != nullptr) return entry->value;
+  Ref ref = dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
+  if (ref == 0 || !index_.insert(key, ref, 0)) return 0;
+  auto* record = dump.at<format::EvidenceRecord>(ref);
+  *record = evidence;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  return ref;
+}
+
 bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
-  std::uint64_t words[] = {release.stack, release.teardown_stack, release.device,
-                           static_cast<std::uint64_t>(release.kind), release.api};
-  std::uint64_t key = hash_words(words, 5, 0);
+  std::uint64_t words[] = {release.stack,  release.teardown_stack,
+                           release.device, static_cast<std::uint64_t>(release.kind),
+                           release.api,    release.evidence};
+  std::uint64_t key = hash_words(words, 6, 0);
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
   if (entry == nullptr) {

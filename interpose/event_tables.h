@@ -22,6 +22,17 @@ class ErrorTable {
   format::Ref records_[kCapacity];
 };
 
+// What is known of why allocations were not freed. Equal evidence is stored once: many allocations, few reasons.
+class EvidenceTable {
+ public:
+  // The record with these fields (`state` is ignored). 0 when there is no room.
+  format::Ref intern(const format::EvidenceRecord& evidence, DumpWriter& dump);
+
+ private:
+  SpinLock lock_;
+  HashIndex index_;
+};
+
 // Memory that went with its context, added up by (stack, teardown stack, device, kind, api).
 class ReleaseTable {
  public:

@@ -291,8 +291,8 @@ void Ending::record_refusal(Process& process, CUresult status) {
   if (record_ == 0) return;
   if (error.type == ErrorType::kFailedFree) {
     auto* record = process.dump.at<AllocationRecord>(record_);
-    record->failed_free = stored;
     record->flags |= format::kFlagFreeFailed;
+    if (stored != 0) add_evidence(process, record, [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
   }
   process.live.put_back(record_, process.dump);
 }
@@ -356,6 +356,7 @@ void Teardown::finish(CUresult status) {
     release.context = record.context;
     release.device = record.device;
     release.kind = record.kind;
+    release.evidence = record.evidence;
     if (!process->releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
     return true;
   });

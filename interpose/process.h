@@ -38,6 +38,7 @@ struct Process {
   StackTable stacks;
   LiveTable live;
   ErrorTable errors;
+  EvidenceTable evidence;
   ReleaseTable releases;
   ThreadTable threads;
   CounterBlocks counters;
@@ -75,6 +76,18 @@ class Recording {
   Process* process_;
   int saved_errno_;
 };
+
+// Adds to what is known of why `record` is not freed: `change(fields)` sets what is new. Two threads that do so at the
+// same time may lose one of the two.
+template <typename Change>
+void add_evidence(Process& process, format::AllocationRecord* record, Change change) {
+  format::EvidenceRecord fields = {};
+  format::Ref known = __atomic_load_n(&record->evidence, __ATOMIC_RELAXED);
+  if (known != 0) fields = *process.dump.at<format::EvidenceRecord>(known);
+  change(fields);
+  format::Ref ref = process.evidence.intern(fields, process.dump);
+  if (ref != 0) __atomic_store_n(&record->evidence, ref, __ATOMIC_RELAXED);
+}
 
 // Counts the times that a module may have been unloaded.
 std::uint32_t loaded_modules_generation();

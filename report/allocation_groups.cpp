@@ -11,16 +11,18 @@ namespace {
 
 struct Key {
   std::uint64_t place;  // stack, api, kind, device
+  Ref evidence;
   bool free_failed;
   bool not_physical;
   bool operator==(const Key& other) const {
-    return place == other.place && free_failed == other.free_failed && not_physical == other.not_physical;
+    return place == other.place && evidence == other.evidence && free_failed == other.free_failed &&
+           not_physical == other.not_physical;
   }
 };
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
-    std::uint64_t hash = key.place * 0x9e3779b97f4a7c15ULL;
+    std::uint64_t hash = (key.place ^ std::uint64_t{key.evidence} << 32) * 0x9e3779b97f4a7c15ULL;
     hash ^= hash >> 32;
     return hash + (key.free_failed ? 1 : 0) + (key.not_physical ? 2 : 0);
   }
@@ -29,12 +31,7 @@ struct KeyHash {
 Key key_of(const AllocationRecord& record) {
   const std::uint64_t place = std::uint64_t{record.stack} << 32 | std::uint64_t{record.api} << 16 |
                               std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 8 | record.device;
-  return {place, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0};
-}
-
-void list_once(std::vector<Ref>* list, Ref value) {
-  if (list->size() >= AllocationGroup::kListed) return;
-  if (std::find(list->begin(), list->end(), value) == list->end()) list->push_back(value);
+  return {place, record.evidence, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0};
 }
 
 void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
@@ -57,6 +54,7 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump) {
       group.kind = record.kind;
       group.device = record.device;
       group.api = record.api;
+      group.evidence = key.evidence;
       group.free_failed = key.free_failed;
       group.not_physical = key.not_physical;
       group.first_ns = record.time_ns;
@@ -69,7 +67,6 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump) {
     group.last_ns = std::max(group.last_ns, record.time_ns);
     add_thread(&group.threads, record.thread);
     if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
-    if (group.free_failed) list_once(&group.failed_frees, record.failed_free);
     group.mappings += record.mappings;
     group.handle_references += record.handle_references;
   });

@@ -14,6 +14,7 @@ struct AllocationGroup {
   format::Kind kind = format::Kind::kNone;
   std::uint8_t device = format::kNoDevice;
   std::uint16_t api = 0;
+  format::Ref evidence = 0;   // EvidenceRecord
   bool free_failed = false;   // a free of these was refused
   bool not_physical = false;  // graph memory that no launch has made real yet
 
@@ -21,17 +22,16 @@ struct AllocationGroup {
   std::uint64_t bytes = 0;
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  std::vector<std::uint32_t> threads;     // different ones, in the order in which the process first saw them
-  std::vector<std::uint64_t> handles;     // the first kListed
-  std::vector<format::Ref> failed_frees;  // the first kListed different ones
-  std::uint64_t mappings = 0;             // VMM physical memory: sums over the group
+  std::vector<std::uint32_t> threads;  // different ones, in the order in which the process first saw them
+  std::vector<std::uint64_t> handles;  // the first kListed
+  std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
 
   static constexpr std::size_t kListed = 8;
   static constexpr std::size_t kMostThreads = 4096;  // no program has more; a damaged dump may claim so
 };
 
-// One group for each stack, kind, device, API and (free refused or not), in order of first appearance.
+// One group for each stack, kind, device, API and evidence, in order of first appearance.
 std::vector<AllocationGroup> group_allocations(const Dump& dump);
 
 }  // namespace culprit

@@ -35,6 +35,14 @@ std::size_t record_size(ChunkType type) {
       return sizeof(ApiRecord);
     case ChunkType::kCounters:
       return sizeof(ThreadCounters);
+    case ChunkType::kThrows:
+      return sizeof(ThrowRecord);
+    case ChunkType::kFailedCalls:
+      return sizeof(FailedCallRecord);
+    case ChunkType::kEvidence:
+      return sizeof(EvidenceRecord);
+    case ChunkType::kHolders:
+      return sizeof(HolderRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -107,6 +115,10 @@ Dump::Dump(Dump&& other) noexcept
       releases_(std::move(other.releases_)),
       apis_(std::move(other.apis_)),
       counters_(std::move(other.counters_)),
+      throws_(std::move(other.throws_)),
+      failed_calls_(std::move(other.failed_calls_)),
+      evidence_(std::move(other.evidence_)),
+      holders_(std::move(other.holders_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -204,6 +216,18 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
     case ChunkType::kCounters:
       arrays = &counters_;
       break;
+    case ChunkType::kThrows:
+      arrays = &throws_;
+      break;
+    case ChunkType::kFailedCalls:
+      arrays = &failed_calls_;
+      break;
+    case ChunkType::kEvidence:
+      arrays = &evidence_;
+      break;
+    case ChunkType::kHolders:
+      arrays = &holders_;
+      break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});
       return chunk.bytes;
@@ -257,18 +281,6 @@ bool Dump::stack(Ref ref, StackView* view) const {
   view->flags = record.flags;
   view->allocations = record.allocations;
   return true;
-}
-
-bool Dump::error(Ref ref, ErrorRecord* record) const {
-  const std::uint64_t offset = std::uint64_t{ref} * kRefUnit;
-  if (ref == 0 || offset >= size_) return false;
-  const unsigned char* at = data_ + offset;
-  for (const Array& array : errors_) {
-    if (at < array.data || at >= array.data + array.count * sizeof(ErrorRecord)) continue;
-    if ((at - array.data) % sizeof(ErrorRecord) != 0) return false;
-    return copy_stable(at, record);
-  }
-  return false;
 }
 
 std::string Dump::api_name(std::uint16_t index) const {

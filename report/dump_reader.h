@@ -76,7 +76,12 @@ class Dump {
   bool module(std::uint32_t index, format::ModuleRecord* record) const { return indexed(modules_, index, record); }
   bool thread(std::uint32_t index, format::ThreadRecord* record) const { return indexed(threads_, index, record); }
   bool context(std::uint32_t index, format::ContextRecord* record) const { return indexed(contexts_, index, record); }
-  bool error(format::Ref ref, format::ErrorRecord* record) const;
+  bool error(format::Ref ref, format::ErrorRecord* record) const { return named(errors_, ref, record); }
+  bool evidence(format::Ref ref, format::EvidenceRecord* record) const { return named(evidence_, ref, record); }
+  bool thrown(format::Ref ref, format::ThrowRecord* record) const { return named(throws_, ref, record); }
+  bool failed_call(format::Ref ref, format::FailedCallRecord* record) const {
+    return named(failed_calls_, ref, record);
+  }
   // The driver's symbol, "cuMemAlloc_v2"; "" when unknown.
   std::string api_name(std::uint16_t index) const;
 
@@ -84,6 +89,7 @@ class Dump {
   std::vector<format::ErrorRecord> errors() const { return all<format::ErrorRecord>(errors_); }
   std::vector<format::ReleaseRecord> releases() const { return all<format::ReleaseRecord>(releases_); }
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
+  std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(holders_); }
 
   CallCounts call_counts() const;
 
@@ -150,6 +156,19 @@ class Dump {
     return false;
   }
 
+  // The record that `ref` names; false when it names none of this type.
+  template <typename Record>
+  bool named(const std::vector<Array>& arrays, format::Ref ref, Record* record) const {
+    const std::uint64_t offset = std::uint64_t{ref} * format::kRefUnit;
+    if (ref == 0 || offset >= size_) return false;
+    const unsigned char* at = data_ + offset;
+    for (const Array& array : arrays) {
+      if (at < array.data || at >= array.data + array.count * sizeof(Record)) continue;
+      return static_cast<std::size_t>(at - array.data) % sizeof(Record) == 0 && copy_stable(at, record);
+    }
+    return false;
+  }
+
   // The valid records of all chunks.
   template <typename Record>
   static std::vector<Record> all(const std::vector<Array>& arrays) {
@@ -170,7 +189,8 @@ class Dump {
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   format::Header header_ = {};
-  std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_;
+  std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
+      throws_, failed_calls_, evidence_, holders_;
   std::vector<Range> stacks_, strings_;
 };
 

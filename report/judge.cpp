@@ -62,7 +62,7 @@ class Judge {
     group.mappings = from.mappings;
     group.handle_references = from.handle_references;
     for (std::uint32_t thread : from.threads) add_thread(thread, &group);
-    if (from.free_failed) add_failed_frees(from, &group);
+    if (from.free_failed) add_failed_free(from, &group);
     file(std::move(group), from.not_physical);
   }
 
@@ -164,14 +164,15 @@ class Judge {
     if (thread) group->threads.push_back(*thread);
   }
 
-  void add_failed_frees(const AllocationGroup& from, Group* group) const {
-    bool any = false;
-    for (Ref ref : from.failed_frees) {
-      ErrorRecord error;
-      if (!dump_.error(ref, &error)) continue;
-      any = true;
-      Evidence evidence;
-      evidence.points_to = Cause::kFailedFree;
+  // That a free was refused is known even when the table of errors was full.
+  void add_failed_free(const AllocationGroup& from, Group* group) const {
+    Evidence evidence;
+    evidence.points_to = Cause::kFailedFree;
+    evidence.stack = &stacks_.stack(0);
+    evidence.count = from.count;
+    EvidenceRecord known;
+    ErrorRecord error;
+    if (dump_.evidence(from.evidence, &known) && dump_.error(known.error, &error)) {
       evidence.stack = &stacks_.stack(error.stack);
       evidence.api = api_of(error.api, *evidence.stack);
       evidence.code = error.code;
@@ -179,14 +180,7 @@ class Judge {
       evidence.handle = error.handle;
       evidence.count = error.count;
       evidence.time_ns = error.last_ns;
-      group->evidence.push_back(evidence);
     }
-    if (any) return;
-    // The table of errors was full: that a free was refused is still known.
-    Evidence evidence;
-    evidence.points_to = Cause::kFailedFree;
-    evidence.stack = &stacks_.stack(0);
-    evidence.count = from.count;
     group->evidence.push_back(evidence);
   }
 
@@ -348,10 +342,9 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
   std::vector<Ref> stacks;
   for (const AllocationGroup& group : tables.allocations) {
     stacks.push_back(group.stack);
-    for (Ref ref : group.failed_frees) {
-      ErrorRecord error;
-      if (dump.error(ref, &error)) stacks.push_back(error.stack);
-    }
+    EvidenceRecord evidence;
+    ErrorRecord error;
+    if (dump.evidence(group.evidence, &evidence) && dump.error(evidence.error, &error)) stacks.push_back(error.stack);
   }
   for (const ReleaseRecord& release : tables.releases) {
     stacks.push_back(release.stack);

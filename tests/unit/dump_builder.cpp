@@ -138,6 +138,10 @@ std::uint16_t DumpBuilder::add_api(const std::string& name) {
 
 void DumpBuilder::add_counters(const ThreadCounters& record) { add_record(ChunkType::kCounters, record); }
 Ref DumpBuilder::add_error(const ErrorRecord& record) { return add_record(ChunkType::kErrors, record); }
+Ref DumpBuilder::add_evidence(const EvidenceRecord& record) { return add_record(ChunkType::kEvidence, record); }
+Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(ChunkType::kThrows, record); }
+Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(ChunkType::kFailedCalls, record); }
+Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(ChunkType::kHolders, record); }
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }
 

@@ -35,6 +35,10 @@ class DumpBuilder {
 
   void add_counters(const format::ThreadCounters& record);
   format::Ref add_error(const format::ErrorRecord& record);
+  format::Ref add_evidence(const format::EvidenceRecord& record);
+  format::Ref add_throw(const format::ThrowRecord& record);
+  format::Ref add_failed_call(const format::FailedCallRecord& record);
+  format::Ref add_holder(const format::HolderRecord& record);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);
 

@@ -40,6 +40,19 @@ TEST_CASE_METHOD(Fixture, "equal refused frees share a record, and the table is 
   CHECK(dump->header()->file_bytes - size < 64 * 1024);
 }
 
+TEST_CASE_METHOD(Fixture, "equal evidence is one record") {
+  Zeroed<EvidenceTable> table;
+  format::EvidenceRecord evidence = {};
+  evidence.thrown = 7;
+  evidence.thrown_owner = 2;
+  format::Ref first = table->intern(evidence, *dump);
+  REQUIRE(first != 0);
+  CHECK(table->intern(evidence, *dump) == first);
+  CHECK(dump->at<format::EvidenceRecord>(first)->thrown_owner == 2);
+  evidence.flags = format::kEvidenceEarlier;
+  CHECK(table->intern(evidence, *dump) != first);
+}
+
 TEST_CASE_METHOD(Fixture, "what went with a context is added up by stack") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};

@@ -145,7 +145,10 @@ struct Everything {
     record.thread = main_thread;
     record.time_ns = 14000000000;
     record.flags = kFlagFreeFailed;
-    record.failed_free = failed;
+    EvidenceRecord evidence = {};
+    evidence.state = 1;
+    evidence.error = failed;
+    record.evidence = dump.add_evidence(evidence);
     dump.add_allocation(record);
     error.type = ErrorType::kDoubleFree;
     error.code = 1;

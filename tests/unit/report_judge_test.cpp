@@ -110,7 +110,10 @@ TEST_CASE("a refused free is the cause, with the refused call", "[report][judge]
   AllocationRecord record = live_allocation(error.allocation_stack, 64);
   program.dump.add_allocation(record);
   record.flags = kFlagFreeFailed;
-  record.failed_free = failed;
+  EvidenceRecord evidence = {};
+  evidence.state = 1;
+  evidence.error = failed;
+  record.evidence = program.dump.add_evidence(evidence);
   program.dump.add_allocation(record);
   const Report report = program.report();
   REQUIRE(report.leaks.size() == 2);

@@ -66,7 +66,10 @@ DumpBuilder small_dump() {
   allocation.thread = thread;
   dump.add_allocation(allocation);
   allocation.flags = kFlagFreeFailed;
-  allocation.failed_free = failed;
+  EvidenceRecord evidence = {};
+  evidence.state = 1;
+  evidence.error = failed;
+  allocation.evidence = dump.add_evidence(evidence);
   dump.add_allocation(allocation);
   return dump;
 }
@@ -122,9 +125,12 @@ TEST_CASE("a dump gives back what was written", "[report][reader]") {
   ModuleRecord module;
   CHECK(dump.module(0, &module));
   CHECK_FALSE(dump.module(1, &module));
+  EvidenceRecord evidence;
+  REQUIRE(dump.evidence(allocations[1].evidence, &evidence));
   ErrorRecord error;
-  CHECK(dump.error(allocations[1].failed_free, &error));
-  CHECK_FALSE(dump.error(allocations[1].failed_free + 1, &error));
+  CHECK(dump.error(evidence.error, &error));
+  CHECK_FALSE(dump.error(evidence.error + 1, &error));
+  CHECK_FALSE(dump.error(allocations[1].evidence, &error));
 }
 
 TEST_CASE("only live allocations are visited", "[report][reader]") {
