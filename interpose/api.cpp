@@ -13,6 +13,9 @@ const char* api_name(Api api) {
 #define HOOK_CUSTOM(symbol, ...) \
   case Api::symbol:              \
     return #symbol;
+#define HOOK_CHECK(symbol, ...) \
+  case Api::symbol:             \
+    return #symbol;
 #include "interpose/hooks.def"
     case Api::kCount:
       break;

@@ -9,6 +9,7 @@ enum class Api : std::uint16_t {
 #define HOOK_MAKE(symbol, ...) symbol,
 #define HOOK_END(symbol, ...) symbol,
 #define HOOK_CUSTOM(symbol, ...) symbol,
+#define HOOK_CHECK(symbol, ...) symbol,
 #include "interpose/hooks.def"
   kCount
 };

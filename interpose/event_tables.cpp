@@ -35,6 +35,29 @@ Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
   return ref;
 }
 
+Ref FailedCallTable::add(const format::FailedCallRecord& call, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    auto* known = dump.at<format::FailedCallRecord>(records_[i]);
+    if (known->stack == call.stack && known->api == call.api && known->code == call.code &&
+        known->flags == call.flags) {
+      known->last_ns = call.last_ns;
+      add_counter(known->count, 1);
+      return records_[i];
+    }
+  }
+  if (count_ == kCapacity) return 0;
+  Ref ref = dump.allocate_records(format::ChunkType::kFailedCalls, 1, nullptr);
+  if (ref == 0) return 0;
+  auto* record = dump.at<format::FailedCallRecord>(ref);
+  *record = call;
+  record->count = 1;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  records_[count_++] = ref;
+  return ref;
+}
+
 Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& dump) {
   std::uint64_t words[] = {
       evidence.error, evidence.thrown, evidence.failed_call,

@@ -1,4 +1,4 @@
-// The tables of fixed or slowly growing size: refused frees, memory released by teardown, threads.
+// The tables of fixed or slowly growing size: refused frees, failed calls, memory released by teardown, threads.
 // All zeros = empty; they live in memory that the kernel wipes in a fork child. Every function is thread-safe.
 #pragma once
 
@@ -14,6 +14,19 @@ class ErrorTable {
  public:
   // Adds or counts `error` (`state` and `count` are ignored). Returns its record, 0 when the table is full.
   format::Ref add(const format::ErrorRecord& error, DumpWriter& dump);
+
+ private:
+  static constexpr int kCapacity = 320;
+  SpinLock lock_;
+  int count_;
+  format::Ref records_[kCapacity];
+};
+
+// Failed calls that are no frees. Equal ones (api, code, stack) share a record, so a loop of them costs one.
+class FailedCallTable {
+ public:
+  // Adds or counts `call` (`state` and `count` are ignored). Returns its record, 0 when the table is full.
+  format::Ref add(const format::FailedCallRecord& call, DumpWriter& dump);
 
  private:
   static constexpr int kCapacity = 320;

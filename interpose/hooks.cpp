@@ -5,6 +5,38 @@
 
 namespace {
 using namespace culprit;
+
+// Custom rows whose failure is noted here. Those that know how much was asked for note it themselves; what ends
+// something keeps a refusal as an error; a look-up, an initialization or a launch is not followed.
+constexpr bool is_followed(Api api) {
+  switch (api) {
+    case Api::cuMemRetainAllocationHandle:
+    case Api::cuMemImportFromShareableHandle:
+    case Api::cuMemMap:
+    case Api::cuMulticastCreate:
+    case Api::cuIpcOpenMemHandle:
+    case Api::cuIpcOpenMemHandle_v2:
+    case Api::cuCtxCreate:
+    case Api::cuCtxCreate_v2:
+    case Api::cuCtxCreate_v3:
+    case Api::cuCtxCreate_v4:
+    case Api::cuCtxAttach:
+    case Api::cuDevicePrimaryCtxRetain:
+    case Api::cuGreenCtxCreate:
+    case Api::cuCtxFromGreenCtx:
+    case Api::cuStreamBeginCapture:
+    case Api::cuStreamBeginCapture_ptsz:
+    case Api::cuStreamBeginCapture_v2:
+    case Api::cuStreamBeginCapture_v2_ptsz:
+    case Api::cuStreamBeginCaptureToGraph:
+    case Api::cuStreamBeginCaptureToGraph_ptsz:
+    case Api::cuStreamEndCapture:
+    case Api::cuStreamEndCapture_ptsz:
+      return true;
+    default:
+      return false;
+  }
+}
 }  // namespace
 
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
@@ -13,10 +45,12 @@ using namespace culprit;
     auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                      \
     if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                       \
     CUresult status = call arguments;                                                                             \
-    if (status == CUDA_SUCCESS && !scope.nested()) {                                                              \
+    if (scope.nested()) return status;                                                                            \
+    if (status == CUDA_SUCCESS) {                                                                                 \
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
     }                                                                                                             \
+    note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
     return status;                                                                                                \
   }
 
@@ -33,13 +67,25 @@ using namespace culprit;
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments)                           \
+#define HOOK_CUSTOM(symbol, parameters, arguments)                               \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
+    HookScope scope;                                                             \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());     \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                      \
+    if (scope.nested()) return call arguments;                                   \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
+    return status;                                                               \
+  }
+
+#define HOOK_CHECK(symbol, parameters, arguments)                            \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                        \
     HookScope scope;                                                         \
     auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested()); \
     if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                  \
-    if (scope.nested()) return call arguments;                               \
-    return custom::symbol(call, CULPRIT_UNPAREN arguments);                  \
+    CUresult status = call arguments;                                        \
+    if (!scope.nested()) note_result(Api::symbol, status, 0);                \
+    return status;                                                           \
   }
 
 #include "interpose/hooks.def"
@@ -57,6 +103,9 @@ void* hook_address(Api api) {
     return reinterpret_cast<void*>(&::symbol);
 #define HOOK_CUSTOM(symbol, ...) \
   case Api::symbol:              \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_CHECK(symbol, ...) \
+  case Api::symbol:             \
     return reinterpret_cast<void*>(&::symbol);
 #include "interpose/hooks.def"
     case Api::kCount:

@@ -8,6 +8,7 @@
 
 #include "interpose/api.h"
 #include "interpose/events.h"
+#include "interpose/failed_calls.h"
 #include "interpose/redirect.h"
 #include "interpose/thread_state.h"
 
@@ -37,6 +38,16 @@ class HookScope {
 template <typename Function>
 inline Function* target_of(Api api, bool nested) {
   return reinterpret_cast<Function*>(nested ? driver_address(api) : next_address(api));
+}
+
+// The result of a row that makes something of this kind. `bytes()`: how much was asked for.
+template <format::Kind kind, typename Bytes>
+inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
+  // Of graphs, code and textures a failure is not followed: those calls are tried out.
+  constexpr bool kFollowed =
+      kind < format::Kind::kContext || kind == format::Kind::kStream || kind == format::Kind::kEvent;
+  // How much a pitched allocation takes is known when it succeeded.
+  if constexpr (kFollowed) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
 }
 
 // Values for rows.

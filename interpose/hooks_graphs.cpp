@@ -35,12 +35,14 @@ template <typename Call>
 CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr, std::size_t bytes, std::uint64_t pool,
                             CUstream stream) {
   CUresult status = call();
-  if (status != CUDA_SUCCESS || dptr == nullptr) return status;
-  if (CUgraph graph = captured_graph(stream)) {
-    note_graph_memory(api, graph, *dptr, bytes, on_stream(stream));
-  } else {
-    note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, on_stream(stream)});
+  if (status == CUDA_SUCCESS && dptr != nullptr) {
+    if (CUgraph graph = captured_graph(stream)) {
+      note_graph_memory(api, graph, *dptr, bytes, on_stream(stream));
+    } else {
+      note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, on_stream(stream)});
+    }
   }
+  note_result(api, status, bytes);
   return status;
 }
 
@@ -242,6 +244,7 @@ CUresult cuGraphAddMemAllocNode(decltype(&::cuGraphAddMemAllocNode) call, CUgrap
     note_graph_memory(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize,
                       pool_place(&nodeParams->poolProps));
   }
+  note_result(Api::cuGraphAddMemAllocNode, status, nodeParams == nullptr ? 0 : nodeParams->bytesize);
   return status;
 }
 

@@ -38,6 +38,7 @@ struct Process {
   StackTable stacks;
   LiveTable live;
   ErrorTable errors;
+  FailedCallTable failed_calls;
   EvidenceTable evidence;
   ReleaseTable releases;
   ThreadTable threads;

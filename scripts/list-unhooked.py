@@ -3,7 +3,8 @@
 
     list-unhooked.py --include DIR --hooks interpose/hooks.def --exclusions interpose/exclusions.txt [--stub libcuda.so]
 
-A function is decided about when it is a row of hooks.def or stands, with a reason, in exclusions.txt. The functions come
+A function is decided about when it is a row of hooks.def (HOOK_CHECK does not say what it makes: that is none) or stands,
+with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions come
 from the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and, where the
 toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has looked at
 what it brought.
@@ -31,6 +32,10 @@ VERBS = set(
     Unload Instantiate Reserve Capture Attach Detach Clone Add Bind Unbind Connect Disconnect Trim Restore Checkpoint
     Shareable Malloc Produce Present Return Acquire""".split()
 )
+
+# Calls whose failure makes functions return early; hooks.def has each of them, and be it as HOOK_CHECK.
+FOLLOWED = ["cuMemcpy*", "cuMemset*", "cuMemPrefetch*", "cuMemSetAccess*", "cuCtxSynchronize*", "cuStreamSynchronize*",
+            "cuEventSynchronize*", "cuStreamWait*", "cuStreamWrite*", "cuEventRecord*"]  # fmt: skip
 
 
 def words_of(name):
@@ -72,7 +77,9 @@ def exported_functions(stub):
 
 
 def hooked_functions(path):
-    return set(re.findall(r"^[A-Z_0-9]+\s*\(\s*(cu\w+)", path.read_text(), re.MULTILINE))
+    """(functions with a row that says what they make or end, functions with any row)."""
+    rows = re.findall(r"^([A-Z_0-9]+)\s*\(\s*(cu\w+)", path.read_text(), re.MULTILINE)
+    return {name for row, name in rows if row != "HOOK_CHECK"}, {name for _, name in rows}
 
 
 def exclusions(path):
@@ -86,7 +93,7 @@ def exclusions(path):
     return rows
 
 
-def problems(functions, hooked, excluded, prune_ok):
+def problems(functions, hooked, with_row, excluded, prune_ok):
     found = []
     unhooked = functions - hooked
     covered = set()
@@ -101,6 +108,9 @@ def problems(functions, hooked, excluded, prune_ok):
     for name in sorted(unhooked - covered):
         if makes_or_ends_something(name):
             found.append(f"{name} is neither in hooks.def nor in exclusions.txt")
+    for name in sorted(functions - with_row):
+        if any(fnmatch.fnmatch(name, pattern) for pattern in FOLLOWED):
+            found.append(f"{name} has no row in hooks.def: its failure goes unseen")
     return found
 
 
@@ -121,7 +131,8 @@ def main():
                 functions |= declared_functions(path.read_text(errors="replace"))
         if arguments.stub and arguments.stub.exists():
             functions |= exported_functions(arguments.stub)
-        found = problems(functions, hooked_functions(arguments.hooks), exclusions(arguments.exclusions), arguments.prune_ok)
+        hooked, with_row = hooked_functions(arguments.hooks)
+        found = problems(functions, hooked, with_row, exclusions(arguments.exclusions), arguments.prune_ok)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"list-unhooked: {error}", file=sys.stderr)
         return 2

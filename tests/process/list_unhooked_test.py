@@ -30,11 +30,11 @@ HOOK_CUSTOM(cuMemAllocAsync_ptsz, (CUdeviceptr* dptr))
 
 
 class ListUnhooked(unittest.TestCase):
-    def check(self, hooks, exclusions, runtime=None):
+    def check(self, hooks, exclusions, runtime=None, header=HEADER):
         """(exit code, lines printed) of the script on these texts."""
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
-            (place / "cuda.h").write_text(HEADER)
+            (place / "cuda.h").write_text(header)
             if runtime is not None:
                 (place / "cuda_runtime_api.h").write_text(runtime)
             (place / "hooks.def").write_text(hooks)
@@ -75,6 +75,19 @@ class ListUnhooked(unittest.TestCase):
         runtime = "extern __host__ cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size);\n"
         self.assertEqual(self.check(ALL_HOOKED, "", runtime)[0], 1)
         self.assertEqual(self.check(ALL_HOOKED, "cuda*  ends in driver calls\n", runtime), (0, []))
+
+    def test_a_row_for_the_result_is_no_decision(self):
+        hooks = ALL_HOOKED.replace("HOOK_MAKE(cuMemAlloc,", "HOOK_CHECK(cuMemAlloc,")
+        code, lines = self.check(hooks, "")
+        self.assertEqual((code, [line.split()[0] for line in lines]), (1, ["cuMemAlloc"]))
+        self.assertEqual(self.check(hooks, "cuMemAlloc  32-bit programs only\n"), (0, []))
+
+    def test_copies_need_a_row(self):
+        header = HEADER.replace("CUresult CUDAAPI cuInit", "CUresult CUDAAPI cuMemcpy(int x);\nCUresult CUDAAPI cuInit")
+        code, lines = self.check(ALL_HOOKED, "", header=header)
+        self.assertEqual(code, 1)
+        self.assertIn("cuMemcpy has no row", lines[0])
+        self.assertEqual(self.check(ALL_HOOKED + "HOOK_CHECK(cuMemcpy, (int x))\n", "", header=header), (0, []))
 
     def test_missing_header_is_no_success(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,37 @@ TEST_CASE_METHOD(Fixture, "equal refused frees share a record, and the table is 
   CHECK(dump->header()->file_bytes - size < 64 * 1024);
 }
 
+TEST_CASE_METHOD(Fixture, "equal failed calls share a record, and the table is bounded") {
+  Zeroed<FailedCallTable> table;
+  format::FailedCallRecord call = {};
+  call.api = 3;
+  call.code = 700;
+  call.stack = 100;
+  call.first_ns = call.last_ns = 4;
+  format::Ref first = table->add(call, *dump);
+  REQUIRE(first != 0);
+  call.first_ns = call.last_ns = 5;
+  CHECK(table->add(call, *dump) == first);
+  const auto* record = dump->at<format::FailedCallRecord>(first);
+  CHECK(record->count == 2);
+  CHECK(record->first_ns == 4);
+  CHECK(record->last_ns == 5);
+  CHECK(record->state == 1);
+  call.flags = format::kFailedInjected;
+  CHECK(table->add(call, *dump) != first);
+  call.flags = 0;
+  call.code = 2;
+  CHECK(table->add(call, *dump) != first);
+  std::uint64_t size = dump->header()->file_bytes;
+  int dropped = 0;
+  for (format::Ref stack = 300; stack < 100000; ++stack) {
+    call.stack = stack;
+    if (table->add(call, *dump) == 0) ++dropped;
+  }
+  CHECK(dropped > 0);
+  CHECK(dump->header()->file_bytes - size < 64 * 1024);
+}
+
 TEST_CASE_METHOD(Fixture, "equal evidence is one record") {
   Zeroed<EvidenceTable> table;
   format::EvidenceRecord evidence = {};
