@@ -76,11 +76,13 @@ cp -a "$tree" "$out/$tests"
 cd "$out/$tests"
 # The layout of build/: the process tests find programs relative to themselves.
 cp "$root"/build/bin/process_test bin/
-cp -a "$root/build/subjects" "$root/build/examples" .
-mkdir -p sources/examples scripts tests/gpu
+cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
+mkdir -p sources/examples scripts tests/gpu tests/bench
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
-cp "$root"/scripts/{check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
+cp "$root"/scripts/{bench.sh,check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
 cp "$root"/tests/gpu/*.py tests/gpu/
+cp "$root"/tests/bench/*.py tests/bench/
+git -C "$root" rev-parse HEAD >REVISION
 cp "$root"/build/gpu/* tests/gpu/
 find . \( -name CMakeFiles -o -name '*.cmake' -o -name CTestTestfile.cmake -o -name __pycache__ \) -prune -exec rm -rf {} +
 rm -rf lib/cmake lib/pkgconfig

@@ -485,6 +485,9 @@ TEST_CASE("events, modules, libraries, kernels, links and user objects", "[simcu
   REQUIRE(cuLibraryLoadData(&library, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);
   REQUIRE(cuLibraryGetKernel(&kernel, library, "kernel") == CUDA_SUCCESS);
   CHECK(cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS);
+  // The runtime takes a kernel's handle in the place of a function.
+  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), nullptr, 0, nullptr) == cudaSuccess);
+  CHECK(cudaLaunchKernel(&library, dim3(1), dim3(1), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
   CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
   CHECK(cuLibraryUnload(library) == CUDA_ERROR_INVALID_HANDLE);
 

@@ -5,6 +5,7 @@
 
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/capture.h"
+#include "tests/simcuda/driver/free_calls.h"
 #include "tests/simcuda/driver/streams.h"
 #include "tests/simcuda/driver/vmm.h"
 
@@ -127,6 +128,7 @@ using simcuda::MemoryKind;
 using simcuda::Pool;
 
 SIM(cuMemAllocAsync)(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+  if (simcuda::free_calls) return simcuda::allocate_for_free(out, bytes);
   SIM_CALL(kContext);
   return simcuda::allocate_async(call, out, bytes, nullptr, stream);
 }
@@ -139,6 +141,7 @@ SIM(cuMemAllocFromPoolAsync)(CUdeviceptr* out, std::size_t bytes, CUmemoryPool h
 }
 
 SIM(cuMemFreeAsync)(CUdeviceptr address, CUstream handle) {
+  if (simcuda::free_calls) return simcuda::free_for_free(address);
   SIM_CALL(kContext);
   simcuda::Stream* stream = simcuda::find_stream(call.state(), call.context(), handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -114,7 +114,10 @@ CUkernel find_kernel(const void* host_function) {
     }
     return kernel->kernel;
   }
-  return nullptr;
+  // cudaLaunchKernel and its like also take a cudaKernel_t (of cudaLibraryGetKernel) in the function's place.
+  auto given = reinterpret_cast<CUkernel>(const_cast<void*>(host_function));
+  CUfunction function = nullptr;
+  return legacy.cuKernelGetFunction(&function, given) == CUDA_SUCCESS ? given : nullptr;
 }
 
 bool find_symbol(const void* host_variable, CUdeviceptr* address, std::size_t* bytes) {

@@ -1,0 +1,69 @@
+"""What a benchmark's numbers were measured on, and what of other tools is there to compare with."""
+import datetime
+import glob
+import importlib.util
+import os
+import platform
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+
+def output_of(*command, cwd=None):
+    """First line of a command's output, "" when it cannot run or fails."""
+    try:
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, cwd=cwd, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout.strip().split("\n")[0]
+
+
+def revision(tree):
+    """The git revision that the tree was built from: of the source tree, or as the package has it written down."""
+    written = Path(tree) / "REVISION"
+    if written.is_file():
+        return written.read_text(encoding="utf-8").strip()
+    here = Path(__file__).resolve().parent
+    found = output_of("git", "rev-parse", "HEAD", cwd=here)
+    return found + ("-dirty" if found and output_of("git", "status", "--porcelain", cwd=here) else "")
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def describe(tree):
+    gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").split(", ")
+    return {"host": platform.node(), "processor": processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "system": platform.freedesktop_os_release().get("PRETTY_NAME", "") if hasattr(platform, "freedesktop_os_release") else "",
+            "python": platform.python_version(), "gpu": gpu[0] if gpu[0] else None, "driver": gpu[1] if len(gpu) > 1 else None,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "revision": revision(tree)}
+
+
+def in_words(machine):
+    gpu = f"{machine['gpu']}, driver {machine['driver']}" if machine["gpu"] else "no GPU"
+    return f"{gpu}, {machine['processor']}, {machine['cores']} cores, {machine['system']}, {machine['date'][:10]}, {machine['revision'][:10]}"
+
+
+def find_tool(name):
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
+def find_cupti():
+    """The newest libcupti.so of the machine, None without one."""
+    folders = ["/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/lib64", "/usr/local/cuda/targets/*/lib"]
+    for packages in {*site.getsitepackages(), *sys.path}:
+        folders.append(os.path.join(packages, "nvidia/*/lib"))
+    found = [path for folder in folders for path in glob.glob(os.path.join(folder, "libcupti.so*"))]
+    ordered = sorted(found, key=lambda path: [int(part) for part in path.rsplit(".so", 1)[1].split(".") if part.isdigit()])
+    return ordered[-1] if ordered else None
+
+
+def has_module(name):
+    return importlib.util.find_spec(name) is not None

@@ -1,0 +1,55 @@
+// What the benchmark programs share: their arguments, stacks of a given depth, rounds that are timed, output.
+//
+//   PROGRAM ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N]
+//
+// A program prints one line "row=value" for each row: the median over its rounds, in nanoseconds per call unless the
+// row says otherwise. Which sides are compared, and how often, is bench.py's business.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+struct Options {
+  std::vector<std::string> rows;
+  double scale = 1;  // of the number of calls in a round: less for slow tools
+  int rounds = 7;    // timed ones; one more comes first and is not
+  int threads = 16;  // of the rows with several threads
+  long live = 0;     // allocations that are live, for the rows that ask for it
+  long calls = 0;    // exactly so many calls in one round and no other: for counting instructions
+};
+
+// Ends the program with exit code 2 and a usage line when it cannot understand the arguments.
+Options parse_options(int argc, char** argv);
+
+// Ends the program with exit code 3 and a message unless `code`, a CUresult or cudaError_t, is 0.
+void check(int code, const char* what);
+
+// Calls `body` below kOuterFrames frames of different functions, so that its CUDA calls have stacks of 25 to 40 frames.
+constexpr int kOuterFrames = 26;
+void deep(const std::function<void()>& body);
+
+// The same below six frames more, which are one of 64 different combinations: the functions on the way have the same
+// frame sizes, so only their return addresses tell the 64 stacks apart. `path` chooses.
+constexpr int kPaths = 64;
+void along_path(unsigned path, const std::function<void()>& body);
+
+// Times `round(calls)` and prints the median of nanoseconds a call. `between` runs untimed after each round.
+void measure(const Options& options, const std::string& row, long calls, const std::function<void(long)>& round,
+             const std::function<void()>& between = {});
+
+// The same on several threads at once: `body(thread, calls)` is called on each thread, and all begin together. The time
+// of a round is that of the slowest thread, so the printed value is nanoseconds a call and thread.
+void measure_threads(const Options& options, const std::string& row, int threads, long calls,
+                     const std::function<void(int thread, long calls)>& body);
+
+void print(const std::string& row, double value);
+
+// A line of /proc/self/status in bytes ("RssAnon").
+double status_bytes(const char* name);
+
+}  // namespace bench

@@ -1,0 +1,162 @@
+"""The rows of the benchmark: what is run for each, under which sides, and what its goal is."""
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import machine
+
+# In the order of the table's columns.
+SIDES = {"nothing": "without", "culprit": "culprit", "nostacks": "culprit without stacks", "cupti": "empty CUPTI callback",
+         "sanitizer": "compute-sanitizer", "nsys": "Nsight Systems", "history": "PyTorch's history"}
+OURS = ("nothing", "culprit", "nostacks")
+SLOW = ("sanitizer", "nsys")
+MIB = 2**20
+HERE = Path(__file__).resolve().parent
+
+
+class Missing(Exception):
+    """The side cannot be measured here; the text says why."""
+
+
+class Failed(Exception):
+    """The side ought to have worked."""
+
+
+@dataclass
+class Row:
+    name: str
+    title: str
+    goal: dict = None
+    unit: str = "ns"
+    key: str = ""  # of the value that the program prints; the name itself by default
+
+    def __post_init__(self):
+        self.key = self.key or self.name
+
+
+@dataclass
+class Measurement:
+    """One run of sample(runner, side) gives a value to each of its rows."""
+    name: str
+    rows: list
+    sides: tuple
+    sample: object
+    most: dict = field(default_factory=dict)  # repetitions of a side, where fewer than asked for do
+
+    def repeats(self, side, repeat):
+        return min(repeat, self.most.get(side, 2 if side in SLOW else repeat))
+
+
+def slower(side):
+    """Slow tools get fewer calls: their figures are far from any noise."""
+    return ["--scale", "0.1", "--rounds", "3"] if side in SLOW else []
+
+
+def on_gpu(runner):
+    """NVIDIA's own static runtime where the toolkit was there to link it, else the shared one that the machine has."""
+    try:
+        return runner.program("bench_runtime_nvstatic")
+    except Missing:
+        return runner.program("bench_runtime")
+
+
+def calls(runner, side):
+    return runner.run([on_gpu(runner), "async,async64,asyncN,malloc,launch,memcpy,event,stream", *slower(side)], side, timeout=90)
+
+
+def calls_simulated(runner, side):
+    return runner.run([runner.program("bench_runtime"), "malloc,launch,memcpy,event,stream"], side, simulated=True)
+
+
+def free_calls(runner, side):
+    program = runner.program("bench_driver")
+    values = runner.run([program, "async,async64,asyncN", "--threads", "2"], side, simulated=True, SIMCUDA_FREE_CALLS="1")
+    return {"free1": values["async"], "free64": values["async64"], "free2": values["asyncN"], "scaling": values["asyncN"] / values["async"]}
+
+
+def instructions(runner, side):
+    """Instructions of a pair: the difference of two runs with different numbers of pairs."""
+    few, many = 2000, 12000
+    command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", runner.program("bench_driver"), "async", "--calls"]
+    counts = [runner.run([*command, str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for count in (few, many)]
+    return {"instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / (many - few)}
+
+
+def start(simulated):
+    def sample(runner, side):
+        program = runner.program("bench_runtime") if simulated else on_gpu(runner)
+        return {"start-first": runner.run([program, "first"], side, simulated)["wall_ns"],
+                "start-init": runner.run([runner.program("bench_driver"), "init"], side, simulated)["wall_ns"]}
+    return sample
+
+
+def throws(simulated):
+    def sample(runner, side):
+        program = runner.program("bench_runtime") if simulated else on_gpu(runner)
+        return {"throw": runner.run([program, "throw"], side, simulated)["throw"],
+                "throw-live": runner.run([program, "throw", "--live", "1000"], side, simulated)["throw"]}
+    return sample
+
+
+def memory(runner, side):
+    """Private memory of the target and its dump, with nothing live and with a million allocations."""
+    live = 1000000
+    program = runner.program("bench_driver")
+    totals = []
+    for count in (0, live):
+        values = runner.run([program, "live", "--live", str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1")
+        totals.append(values["live_anon"] + values["dump_bytes"])
+    return {"memory-each": (totals[1] - totals[0]) / live, "memory-base": totals[0]}
+
+
+def framework(name):
+    def sample(runner, side):
+        if not machine.has_module(name):
+            raise Missing("not installed")
+        options = ["--history"] if side == "history" else []
+        return runner.run([sys.executable, str(HERE / f"{name}_loop.py"), *options], side)
+    return sample
+
+
+def measurements(quick):
+    """Everything that is measured; with `quick` what needs no GPU."""
+    everything = (*OURS, "cupti", *SLOW)
+    equal = {"ratio": 1.02}  # "1.00x within noise"
+    common = [
+        Measurement("free calls", [
+            Row("free1", "pair, driver's calls free", {"plus": 100}),
+            Row("free64", "the same from 64 stacks in turn"),
+            Row("free2", "the same, 2 threads, each"),
+            Row("scaling", "2 threads against 1", {"most": 1.15}, "times")], OURS, free_calls),
+        Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS, instructions,
+                    {side: 1 for side in OURS}),
+        Measurement("memory", [
+            Row("memory-each", "memory for each live allocation", {"plus": 128}, "bytes"),
+            Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")], ("nothing", "culprit"), memory,
+                    {"nothing": 2, "culprit": 2}),
+    ]
+    starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 5e6}), Row("start-init", "process with one cuInit", {"plus": 5e6})]
+    throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}), Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
+    if quick:
+        simulated = [Row("malloc", "cudaMalloc + cudaFree, simulated"), Row("launch", "kernel launch, simulated"),
+                     Row("memcpy", "cudaMemcpyAsync, simulated"), Row("event", "event create + destroy, simulated"),
+                     Row("stream", "stream create + destroy, simulated")]
+        return [*common, Measurement("calls", simulated, OURS, calls_simulated), Measurement("start", starts, OURS, start(True)),
+                Measurement("exceptions", throwing, OURS, throws(True))]
+    return [
+        Measurement("calls", [
+            Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
+            Row("async64", "the same from 64 stacks in turn", {"ratio": 1.20}),
+            Row("async16", "the same on 16 threads, each", {"ratio": 1.25}, key="asyncN"),
+            Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
+            Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal), Row("event", "event create + destroy", {"ratio": 1.15}),
+            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, calls),
+        Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False)),
+        Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}),
+        Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
+                    framework("torch"), {"nothing": 4, "culprit": 4, "cupti": 2, "history": 2}),
+        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"),
+                    {"cupti": 2}),
+        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), {"cupti": 2}),
+        *common,
+    ]

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The benchmark's arithmetic and tables on canned samples, and how it survives sides that are missing or fail. Nothing is timed."""
+import contextlib
+import io
+import json
+import re
+import tempfile
+import unittest
+
+import bench
+import rows
+import summary
+
+
+def result(unit="ns", goal=None, **sides):
+    return summary.summarize({"row": "r", "title": "a row", "unit": unit, "goal": goal,
+                              "sides": {name: {"samples": list(samples)} for name, samples in sides.items()}})
+
+
+class Arithmetic(unittest.TestCase):
+    def test_median_spread_and_ratio(self):
+        made = result(nothing=[100, 300, 200], culprit=[240, 250, 230, 260])
+        self.assertEqual(made["sides"]["nothing"]["median"], 200)
+        self.assertEqual((made["sides"]["culprit"]["min"], made["sides"]["culprit"]["max"]), (230, 260))
+        self.assertEqual(made["sides"]["culprit"]["median"], 245)
+        self.assertAlmostEqual(made["sides"]["culprit"]["ratio"], 1.225)
+        self.assertEqual(made["sides"]["culprit"]["added"], 45)
+        self.assertNotIn("ratio", made["sides"]["nothing"])
+        self.assertIsNone(made["holds"])
+
+    def test_a_base_of_zero_gives_no_ratio(self):
+        made = result(unit="bytes", goal={"plus": 128}, nothing=[0], culprit=[96])
+        self.assertIsNone(made["sides"]["culprit"]["ratio"])
+        self.assertTrue(made["holds"])
+
+    def test_goals(self):
+        for goal, ours, holds in [({"ratio": 1.2}, 120, True), ({"ratio": 1.2}, 121, False), ({"plus": 10}, 110, True),
+                                  ({"plus": 10}, 111, False), ({"most": 100}, 100, True), ({"most": 100}, 101, False),
+                                  ({"ratio": 1.1, "plus": 30}, 125, True), ({"ratio": 1.1, "plus": 30}, 131, False)]:
+            with self.subTest(goal=goal, ours=ours):
+                self.assertEqual(result(goal=goal, nothing=[100], culprit=[ours])["holds"], holds)
+
+    def test_a_goal_without_samples_is_not_judged(self):
+        self.assertIsNone(result(goal={"ratio": 1.2}, nothing=[100])["holds"])
+        self.assertIsNone(result(goal={"ratio": 1.2}, culprit=[100])["holds"])
+
+    def test_quantities(self):
+        for value, unit, text in [(12.34, "ns", "12.3 ns"), (612.4, "ns", "612 ns"), (1234.5, "ns", "1.23 us"), (5e6, "ns", "5 ms"),
+                                  (2.5e9, "ns", "2.5 s"), (0, "ns", "0 ns"), (-1500, "ns", "-1.5 us"), (96, "bytes", "96 B"),
+                                  (64 * 2**20, "bytes", "64 MiB"), (1.5 * 2**30, "bytes", "1.5 GiB"), (1.149, "times", "1.15 x")]:
+            self.assertEqual(summary.quantity(value, unit), text)
+
+
+class Tables(unittest.TestCase):
+    results = [result(goal={"ratio": 1.2}, nothing=[600, 620, 610], culprit=[700, 740, 710], cupti=[900]),
+               result(unit="bytes", goal={"plus": 128}, nothing=[0], culprit=[160])]
+
+    def test_text(self):
+        lines = [re.split(" {2,}", line.strip()) for line in summary.table(self.results, rows.SIDES).split("\n")]
+        self.assertEqual(lines, [
+            ["without", "culprit", "empty CUPTI callback", "goal"],
+            ["a row", "610 ns (600 ns to 620 ns)", "710 ns (700 ns to 740 ns) 1.16x", "900 ns 1.48x", "at most 1.20x", "holds"],
+            ["a row", "0 B", "160 B", "at most +128 B", "MISSED"]])
+
+    def test_markdown(self):
+        lines = summary.markdown(self.results, rows.SIDES, "a machine").split("\n")
+        self.assertIn("a machine", lines[0])
+        self.assertEqual(lines[2], "| | without | culprit | empty CUPTI callback | goal |")
+        self.assertEqual(lines[3].count("|"), lines[2].count("|"))
+        self.assertEqual(lines[4], "| a row | 610 ns | 1.16x | 1.48x | at most 1.20x |")
+        self.assertEqual(lines[5], "| a row | 0 B | +160 B |  | at most +128 B |")
+
+
+class Sides(unittest.TestCase):
+    """perform() with a measurement that is not one."""
+
+    def perform(self, sample, sides=("nothing", "culprit"), repeat=3, most=None):
+        measurement = rows.Measurement("m", [rows.Row("a", "a row", {"ratio": 1.2}), rows.Row("b", "b row")], sides, sample, most or {})
+        with contextlib.redirect_stderr(io.StringIO()):
+            return bench.perform(measurement, None, repeat)
+
+    def test_sides_take_turns_and_every_row_gets_each_sample(self):
+        order = []
+
+        def sample(_, side):
+            order.append(side)
+            return {"a": len(order), "b": 10 * len(order)}
+
+        first, second = self.perform(sample, repeat=2)
+        self.assertEqual(order, ["nothing", "culprit", "nothing", "culprit"])
+        self.assertEqual(first["sides"]["nothing"]["samples"], [1, 3])
+        self.assertEqual(second["sides"]["culprit"]["samples"], [20, 40])
+
+    def test_a_slow_side_gets_fewer_repetitions(self):
+        order = []
+        self.perform(lambda _, side: order.append(side) or {"a": 1, "b": 1}, sides=("nothing", "sanitizer", "history"), repeat=5,
+                     most={"history": 3})
+        self.assertEqual([order.count(side) for side in ("nothing", "sanitizer", "history")], [5, 2, 3])
+
+    def test_a_missing_and_a_failing_side_are_told_and_not_tried_again(self):
+        tried = []
+
+        def sample(_, side):
+            tried.append(side)
+            if side == "cupti":
+                raise rows.Missing("not installed")
+            if side == "culprit":
+                raise rows.Failed("exit code 3: out of memory")
+            return {"a": 5, "b": 7}
+
+        first, _ = self.perform(sample, sides=("nothing", "culprit", "cupti"))
+        self.assertEqual([tried.count(side) for side in ("nothing", "culprit", "cupti")], [3, 1, 1])
+        self.assertEqual(first["sides"]["culprit"]["failed"], "exit code 3: out of memory")
+        self.assertIsNone(first["holds"])
+        text = summary.table([first], rows.SIDES)
+        self.assertIn("failed", text)
+        self.assertIn("not installed", text)
+        self.assertIn("failed", summary.markdown([first], rows.SIDES, ""))
+        json.dumps(first)  # what is written with --out
+
+    def test_a_row_that_was_not_printed_is_a_failure(self):
+        first, second = self.perform(lambda *_: {"a": 1})
+        self.assertIn("printed no b", first["sides"]["nothing"]["failed"])
+        self.assertIn("printed no b", second["sides"]["nothing"]["failed"])
+
+
+class Runs(unittest.TestCase):
+    def test_what_a_program_prints_becomes_values(self):
+        with tempfile.TemporaryDirectory() as work:
+            values = bench.Runner(work, work).run(["/bin/sh", "-c", "echo async=12.5; echo noise; echo live_anon=4096"], "nothing")
+        self.assertEqual((values["async"], values["live_anon"], values["dump_bytes"]), (12.5, 4096, 0))
+        self.assertGreater(values["wall_ns"], 0)
+        self.assertGreater(values["peak_bytes"], 0)
+
+    def test_a_program_that_fails_tells_its_last_words(self):
+        with tempfile.TemporaryDirectory() as work:
+            with self.assertRaisesRegex(rows.Failed, "exit code 3: no GPU"):
+                bench.Runner(work, work).run(["/bin/sh", "-c", "echo no GPU >&2; exit 3"], "nothing")
+
+    def test_a_program_that_hangs_is_ended_with_its_children(self):
+        with tempfile.TemporaryDirectory() as work:
+            with self.assertRaisesRegex(rows.Failed, "not finished after 0.05 s"):
+                bench.Runner(work, work).run(["/bin/sh", "-c", "sleep 1000 & sleep 1000"], "nothing", timeout=0.05)
+
+    def test_a_side_that_is_not_there_is_missing(self):
+        with tempfile.TemporaryDirectory() as work:
+            with self.assertRaises(rows.Missing):
+                bench.Runner(work, work).run(["/bin/true"], "cupti")
+            with self.assertRaises(rows.Missing):
+                bench.Runner(work, work).program("bench_driver")
+
+
+class Rows(unittest.TestCase):
+    def test_names_are_unique(self):
+        for quick in (False, True):
+            names = [row.name for measurement in rows.measurements(quick) for row in measurement.rows]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertTrue(all(side in rows.SIDES for measurement in rows.measurements(quick) for side in measurement.sides))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,35 @@
+"""A small PyTorch training loop: prints torch=NS, the median nanoseconds of a step. `--history` switches PyTorch's own memory history on."""
+import statistics
+import sys
+import time
+
+import torch
+
+if "--history" in sys.argv:
+    torch.cuda.memory._record_memory_history(max_entries=100000)
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 512)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+inputs = torch.randn(256, 512, device="cuda")
+targets = torch.randn(256, 512, device="cuda")
+
+
+def step():
+    loss = (model(inputs) - targets).square().mean()
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+
+
+def timed(steps):
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    for _ in range(steps):
+        step()
+    torch.cuda.synchronize()
+    return (time.perf_counter_ns() - begin) / steps
+
+
+timed(100)
+print(f"torch={statistics.median(timed(100) for _ in range(15)):.1f}")
