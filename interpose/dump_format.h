@@ -201,6 +201,8 @@ enum AllocationFlags : std::uint8_t {
   kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
+  kFlagEnded = 16,          // in an empty record, the writer's: how it was ended is in `extra` ...
+  kFlagTornDown = 32,       // ... and it went with its context
 };
 
 struct AllocationRecord {

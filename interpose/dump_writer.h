@@ -35,6 +35,21 @@ class DumpWriter {
   // running number of the first. Returns 0 like append(). Thread-safe.
   format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
 
+  // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; what other threads
+  // change meanwhile may be seen half-changed.
+  template <typename Record, typename Visit>
+  void for_each_record(format::ChunkType type, Visit visit) const {
+    std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
+    for (std::uint64_t offset = format::kHeaderBytes; offset < end;) {
+      const auto* chunk = reinterpret_cast<const format::ChunkHeader*>(base_ + offset);
+      if (__atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE) == 0) return;
+      const auto* records = reinterpret_cast<const Record*>(chunk + 1);
+      std::uint64_t count = chunk->type == type ? __atomic_load_n(&chunk->used, __ATOMIC_ACQUIRE) / sizeof(Record) : 0;
+      for (std::uint64_t i = 0; i < count; ++i) visit(records[i]);
+      offset += chunk->bytes;
+    }
+  }
+
   // Stores a string. Returns 0 when there is no room.
   format::Ref add_string(const char* text, std::uint64_t bytes);
 

@@ -145,20 +145,9 @@ void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dum
   reuse_if_unnamed(index, dump);
 }
 
-void ThreadTable::count_made(std::uint32_t index, DumpWriter& dump) {
+void ThreadTable::count_gone_elsewhere(std::uint32_t index, DumpWriter& dump) {
   ThreadRecord* thread = record(index, dump);
   if (thread == nullptr) return;
-  // Only the thread itself stores here: no locked instruction.
-  __atomic_store_n(&thread->made, thread->made + 1, __ATOMIC_RELAXED);
-}
-
-void ThreadTable::count_gone(std::uint32_t index, std::uint32_t by, DumpWriter& dump) {
-  ThreadRecord* thread = record(index, dump);
-  if (thread == nullptr) return;
-  if (index == by) {
-    __atomic_store_n(&thread->ended_by_itself, thread->ended_by_itself + 1, __ATOMIC_RELAXED);
-    return;
-  }
   __atomic_fetch_add(&thread->ended_by_others, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&thread->state, __ATOMIC_SEQ_CST) == format::ThreadState::kEnded) reuse_if_unnamed(index, dump);
 }

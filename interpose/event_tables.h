@@ -73,9 +73,16 @@ class ThreadTable {
   // The calling thread, which has this index, is ending.
   void end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump);
 
-  // A record that names thread `index` was made by that thread; was dropped by thread `by`.
-  void count_made(std::uint32_t index, DumpWriter& dump);
-  void count_gone(std::uint32_t index, std::uint32_t by, DumpWriter& dump);
+  // A record that names the calling thread was made, or was dropped by it. `own`: its record, nullptr = it has none.
+  // Only the thread itself stores there: no locked instruction.
+  static void count_made(format::ThreadRecord* own) {
+    if (own != nullptr) __atomic_store_n(&own->made, own->made + 1, __ATOMIC_RELAXED);
+  }
+  static void count_gone(format::ThreadRecord* own) {
+    if (own != nullptr) __atomic_store_n(&own->ended_by_itself, own->ended_by_itself + 1, __ATOMIC_RELAXED);
+  }
+  // A record that names another thread was dropped.
+  void count_gone_elsewhere(std::uint32_t index, DumpWriter& dump);
 
   format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
 

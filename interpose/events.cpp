@@ -62,6 +62,28 @@ bool ends(Kind by, Api api, Kind what) {
   }
 }
 
+Place place_of_stream(Process& process, CUstream stream) {
+  std::uint32_t epoch = process.stream_epoch.load(std::memory_order_acquire);
+  std::uint32_t context_epoch = process.contexts.epoch();
+  ThreadState& thread = thread_state;
+  if (thread.stream == stream && thread.stream_epoch == epoch && thread.stream_context_epoch == context_epoch)
+    return thread.stream_place;
+  Ref ref = process.live.find(space_of(Kind::kStream), reinterpret_cast<std::uint64_t>(stream), format::kNoDevice,
+                              process.dump);
+  if (ref == 0) return current_place(process);
+  const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
+  thread.stream = stream;
+  thread.stream_epoch = epoch;
+  thread.stream_context_epoch = context_epoch;
+  thread.stream_place = {record.context, record.device};
+  return thread.stream_place;
+}
+
+// A stream's handle may be used again once the stream is gone.
+void note_stream(Process& process, Kind kind) {
+  if (kind == Kind::kStream) process.stream_epoch.fetch_add(1, std::memory_order_release);
+}
+
 Place resolve(Process& process, const Where& where) {
   switch (where.by) {
     case Where::By::kDevice:
@@ -70,10 +92,7 @@ Place resolve(Process& process, const Where& where) {
       // The stream decides, not the thread's current context. The default streams belong to the current context.
       std::uint64_t handle = reinterpret_cast<std::uint64_t>(where.stream);
       if (handle == 0 || where.stream == CU_STREAM_LEGACY || where.stream == CU_STREAM_PER_THREAD) break;
-      Ref stream = process.live.find(space_of(Kind::kStream), handle, format::kNoDevice, process.dump);
-      if (stream == 0) break;
-      const AllocationRecord& record = *process.dump.at<AllocationRecord>(stream);
-      return {record.context, record.device};
+      return place_of_stream(process, where.stream);
     }
     case Where::By::kCurrentContext:
       break;
@@ -104,6 +123,11 @@ void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceR
   if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
 }
 
+void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device != nullptr && device->first.total_bytes == 0) read_memory_at_peak(process, ordinal, device, live);
+}
+
 }  // namespace
 
 void flush_live_bytes(Process& process) {
@@ -131,7 +155,7 @@ void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t chan
 
 void sum_live_bytes(Process& process) {
   std::uint64_t live[ContextTable::kMostDevices] = {};
-  process.live.sweep(process.dump, [&](const AllocationRecord& record, Ended*) {
+  process.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
     if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
       live[record.device] += physical_bytes(record);
     return false;
@@ -145,9 +169,17 @@ void sum_live_bytes(Process& process) {
   }
 }
 
+void count_gone(Process& process, std::uint32_t thread) {
+  if (thread == thread_state.index) {
+    ThreadTable::count_gone(thread_state.record);
+  } else {
+    process.threads.count_gone_elsewhere(thread, process.dump);
+  }
+}
+
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
   if (explicitly) count_free(thread_state.counters, process.dump);
-  process.threads.count_gone(record.thread, thread_state.index, process.dump);
+  count_gone(process, record.thread);
   if (is_on_device(record.kind))
     change_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
 }
@@ -173,20 +205,20 @@ void note_made(const Made& made) {
   fields.physical = made.physical;
   if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
   fields.handle_references = 1;
-  if (process->live.add(fields, process->dump) == 0) {
+  if (process->live.add(fields, process->dump, record_cache()) == 0) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
     return;
   }
   if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
   if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-  process->threads.count_made(thread_state.index, process->dump);
+  note_stream(*process, made.kind);
+  ThreadTable::count_made(thread_state.record);
   count_allocation(thread_state.counters, fields.stack, made.bytes, process->dump);
   if (!is_on_device(made.kind)) return;
+  bool new_device = thread_state.live_device != place.device;
   change_live_bytes(*process, place.device, static_cast<std::int64_t>(physical_bytes(fields)));
-  format::DeviceRecord* device = process->contexts.known_device(place.device, process->dump);
-  if (device != nullptr && device->first.total_bytes == 0)
-    read_memory_at_peak(*process, place.device, device, physical_bytes(fields));
+  if (new_device) read_memory_at_first(*process, place.device, physical_bytes(fields));
 }
 
 Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
@@ -198,6 +230,30 @@ Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind
   record_ = process->live.take(
       space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
 }
+
+namespace {
+
+// Graph memory that is freed from outside its graph, which still exists: the next launch makes it again, at the same
+// address.
+bool comes_back(Process& process, AllocationRecord* record) {
+  if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
+  record->flags |= format::kFlagNotPhysical;
+  process.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  ThreadTable::count_made(thread_state.record);
+  record->thread = thread_state.index;
+  return true;
+}
+
+// What is freed is gone for good.
+void retire(Process& process, Ref ref, Ref stack) {
+  const auto& record = *process.dump.at<AllocationRecord>(ref);
+  if (record.kind == Kind::kGraphMemory) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+  if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+  note_stream(process, record.kind);
+  process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, record_cache());
+}
+
+}  // namespace
 
 void Ending::finish(CUresult status) {
   if (handle_ == 0) return;
@@ -213,25 +269,13 @@ void Ending::finish(CUresult status) {
       if (!late) add_counter(header->unknown_frees, 1);
       return;
     }
-    AllocationRecord record = *process->dump.at<AllocationRecord>(record_);
-    bool comes_back =
-        record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) == 0 && record.extra != 0;
+    auto& record = *process->dump.at<AllocationRecord>(record_);
     count_end(*process, record, true);
-    if (comes_back && !late) {
-      // Freed from outside its graph, which still exists: the next launch makes it again, at the same address.
-      process->dump.at<AllocationRecord>(record_)->flags |= format::kFlagNotPhysical;
-      process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-      process->threads.count_made(thread_state.index, process->dump);
-      process->dump.at<AllocationRecord>(record_)->thread = thread_state.index;
+    if (record.kind == Kind::kGraphMemory && !late && comes_back(*process, &record)) {
       process->live.put_back(record_, process->dump);
       return;
     }
-    if (record.kind == Kind::kGraphMemory) process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
-    if ((record.flags & format::kFlagNotPhysical) != 0)
-      process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    Ended ended = {record.handle,         record.bytes,  record.stack, stack_, thread_state.index,
-                   space_of(record.kind), record.device, record.kind,  false};
-    process->live.retire(record_, process->dump, is_memory(record.kind) ? &ended : nullptr);
+    retire(*process, record_, stack_);
     return;
   }
   record_refusal(*process, status);
@@ -246,7 +290,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
   if (ref == 0) return;
   add_counter(process->dump.header()->late_frees, 1);
   count_end(*process, *process->dump.at<AllocationRecord>(ref), true);
-  process->live.retire(ref, process->dump);
+  retire(*process, ref, 0);
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
@@ -261,8 +305,8 @@ void Ending::record_refusal(Process& process, CUresult status) {
   error.device = format::kNoDevice;
 
   Ref concerned = record_ != 0 ? record_ : process.live.find_containing(space_of(kind_), handle_, process.dump);
-  Ended ended;
-  bool was_ended = false;
+  AllocationRecord ended;
+  EndedBy by;
   if (concerned != 0) {
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
     bool right = record_ != 0 && ends(kind_, api_, record.kind);
@@ -272,13 +316,13 @@ void Ending::record_refusal(Process& process, CUresult status) {
     error.allocation_handle = record.handle;
     error.bytes = record.bytes;
     error.device = record.device;
-  } else if ((was_ended = process.live.find_ended(space_of(kind_), handle_, &ended))) {
+  } else if (process.live.find_ended(space_of(kind_), handle_, &ended, &by, process.dump)) {
     // Memory that went with its context was never freed by the program: its free is late, not double.
-    error.type = ended.by_teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
+    error.type = by.teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
     error.kind = ended.kind;
-    error.allocation_stack = ended.allocation_stack;
-    error.free_stack = ended.end_stack;
-    error.free_thread = ended.thread;
+    error.allocation_stack = ended.stack;
+    error.free_stack = by.stack;
+    error.free_thread = by.thread;
     error.allocation_handle = ended.handle;
     error.bytes = ended.bytes;
     error.device = ended.device;
@@ -308,13 +352,11 @@ void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
   if (place.context == format::kNoIndex) add_counter(process->dump.header()->dropped_others, 1);
 }
 
-void Teardown::begin(Process& process) { stack_ = current_stack(process); }
-
 Teardown::Teardown(Api api, CUcontext handle) : api_(api) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr || handle == nullptr) return;
-  begin(*process);
+  stack_ = current_stack(*process);
   context_ = process->contexts.take(handle);
 }
 
@@ -322,7 +364,7 @@ Teardown::Teardown(Api api, CUdevice device_of_primary) : api_(api) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
-  begin(*process);
+  stack_ = current_stack(*process);
   context_ = process->contexts.take_primary(device_of_primary);
 }
 
@@ -337,12 +379,11 @@ void Teardown::finish(CUresult status) {
   }
   std::uint64_t now = now_ns(*process);
   process->contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ended* ended) {
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
     count_end(*process, record, false);
     if (!is_memory(record.kind)) return true;  // streams, events and modules go with their context as they should
-    *ended = {record.handle,         record.bytes,  record.stack, stack_, thread_state.index,
-              space_of(record.kind), record.device, record.kind,  true};
+    *by = {stack_, thread_state.index, true, true};
     format::ReleaseRecord release = {};
     release.stack = record.stack;
     release.teardown_stack = stack_;

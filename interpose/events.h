@@ -64,7 +64,6 @@ class Teardown {
   void finish(CUresult status);
 
  private:
-  void begin(Process& process);
   Api api_;
   std::uint32_t context_ = format::kNoIndex;
   format::Ref stack_ = 0;
@@ -80,6 +79,9 @@ void flush_live_bytes(Process& process);
 
 // Counts every device's live bytes anew, exactly. Walks all live allocations.
 void sum_live_bytes(Process& process);
+
+// A record that names `thread` was dropped by the calling thread.
+void count_gone(Process& process, std::uint32_t thread);
 
 // The stack-independent part of "something was given back": counters, the device's sum, the thread's.
 void count_end(Process& process, const format::AllocationRecord& record, bool explicitly);

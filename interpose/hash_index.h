@@ -25,6 +25,20 @@ class HashIndex {
     return true;
   }
 
+  // The same for a key and tag that are there at most once: `replaced` receives the value that was there, 0 if none.
+  bool put(std::uint64_t key, std::uint32_t value, std::uint32_t tag, std::uint32_t* replaced) {
+    if ((count_ + 1) * 4 > capacity_ * 3 && !grow()) return false;
+    std::uint32_t mask = capacity_ - 1;
+    std::uint32_t i = slot(key, mask);
+    for (; entries_[i].value != 0; i = (i + 1) & mask) {
+      if (entries_[i].key == key && entries_[i].tag == tag) break;
+    }
+    *replaced = entries_[i].value;
+    if (*replaced == 0) ++count_;
+    entries_[i] = {key, value, tag};
+    return true;
+  }
+
   // Calls `accept(entry)` for each entry with this key until it returns true; returns that entry, or nullptr.
   template <typename Accept>
   Entry* find(std::uint64_t key, Accept accept) {

@@ -87,13 +87,13 @@ void leave_memory(std::uint64_t owner, std::uint64_t heir) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ended*) {
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
     if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
     record.extra = heir;
     if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
     process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
     process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    process->threads.count_gone(record.thread, thread_state.index, process->dump);
+    count_gone(*process, record.thread);
     return true;
   });
 }
@@ -109,7 +109,7 @@ std::uint64_t executable_of(std::uint64_t graph) {
   Process* process = recording.process();
   std::uint64_t found = 0;
   if (process == nullptr) return 0;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ended*) {
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
     if (record.kind == Kind::kGraphExec && record.extra == graph && found == 0) {
       found = record.handle;
       record.extra = record.handle;
@@ -126,7 +126,7 @@ void note_launch(CUgraphExec exec) {
   Ref ref = process->live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process->dump);
   if (ref == 0) return;
   std::uint64_t owner = process->dump.at<AllocationRecord>(ref)->extra;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ended*) {
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
     bool waiting = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) != 0;
     if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
     record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);

@@ -60,9 +60,11 @@ void thread_ends(void*) {
   if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
   thread_state.counters = nullptr;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
-  StackMemo* memo = thread_state.memo;
-  thread_state.memo = nullptr;
-  if (memo != nullptr) memo->destroy();
+  ThreadMemory* memory = thread_state.memory;
+  thread_state.memory = nullptr;
+  if (memory == nullptr) return;
+  process->live.give_back(&memory->records, process->dump);
+  os.unmap(memory, sizeof(ThreadMemory));
 }
 
 // Free and total memory and what the default pool keeps, of each device that we know of.

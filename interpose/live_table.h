@@ -3,7 +3,7 @@
 //
 //   (space, handle) --hash--> shard --index--> Ref of the record
 //
-// One spin lock a shard, held for a few instructions. A free takes the record out of the index before the driver is
+// One spin lock a shard, held while the index changes. A free takes the record out of the index before the driver is
 // called (so that no other thread can be handed the address while the old record is still there) and puts it back if
 // the driver refuses.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
+#include "interpose/record_pool.h"
 
 namespace culprit {
 
@@ -46,26 +47,22 @@ constexpr std::uint8_t space_of(format::Kind kind) {
   }
 }
 
-// What is remembered of something that was ended, for double frees.
-struct Ended {
-  std::uint64_t handle;
-  std::uint64_t bytes;
-  format::Ref allocation_stack;
-  format::Ref end_stack;
-  std::uint32_t thread;
-  std::uint8_t space;
-  std::uint8_t device;
-  format::Kind kind;
-  bool by_teardown;  // went with its context instead of being freed
+// How something was ended, kept for double frees.
+struct EndedBy {
+  format::Ref stack = 0;
+  std::uint32_t thread = format::kNoIndex;
+  bool teardown = false;  // it went with its context instead of being freed
+  bool remember = false;  // false: nothing is kept
 };
 
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class LiveTable {
  public:
-  // Records something new; the field `state` of `fields` is ignored. A record with the same space, handle and
+  // Records something new; the field `state` of `fields` is ignored. `cache` here and below: the calling thread's, or
+  // nullptr. A record with the same space, handle and
   // device is replaced: the driver hands an address out again only after it was given back, whoever did it unseen.
   // Returns 0 when there is no room. Thread-safe, as are all functions here.
-  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump);
+  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, RecordCache* cache = nullptr);
 
   // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
   format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
@@ -76,52 +73,63 @@ class LiveTable {
   format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
   void put_back(format::Ref ref, DumpWriter& dump);
 
-  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again. `ended`, if
-  // not null, is remembered for find_ended().
-  void retire(format::Ref ref, DumpWriter& dump, const Ended* ended = nullptr);
+  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
+  void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, RecordCache* cache = nullptr) {
+    end_record(dump.at<format::AllocationRecord>(ref), by);
+    records_.give(cache, ref, dump);
+  }
 
   // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
   void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
 
-  // Calls visit(record, &ended) for each indexed record, one shard locked at a time; when it returns true the record is
-  // ended on the spot, and `ended` is remembered if its handle was set. `visit` must not call back into this table.
+  // Calls visit(record, ref, &ended_by) for each indexed record, one shard locked at a time; when it returns true the
+  // record is ended on the spot. `visit` must not call back into this table.
   template <typename Visit>
   void sweep(DumpWriter& dump, Visit visit);
 
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  bool find_ended(std::uint8_t space, std::uint64_t handle, Ended* ended);
+  // What had this handle last and was ended, if it is still remembered: `record` as it was, except for `extra`. Slow:
+  // walks everything.
+  bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
+                  DumpWriter& dump);
+
+  // A thread ends.
+  void give_back(RecordCache* cache, DumpWriter& dump) { records_.give_all(cache, dump); }
 
  private:
-  static constexpr int kShards = 256;
-  static constexpr int kRemembered = 16;       // ended handles kept a shard: 4096 in all
-  static constexpr std::uint32_t kBatch = 16;  // records taken from the dump at a time
+  static constexpr int kShards = 256;  // one for each value of 8 bits of a hash
   struct alignas(64) Shard {
     SpinLock lock;
     HashIndex index;
-    format::Ref free_head;  // chain of unused records, linked through their `stack` field
-    format::Ref batch_next;
-    std::uint32_t batch_left;
-    std::uint32_t ended_next;
-    Ended ended[kRemembered];
   };
 
-  Shard& shard_of(std::uint8_t space, std::uint64_t handle) { return shards_[mix(handle * 31 + space) % kShards]; }
+  // By other bits of the hash than the index uses.
+  Shard& shard_of(std::uint64_t handle) { return shards_[mix(handle) >> 56]; }
   static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
     return static_cast<std::uint32_t>(space) << 8 | device;
   }
   static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
-  static void begin_freeing(format::AllocationRecord* record);
-  static format::Ref new_record(Shard& shard, DumpWriter& dump);
-  static void release_record(Shard& shard, format::Ref ref, DumpWriter& dump);
+  // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
+  static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
+    std::uint32_t generation = (record->state >> format::kStateBits) + (next_generation ? 1 : 0);
+    __atomic_store_n(&record->state, generation << format::kStateBits | static_cast<std::uint32_t>(state),
+                     __ATOMIC_RELEASE);
+  }
+  static void end_record(format::AllocationRecord* record, const EndedBy& by) {
+    publish(record, format::AllocationState::kEmpty, true);
+    record->extra = std::uint64_t{by.thread} << 32 | by.stack;
+    record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
+  }
 
+  RecordPool records_;
   Shard shards_[kShards];
 };
 
 template <typename Device>
 format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
-  Shard& shard = shard_of(space, handle);
+  Shard& shard = shard_of(handle);
   SpinGuard guard(shard.lock);
   int candidates = 0;
   HashIndex::Entry* entry = nullptr;
@@ -136,7 +144,7 @@ format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device dev
   if (candidates > 1) entry = look_up(shard, space, handle, device());
   format::Ref ref = entry->value;
   shard.index.erase(entry);
-  begin_freeing(dump.at<format::AllocationRecord>(ref));
+  publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
 }
 
@@ -147,15 +155,17 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
     // An entry that is ended moves others into its place, so collect until none is left to end.
     for (bool again = true; again;) {
       again = false;
-      format::Ref ending[64];
+      constexpr int kAtOnce = 64;
+      format::Ref ending[kAtOnce];
+      EndedBy by[kAtOnce];
       int count = 0;
       shard.index.for_each([&](const HashIndex::Entry& entry) {
-        Ended ended = {};
-        if (count == 64) {
+        if (count == kAtOnce) {
           again = true;
-        } else if (visit(*dump.at<format::AllocationRecord>(entry.value), &ended)) {
+        } else if (visit(*dump.at<format::AllocationRecord>(entry.value), entry.value, &by[count])) {
           ending[count++] = entry.value;
-          if (ended.handle != 0) shard.ended[shard.ended_next++ % kRemembered] = ended;
+        } else {
+          by[count] = {};
         }
       });
       for (int i = 0; i < count; ++i) {
@@ -163,7 +173,7 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
         HashIndex::Entry* entry =
             shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
         if (entry != nullptr) shard.index.erase(entry);
-        release_record(shard, ending[i], dump);
+        retire(ending[i], dump, by[i]);
       }
     }
   }

@@ -60,7 +60,7 @@ struct Unfreed {
 
 Unfreed count_unfreed(Process& process) {
   Unfreed unfreed = {};
-  process.live.sweep(process.dump, [&](const format::AllocationRecord& record, Ended*) {
+  process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
     bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
     if (record.kind < format::Kind::kContext && physical) {
       unfreed.bytes += record.bytes;

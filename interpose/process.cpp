@@ -20,13 +20,15 @@
 
 namespace culprit {
 
-thread_local ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
+__thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
+
+Process* quick_process = nullptr;
+std::atomic<std::uint32_t> module_generation;
 
 namespace {
 
 std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
-std::atomic<std::uint32_t> module_generation;  // counts dlclose calls
 
 // The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
 Process* mapped_process() {
@@ -35,12 +37,14 @@ Process* mapped_process() {
   int error = 0;
   void* memory = os.map(nullptr, sizeof(Process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error);
   if (memory == nullptr) return nullptr;
-  wiped_on_fork = os.advise(memory, sizeof(Process), MADV_WIPEONFORK) == 0;
+  bool wiped = os.advise(memory, sizeof(Process), MADV_WIPEONFORK) == 0;
   Process* expected = nullptr;
   if (!the_process.compare_exchange_strong(expected, static_cast<Process*>(memory))) {
     os.unmap(memory, sizeof(Process));
     return expected;
   }
+  wiped_on_fork = wiped;
+  if (wiped) __atomic_store_n(&quick_process, static_cast<Process*>(memory), __ATOMIC_RELEASE);
   return static_cast<Process*>(memory);
 }
 
@@ -104,6 +108,7 @@ bool start(Process& process) {
   NoCancellation guard;
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
+  process.quick_stacks = process.options.depth > 0 && !process.options.verify_stacks;
   process.clock.start();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
@@ -121,15 +126,19 @@ bool start(Process& process) {
 
 void register_thread(Process& process) {
   thread_state.generation = process.generation;
+  thread_state.error_number = &errno;
   thread_state.context = nullptr;
   thread_state.context_epoch = ~0U;
+  thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
+  thread_state.record = process.threads.record(thread_state.index, process.dump);
   watch_thread_end();
-  // A fork child did not inherit its parent's memo, and the range may long be somebody else's: forget it, never unmap
-  // it.
-  thread_state.memo = StackMemo::create();
+  // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
+  int error = 0;
+  thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
   thread_state.counters = process.counters.take(process.dump);
   thread_state.live_delta = 0;
+  thread_state.live_device = format::kNoDevice;
 }
 
 }  // namespace
@@ -160,8 +169,8 @@ Process* recording_process() {
   }
 }
 
-Recording::Recording() : process_(nullptr), saved_errno_(errno) {
-  if (thread_state.in_tracker) return;
+void Recording::begin() {
+  saved_errno_ = errno;
   thread_state.in_tracker = true;
   process_ = recording_process();
   if (process_ == nullptr) {
@@ -170,18 +179,6 @@ Recording::Recording() : process_(nullptr), saved_errno_(errno) {
   }
   if (thread_state.generation != process_->generation) register_thread(*process_);
 }
-
-Recording::~Recording() {
-  if (process_ != nullptr) {
-    thread_state.in_tracker = false;
-    warn_if_stopped(*process_);
-  }
-  errno = saved_errno_;
-}
-
-std::uint32_t loaded_modules_generation() { return module_generation.load(std::memory_order_acquire); }
-
-void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
 namespace {
 
@@ -215,21 +212,21 @@ void verify_stack(Process& process, format::Ref remembered) {
 
 }  // namespace
 
-format::Ref current_stack(Process& process) {
+format::Ref find_current_stack(Process& process) {
+  if (process.options.depth == 0) return 0;
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
-  // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  StackMemo* memo = thread_state.memo;
-  if (frame == nullptr || memo == nullptr) return walk_stack(process, nullptr, nullptr);
-  format::Ref ref = memo->look_up(frame, generation);
+  if (frame == nullptr || thread_state.memory == nullptr) return walk_stack(process, nullptr, nullptr);
+  StackMemo& memo = thread_state.memory->stacks;
+  format::Ref ref = memo.look_up(frame, generation);
   if (ref != 0) {
     if (process.options.verify_stacks) verify_stack(process, ref);
     return ref;
   }
   StackChecks checks;
   ref = walk_stack(process, frame, &checks);
-  memo->remember(frame, generation, ref, checks);
+  memo.remember(frame, generation, ref, checks);
   return ref;
 }
 

@@ -11,8 +11,10 @@
 #include "interpose/dump_writer.h"
 #include "interpose/event_tables.h"
 #include "interpose/live_table.h"
+#include "interpose/log.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
+#include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
 #include "interpose/thread_counters.h"
 #include "interpose/thread_state.h"
@@ -26,10 +28,17 @@ enum class Phase : std::uint32_t {
   kFailed = 3,  // no dump could be made: hooks only forward
 };
 
+// What a thread has for itself, in one mapping.
+struct ThreadMemory {
+  RecordCache records;
+  StackMemo stacks;
+};
+
 struct Process {
   std::atomic<Phase> phase;
   std::atomic<int> exiting;  // exit handlers are running
   std::uint32_t generation;
+  bool quick_stacks;  // remembered stacks are neither switched off nor to be verified
   int pid;
   Clock clock;
   Options options;
@@ -45,10 +54,11 @@ struct Process {
   CounterBlocks counters;
   ContextTable contexts;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
-  SpinLock references_lock;            // guards reference counts and mappings of VMM and IPC memory and user objects
-  std::atomic<int> captures;           // streams being captured
-  std::atomic<int> graph_memory;       // graph memory records
-  std::atomic<int> unlaunched_memory;  // of those, the ones that no launch has made real
+  SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
+  std::atomic<std::uint32_t> stream_epoch;  // moves whenever a stream comes or goes
+  std::atomic<int> captures;                // streams being captured
+  std::atomic<int> graph_memory;            // graph memory records
+  std::atomic<int> unlaunched_memory;       // of those, the ones that no launch has made real
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<int> summary_done;
   std::atomic<int> stop_warned;
@@ -63,17 +73,40 @@ Process* process_if_recording();
 
 inline std::uint64_t now_ns(Process& process) { return process.clock.now(); }
 
+// The process whose phase says whether something is recorded, for the way that is taken on every call; nullptr as long
+// as nothing was, and where the kernel can not wipe it in a fork child.
+extern Process* quick_process;
+
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
 class Recording {
  public:
-  Recording();
-  ~Recording();
+  __attribute__((always_inline)) Recording() : process_(nullptr) {
+    if (thread_state.in_tracker) return;
+    Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(process != nullptr && process->phase.load(std::memory_order_acquire) == Phase::kRecording &&
+                             thread_state.generation == process->generation,
+                         1)) {
+      saved_errno_ = *thread_state.error_number;
+      thread_state.in_tracker = true;
+      process_ = process;
+    } else {
+      begin();
+    }
+  }
+  __attribute__((always_inline)) ~Recording() {
+    if (process_ == nullptr) return;
+    thread_state.in_tracker = false;
+    if (__builtin_expect(process_->dump.stopped(), 0)) warn_if_stopped(*process_);
+    *thread_state.error_number = saved_errno_;
+  }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   Process* process() const { return process_; }
 
  private:
+  void begin();
+
   Process* process_;
   int saved_errno_;
 };
@@ -91,13 +124,28 @@ void add_evidence(Process& process, format::AllocationRecord* record, Change cha
 }
 
 // Counts the times that a module may have been unloaded.
-std::uint32_t loaded_modules_generation();
+extern std::atomic<std::uint32_t> module_generation;
 
 // A module may have been unloaded: addresses remembered so far may mean something else now.
-void note_module_unloaded();
+inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
+
+// current_stack() when the stack is not known from the last time.
+format::Ref find_current_stack(Process& process);
 
 // The calling thread's stack as a number in the dump, 0 if it could not be stored.
-format::Ref current_stack(Process& process);
+inline format::Ref current_stack(Process& process) {
+  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+  // The saved rbp and the return address of the hook that the user's thread called.
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
+  if (process.quick_stacks && frame != nullptr && thread_state.memory != nullptr) {
+    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation);
+    if (__builtin_expect(ref != 0, 1)) return ref;
+  }
+  return find_current_stack(process);
+}
+
+// The calling thread's own records, nullptr = it has none.
+inline RecordCache* record_cache() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
 
 // The place of the context that is current to the calling thread.
 Place current_place(Process& process);

@@ -86,7 +86,7 @@ Known known[kKnown];
 
 void* real_of(std::uint64_t function, const void* caller) {
   std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + function;
-  std::uint32_t generation = loaded_modules_generation();
+  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   Known& slot = known[mix(site) % kKnown];
   if (slot.site.load(std::memory_order_acquire) == site) {
     void* real = slot.real.load(std::memory_order_relaxed);

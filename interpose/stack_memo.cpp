@@ -1,28 +1,35 @@
 #include "interpose/stack_memo.h"
 
-#include "interpose/os.h"
-
 namespace culprit {
-
-StackMemo* StackMemo::create() {
-  int error = 0;
-  return static_cast<StackMemo*>(map_private(sizeof(StackMemo), &error));
-}
-
-void StackMemo::destroy() { os.unmap(this, sizeof(StackMemo)); }
 
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack,
                          const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
-  std::uint32_t count = static_cast<std::uint32_t>(checks.count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 4 GiB.
-    if (checks.slots[i] < base || checks.slots[i] - base > 0xffffffffULL) return;
+  constexpr std::uint64_t kSmallestPage = 4096;
+  Block blocks[StackChecks::kMost];
+  std::uint32_t count = 0;
+  for (int i = 0; i < checks.count;) {
+    Block& block = blocks[count++];
+    std::uint64_t page = checks.slots[i] / kSmallestPage;
+    for (int used = 0; used < kBlock; ++used) {
+      bool more = used == 0 || (i < checks.count && checks.slots[i] / kSmallestPage == page);
+      if (!more) {
+        block.offsets[used] = block.offsets[used - 1];
+        block.values[used] = block.values[used - 1];
+        continue;
+      }
+      std::uint64_t slot = checks.slots[i++];
+      // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 4 GiB.
+      if (slot < base || slot - base > 0xffffffffULL) return;
+      block.offsets[used] = static_cast<std::uint32_t>(slot - base);
+      block.values[used] = *reinterpret_cast<const volatile std::uint64_t*>(slot);
+    }
   }
+  if (count > kArenaBlocks) return;
   Entry& entry = entries_[slot_of(base, frame[1])];
   bool in_place = entry.stack != 0 && entry.count >= count;
-  if (!in_place && used_ + count > kArenaWords) {
+  if (!in_place && used_ + count > kArenaBlocks) {
     for (Entry& any : entries_) any.stack = 0;
     used_ = 0;
   }
@@ -35,10 +42,7 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
   entry.generation = generation;
   entry.stack = stack;
   entry.count = count;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    offsets_[entry.first + i] = static_cast<std::uint32_t>(checks.slots[i] - base);
-    values_[entry.first + i] = *reinterpret_cast<const volatile std::uint64_t*>(checks.slots[i]);
-  }
+  for (std::uint32_t i = 0; i < count; ++i) blocks_[entry.first + i] = blocks[i];
 }
 
 }  // namespace culprit

@@ -10,8 +10,9 @@
 // Why a hit is the same stack: a frame's CFA is a constant offset from its stack pointer or from its rbp (anything else
 // is never remembered). Same return address: same function at the same place, same rule. Same stack pointer, and same
 // rbp where the rule uses it: same CFA, so the next slot is where it was. By induction all slots are the true ones; for
-// the same reason no slot beyond the first difference is read, and none that is read can lie outside the stack. Without
-// the rbp checks this was wrong 4 times in 17 hits in functions with alloca.
+// the same reason no slot that is read can lie outside the stack, as long as none is read beyond the first difference;
+// so four are compared at a time only where they share a page. Without the rbp checks this was wrong 4 times in 17 hits
+// in functions with alloca.
 //
 // Not thread-safe, and not to be entered from a signal handler that interrupted it: one object a thread, behind the
 // guard.
@@ -32,12 +33,9 @@ struct StackChecks {
   std::uint64_t slots[kMost];  // addresses
 };
 
+// All zeros = empty.
 class StackMemo {
  public:
-  // A memo in memory of its own, nullptr when there is none. Free with destroy().
-  static StackMemo* create();
-  void destroy();
-
   // The stack that was remembered for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved
   // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered.
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation) const;
@@ -46,14 +44,21 @@ class StackMemo {
 
  private:
   static constexpr std::uint32_t kEntries = 512;           // a power of two
-  static constexpr std::uint32_t kArenaWords = 24 * 1024;  // checks of about 500 stacks of 40 frames
+  static constexpr std::uint32_t kArenaBlocks = 6 * 1024;  // checks of about 500 stacks of 40 frames
   struct Entry {
     std::uint64_t frame;
     std::uint64_t return_address;
     std::uint32_t generation;
     format::Ref stack;    // 0 = free
     std::uint32_t first;  // into the arena
-    std::uint32_t count;
+    std::uint32_t count;  // of blocks
+  };
+  // Four checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer repeats
+  // its last one.
+  static constexpr int kBlock = 4;
+  struct Block {
+    std::uint64_t values[kBlock];
+    std::uint32_t offsets[kBlock];  // slot address minus frame address
   };
   static std::uint32_t slot_of(std::uint64_t frame, std::uint64_t return_address) {
     return static_cast<std::uint32_t>(((frame >> 4) ^ (return_address * 0x9e3779b97f4a7c15ULL >> 20)) & (kEntries - 1));
@@ -61,8 +66,7 @@ class StackMemo {
 
   Entry entries_[kEntries];
   std::uint32_t used_;
-  std::uint32_t offsets_[kArenaWords];  // slot address minus frame address
-  std::uint64_t values_[kArenaWords];
+  Block blocks_[kArenaBlocks];
 };
 
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation) const {
@@ -70,10 +74,13 @@ inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t 
   const Entry& entry = entries_[slot_of(base, frame[1])];
   if (entry.frame != base || entry.return_address != frame[1] || entry.generation != generation || entry.stack == 0)
     return 0;
-  const std::uint32_t* offset = offsets_ + entry.first;
-  const std::uint64_t* value = values_ + entry.first;
-  for (std::uint32_t i = 0; i < entry.count; ++i) {
-    if (*reinterpret_cast<const volatile std::uint64_t*>(base + offset[i]) != value[i]) return 0;
+  const Block* block = blocks_ + entry.first;
+  for (const Block* end = block + entry.count; block != end; ++block) {
+    auto differs = [&](int i) {
+      return *reinterpret_cast<const volatile std::uint64_t*>(base + block->offsets[i]) ^ block->values[i];
+    };
+    std::uint64_t different = differs(0) | differs(1) | differs(2) | differs(3);
+    if (different != 0) return 0;
   }
   return entry.stack;
 }

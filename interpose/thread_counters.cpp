@@ -38,35 +38,16 @@ void CounterBlocks::sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWr
   }
 }
 
-void count_allocation(ThreadCounters* block, Ref stack, std::uint64_t bytes, DumpWriter& dump) {
-  if (block == nullptr) {
-    add_counter(dump.header()->allocations, 1);
-    return;
+void start_counting(StackCounter* counter, Ref stack, DumpWriter& dump) {
+  // Another stack of this thread has the place: its counts move to where all threads' sums are kept.
+  if (counter->stack != 0) {
+    auto* sum = dump.at<StackRecord>(counter->stack);
+    add_counter(sum->allocations, counter->allocations);
+    add_counter(sum->bytes_allocated, counter->bytes);
   }
-  add_own(block->allocations, 1);
-  if (stack == 0) return;
-  StackCounter& counter = block->stacks[stack * 0x9e3779b1U % format::kStackCounters];
-  if (counter.stack != stack) {
-    // Another stack of this thread has the place: its counts move to where all threads' sums are kept.
-    if (counter.stack != 0) {
-      auto* sum = dump.at<StackRecord>(counter.stack);
-      add_counter(sum->allocations, counter.allocations);
-      add_counter(sum->bytes_allocated, counter.bytes);
-    }
-    counter.allocations = 0;
-    counter.bytes = 0;
-    __atomic_store_n(&counter.stack, stack, __ATOMIC_RELEASE);
-  }
-  add_own(counter.allocations, 1);
-  add_own(counter.bytes, bytes);
-}
-
-void count_free(ThreadCounters* block, DumpWriter& dump) {
-  if (block == nullptr) {
-    add_counter(dump.header()->frees, 1);
-  } else {
-    add_own(block->frees, 1);
-  }
+  counter->allocations = 0;
+  counter->bytes = 0;
+  __atomic_store_n(&counter->stack, stack, __ATOMIC_RELEASE);
 }
 
 }  // namespace culprit

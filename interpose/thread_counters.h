@@ -30,8 +30,28 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
   __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
 }
 
-// Counts an allocation of `bytes` made with `stack`.
-void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump);
-void count_free(format::ThreadCounters* block, DumpWriter& dump);
+// Gives a counter of the calling thread to `stack`.
+void start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
+
+// Counts an allocation of `bytes` made with `stack`, and a free. `block`: the calling thread's, nullptr = it has none.
+inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
+  if (block == nullptr) {
+    add_counter(dump.header()->allocations, 1);
+    return;
+  }
+  add_own(block->allocations, 1);
+  if (stack == 0) return;
+  format::StackCounter& counter = block->stacks[stack * 0x9e3779b1U % format::kStackCounters];
+  if (counter.stack != stack) start_counting(&counter, stack, dump);
+  add_own(counter.allocations, 1);
+  add_own(counter.bytes, bytes);
+}
+inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
+  if (block == nullptr) {
+    add_counter(dump.header()->frees, 1);
+  } else {
+    add_own(block->frees, 1);
+  }
+}
 
 }  // namespace culprit

@@ -9,7 +9,7 @@
 
 namespace culprit {
 
-class StackMemo;
+struct ThreadMemory;
 
 struct ThreadState {
   // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested:
@@ -19,7 +19,9 @@ struct ThreadState {
   bool in_tracker;                   // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
   std::uint32_t generation;          // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;               // in the dump's threads
-  StackMemo* memo;                   // nullptr = none
+  int* error_number;                 // the thread's errno
+  ThreadMemory* memory;              // nullptr = none
+  format::ThreadRecord* record;      // nullptr = no room in the dump
   format::ThreadCounters* counters;  // nullptr = no room in the dump
   void* runtime_free;                // runtime_frees.cpp: what free_at_exit() has to call
   // Device memory that this thread made and ended, not yet added to the device's sum.
@@ -29,8 +31,15 @@ struct ThreadState {
   CUcontext context;
   std::uint32_t context_epoch;
   Place context_place;
+  // The stream that memory was last allocated on. Valid while the streams' and the contexts' epochs stand.
+  CUstream stream;
+  std::uint32_t stream_epoch;
+  std::uint32_t stream_context_epoch;
+  Place stream_place;
 };
 
-extern thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+// __thread and not thread_local: that asks on every access, in a file that does not see the definition, whether a
+// constructor has to run.
+extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 }  // namespace culprit

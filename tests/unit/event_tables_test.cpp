@@ -112,13 +112,13 @@ TEST_CASE_METHOD(Fixture, "what went with a context is added up by stack") {
 TEST_CASE_METHOD(Fixture, "a thread's number is used again only when nothing names it any more") {
   Zeroed<ThreadTable> threads;
   std::uint32_t first = threads->add(1, *dump);
-  threads->count_made(first, *dump);
+  ThreadTable::count_made(threads->record(first, *dump));
   threads->end(first, 2, *dump);
   CHECK(threads->record(first, *dump)->state == ThreadState::kEnded);
   std::uint32_t second = threads->add(3, *dump);
   CHECK(second != first);
   SECTION("another thread frees what it left") {
-    threads->count_gone(first, second, *dump);
+    threads->count_gone_elsewhere(first, *dump);
     CHECK(threads->add(4, *dump) == first);
     CHECK(threads->record(first, *dump)->state == ThreadState::kAlive);
   }
@@ -131,8 +131,8 @@ TEST_CASE_METHOD(Fixture, "a program with a thread for each task keeps a small t
   for (int i = 0; i < 100000; ++i) {
     std::uint32_t index = threads->add(1, *dump);
     REQUIRE(index != format::kNoIndex);
-    threads->count_made(index, *dump);
-    threads->count_gone(index, index, *dump);
+    ThreadTable::count_made(threads->record(index, *dump));
+    ThreadTable::count_gone(threads->record(index, *dump));
     threads->end(index, 2, *dump);
     if (i == 0) size = dump->header()->file_bytes;
   }

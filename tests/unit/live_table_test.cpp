@@ -1,5 +1,6 @@
 #include "interpose/live_table.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -27,7 +28,7 @@ struct Fixture {
   }
   std::uint64_t count() {
     std::uint64_t live = 0;
-    table->sweep(*dump, [&](AllocationRecord&, Ended*) {
+    table->sweep(*dump, [&](AllocationRecord&, Ref, EndedBy*) {
       ++live;
       return false;
     });
@@ -103,35 +104,71 @@ TEST_CASE_METHOD(Fixture, "an interior pointer finds its allocation") {
 }
 
 TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the memory of them is bounded") {
-  auto free_one = [&](std::uint64_t handle, std::uint64_t bytes) {
-    table->add(allocation(handle, bytes), *dump);
-    Ended freed = {handle, bytes, 0, 0, 0, kAddress, 0, Kind::kDevice, false};
-    table->retire(table->take(
-                      kAddress, handle, [] { return std::uint8_t{0}; }, *dump),
-                  *dump, &freed);
+  Zeroed<RecordCache> cache;
+  std::uint64_t now = 0;
+  auto free_one = [&](std::uint64_t handle, std::uint64_t bytes, Ref stack) {
+    AllocationRecord record = allocation(handle, bytes);
+    record.time_ns = ++now;
+    table->add(record, *dump, &*cache);
+    Ref taken = table->take(
+        kAddress, handle, [] { return std::uint8_t{0}; }, *dump);
+    table->retire(taken, *dump, {stack, 3, false, true}, &*cache);
   };
-  for (std::uint64_t i = 1; i <= 100000; ++i) free_one(i * 256, i);
-  Ended ended;
-  REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended));
+  std::uint64_t size = dump->header()->file_bytes;
+  for (std::uint64_t i = 1; i <= 100000; ++i) free_one(i * 256, i, static_cast<Ref>(i));
+  CHECK(dump->header()->file_bytes - size <= 256 * 1024);
+  AllocationRecord ended;
+  EndedBy by;
+  REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended, &by, *dump));
   CHECK(ended.bytes == 100000);
-  CHECK_FALSE(table->find_ended(kAddress, 256, &ended));
-  free_one(100000 * 256, 7);
-  REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended));
+  CHECK(by.stack == 100000);
+  CHECK(by.thread == 3);
+  CHECK_FALSE(by.teardown);
+  CHECK(table->find_ended(kAddress, 99900 * 256, &ended, &by, *dump));
+  CHECK_FALSE(table->find_ended(kAddress, 256, &ended, &by, *dump));
+  free_one(100000 * 256, 7, 70);
+  REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended, &by, *dump));
   CHECK(ended.bytes == 7);
+  CHECK(by.stack == 70);
+  table->add(allocation(100000 * 256, 8), *dump, &*cache);
+  CHECK(table->find_ended(kAddress, 100000 * 256, &ended, &by, *dump));
+  CHECK(ended.bytes == 7);
+}
+
+TEST_CASE_METHOD(Fixture, "records that a thread leaves behind serve others before the dump grows") {
+  Zeroed<RecordCache> cache;
+  std::vector<Ref> made;
+  for (std::uint64_t i = 1; i <= 1024; ++i) made.push_back(table->add(allocation(i * 256, i), *dump, &*cache));
+  std::sort(made.begin(), made.end());
+  CHECK(std::unique(made.begin(), made.end()) == made.end());
+  for (std::uint64_t i = 1; i <= 1024; ++i) {
+    Ref taken = table->take(
+        kAddress, i * 256, [] { return std::uint8_t{0}; }, *dump);
+    table->retire(taken, *dump, {}, &*cache);
+  }
+  table->give_back(&*cache, *dump);
+  Zeroed<RecordCache> other;
+  std::vector<Ref> again;
+  for (std::uint64_t i = 1; i <= 1024; ++i) again.push_back(table->add(allocation(i * 512, i), *dump, &*other));
+  std::sort(again.begin(), again.end());
+  CHECK(again == made);
 }
 
 TEST_CASE_METHOD(Fixture, "a sweep ends what it is told to, each once, however many there are") {
   for (std::uint64_t i = 1; i <= 50000; ++i)
     table->add(allocation(i * 512, i, static_cast<std::uint8_t>(i % 2)), *dump);
   std::uint64_t bytes = 0;
-  table->sweep(*dump, [&](AllocationRecord& record, Ended* ended) {
+  table->sweep(*dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
     if (record.device != 1) return false;
     bytes += record.bytes;
-    ended->handle = record.handle;
-    ended->space = kAddress;
-    ended->by_teardown = true;
+    *by = {5, 6, true, true};
     return true;
   });
+  AllocationRecord ended;
+  EndedBy by;
+  REQUIRE(table->find_ended(kAddress, 512, &ended, &by, *dump));
+  CHECK(by.teardown);
+  CHECK(by.stack == 5);
   CHECK(bytes == 25000ULL * 25000ULL);
   CHECK(count() == 25000);
 }

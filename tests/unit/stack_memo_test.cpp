@@ -25,8 +25,7 @@ struct FakeStack {
 };
 
 struct Fixture {
-  StackMemo* memo = StackMemo::create();
-  ~Fixture() { memo->destroy(); }
+  Zeroed<StackMemo> memo;
   FakeStack stack;
 };
 
