@@ -108,8 +108,8 @@ void add_run_command(CLI::App* app, RunCommand* command) {
   app->add_option("--out", command->out,
                   "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
       ->type_name("PATTERN");
-  app->add_option("--depth", command->depth, "Frames kept of a stack (default 64)")
-      ->check(CLI::Range(1, 256))
+  app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
+      ->check(CLI::Range(0, 256))
       ->type_name("N");
   app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
@@ -139,7 +139,7 @@ int run_run_command(const RunCommand& command) {
 
   std::vector<std::pair<std::string, std::string>> environment = {
       {"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
-  if (command.depth != 0) environment.emplace_back("CULPRIT_DEPTH", std::to_string(command.depth));
+  if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
 
   const std::uint64_t start = realtime_ns();

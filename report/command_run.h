@@ -1,6 +1,7 @@
 // culprit run -- command...: runs a program under libculprit.so and reports what it and its children left behind.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ struct RunCommand {
   std::vector<std::string> command;
   bool keep = false;
   std::string out;
-  unsigned depth = 0;  // 0: the library's default
+  std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
   std::string log;
   OutputOptions output;
 };

@@ -206,6 +206,16 @@ TEST_CASE("stacks are cut at the depth that was asked for", "[dump]") {
   CHECK(whole.leaks[0].has_frame("main"));
 }
 
+TEST_CASE("without stacks what leaked is still counted, by call", "[dump]") {
+  RunOptions options;
+  options.environment["CULPRIT_DEPTH"] = "0";
+  const Report report = read_report(run_preloaded("deep_stack", {"20"}, options).dump());
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].stack.empty());
+  CHECK(report.leaks[0].api == "cuMemAlloc");
+  CHECK(report.leaked_count() == 1);
+}
+
 TEST_CASE("device memory in use is noted at the first call and at exit", "[dump]") {
   const Report report = read_report(run_preloaded("leak_one").dump());
   const nlohmann::json& devices = report.json.at("devices");
