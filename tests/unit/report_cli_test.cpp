@@ -75,7 +75,7 @@ TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
        {"CULPRIT 2>&1", "CULPRIT bogus 2>&1", "CULPRIT report 2>&1", "CULPRIT report --bogus x 2>&1",
         "CULPRIT run 2>&1", "CULPRIT run -- 2>&1", "CULPRIT run --bogus -- true 2>&1", "CULPRIT run --bogus true 2>&1",
         "CULPRIT report --format yaml x 2>&1", "CULPRIT report --fail-on sometimes x 2>&1",
-        "CULPRIT report --error-exitcode 256 x 2>&1", "CULPRIT run --depth 0 -- true 2>&1"}) {
+        "CULPRIT report --error-exitcode 256 x 2>&1", "CULPRIT run --depth 257 -- true 2>&1"}) {
     INFO(line);
     const Finished finished = shell(line);
     CHECK(finished.exit_code == 2);
