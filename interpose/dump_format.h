@@ -486,7 +486,7 @@ static_assert(sizeof(EvidenceRecord) == 32);
 
 // A global variable that holds the handle of something live at exit. Written by the search in the exit handler.
 struct HolderRecord {
-  std::uint32_t state;  // live: 1 = valid
+  std::uint32_t state;  // live: that of the allocation when it was found; another generation there: not held any more
   Ref allocation;       // AllocationRecord
   std::uint64_t place;  // like a frame: module index + 1 and offset in the module, where the handle was found
 };

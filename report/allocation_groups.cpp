@@ -14,9 +14,10 @@ struct Key {
   Ref evidence;
   bool free_failed;
   bool not_physical;
+  const Variable* holder;
   bool operator==(const Key& other) const {
     return place == other.place && evidence == other.evidence && free_failed == other.free_failed &&
-           not_physical == other.not_physical;
+           not_physical == other.not_physical && holder == other.holder;
   }
 };
 
@@ -24,15 +25,37 @@ struct KeyHash {
   std::size_t operator()(const Key& key) const {
     std::uint64_t hash = (key.place ^ std::uint64_t{key.evidence} << 32) * 0x9e3779b97f4a7c15ULL;
     hash ^= hash >> 32;
+    hash ^= reinterpret_cast<std::uintptr_t>(key.holder) * 0x9e3779b97f4a7c15ULL >> 16;
     return hash + (key.free_failed ? 1 : 0) + (key.not_physical ? 2 : 0);
   }
 };
 
-Key key_of(const AllocationRecord& record) {
+Key key_of(const AllocationRecord& record, const Variable* holder) {
   const std::uint64_t place = std::uint64_t{record.stack} << 32 | std::uint64_t{record.api} << 16 |
                               std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 8 | record.device;
-  return {place, record.evidence, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0};
+  return {place, record.evidence, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0,
+          holder};
 }
+
+// Asks the dump about each thread once.
+class EndedThreads {
+ public:
+  explicit EndedThreads(const Dump& dump) : dump_(dump) {}
+  bool ended(std::uint32_t index) {
+    if (index >= AllocationGroup::kMostKnownThreads) return false;
+    if (index >= known_.size()) known_.resize(index + 1, kUnknown);
+    if (known_[index] == kUnknown) {
+      ThreadRecord record;
+      known_[index] = dump_.thread(index, &record) && record.state == ThreadState::kEnded ? kEnded : kNotEnded;
+    }
+    return known_[index] == kEnded;
+  }
+
+ private:
+  enum : char { kUnknown, kNotEnded, kEnded };
+  const Dump& dump_;
+  std::vector<char> known_;
+};
 
 void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
   const auto at = std::lower_bound(threads->begin(), threads->end(), thread);
@@ -42,11 +65,31 @@ void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
 
 }  // namespace
 
-std::vector<AllocationGroup> group_allocations(const Dump& dump) {
+std::vector<Held> read_held(const Dump& dump) {
+  std::vector<Held> held;
+  for (const HolderRecord& record : dump.holders()) {
+    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr});
+  }
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
+  return held;
+}
+
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held) {
   std::vector<AllocationGroup> groups;
   std::unordered_map<Key, std::size_t, KeyHash> index;
-  dump.for_each_allocation([&](const AllocationRecord& record) {
-    const Key key = key_of(record);
+  EndedThreads threads(dump);
+  auto next_held = held.begin();
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+    while (next_held != held.end() && next_held->allocation < ref) ++next_held;
+    const Variable* holder = nullptr;
+    std::uint64_t holder_place = 0;
+    for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
+      if (one->generation != record.state >> kStateBits) continue;
+      holder = one->variable;
+      holder_place = one->place;
+    }
+    const Key key = key_of(record, holder);
     const auto [at, added] = index.emplace(key, groups.size());
     if (added) {
       AllocationGroup group;
@@ -57,12 +100,15 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump) {
       group.evidence = key.evidence;
       group.free_failed = key.free_failed;
       group.not_physical = key.not_physical;
+      group.holder = holder;
+      group.holder_place = holder_place;
       group.first_ns = record.time_ns;
       groups.push_back(std::move(group));
     }
     AllocationGroup& group = groups[at->second];
     ++group.count;
     if (!group.not_physical) group.bytes += record.bytes;
+    if (!group.not_physical && threads.ended(record.thread)) group.ended_bytes += record.bytes;
     group.first_ns = std::min(group.first_ns, record.time_ns);
     group.last_ns = std::max(group.last_ns, record.time_ns);
     add_thread(&group.threads, record.thread);

@@ -32,6 +32,12 @@ std::size_t find_operator(const std::string& text) {
   return std::string::npos;
 }
 
+std::string demangle(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, Free> demangled(abi::__cxa_demangle(symbol, nullptr, nullptr, &status));
+  return status == 0 && demangled ? demangled.get() : std::string();
+}
+
 }  // namespace
 
 std::string strip_signature(std::string signature) {
@@ -70,9 +76,8 @@ std::string strip_signature(std::string signature) {
 
 std::string function_name(const char* symbol) {
   if (std::strncmp(symbol, "_Z", 2) == 0 || std::strncmp(symbol, "___Z", 4) == 0) {
-    int status = 0;
-    const std::unique_ptr<char, Free> demangled(abi::__cxa_demangle(symbol, nullptr, nullptr, &status));
-    if (status == 0 && demangled) return strip_signature(demangled.get());
+    const std::string demangled = demangle(symbol);
+    if (!demangled.empty()) return strip_signature(demangled);
   }
   std::string name = symbol;
   for (const char* suffix : {".constprop.", ".part.", ".isra.", ".cold", ".lto_priv.", ".llvm."}) {
@@ -82,6 +87,25 @@ std::string function_name(const char* symbol) {
   const std::size_t version = name.find('@');  // memcpy@GLIBC_2.14
   if (version != std::string::npos && version > 0) name.resize(version);
   return name;
+}
+
+std::string variable_name(const char* symbol) {
+  std::string name = symbol;
+  const std::size_t version = name.find('@');  // stdout@GLIBC_2.2.5
+  if (version != std::string::npos && version > 0) name.resize(version);
+  for (const char* suffix : {".lto_priv.", ".llvm.", "."}) {  // the last: "cache.1", a static of a C function
+    const std::size_t at = name.find(suffix);
+    if (at != std::string::npos && at > 0) name.resize(at);
+  }
+  if (name.compare(0, 2, "_Z") != 0) return name;
+  const std::string demangled = demangle(name.c_str());
+  return demangled.empty() ? name : demangled;
+}
+
+std::string type_name(const std::string& mangled) {
+  // A type in an unnamed namespace begins with '*' in its type_info: compare by address.
+  const std::string demangled = demangle(mangled.c_str() + (mangled.compare(0, 1, "*") == 0 ? 1 : 0));
+  return demangled.empty() ? mangled : demangled;
 }
 
 }  // namespace culprit

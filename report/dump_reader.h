@@ -93,13 +93,16 @@ class Dump {
 
   CallCounts call_counts() const;
 
-  // Calls visit(const format::AllocationRecord&) for every live allocation, in file order.
+  // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order: the references
+  // ascend.
   template <typename Visitor>
   void for_each_allocation(Visitor&& visit) const {
     for (const Array& array : allocations_) {
       for (std::uint64_t i = 0; i < array.count; ++i) {
         format::AllocationRecord record;
-        if (copy_stable(array.data + i * sizeof(record), &record) && is_live(record)) visit(record);
+        const unsigned char* from = array.data + i * sizeof(record);
+        if (!copy_stable(from, &record) || !is_live(record)) continue;
+        visit(record, static_cast<format::Ref>(static_cast<std::uint64_t>(from - data_) / format::kRefUnit));
       }
     }
   }

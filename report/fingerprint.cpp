@@ -56,6 +56,8 @@ std::string fingerprint(const Group& group) {
   Hash hash;
   hash.add(kind_name(group.kind));
   hash.add(group.api);
+  // One stack may leak in several ways: each keeps its id, whichever of the others happened in this run.
+  if (group.cause != Cause::kNeverFreed) hash.add(cause_name(group.cause));
   for (const Frame* frame : group.stack->frames) {
     hash.add(frame->function);
     hash.add(frame->module != nullptr ? unversioned(frame->module->name) : std::string_view());

@@ -8,8 +8,8 @@
 
 namespace culprit {
 
-// 16 hex digits from kind, API, function names and module names (without version numbers), innermost first. Addresses,
-// lines, paths, sizes and devices do not enter, so that they may change.
+// 16 hex digits from kind, API, cause, function names and module names (without version numbers), innermost first.
+// Addresses, lines, paths, sizes and devices do not enter, so that they may change.
 std::string fingerprint(const Group& group);
 
 // Gives every group its id. Groups that have the same fingerprint (two calls in one function, one call on two devices)

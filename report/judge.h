@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/allocation_groups.h"
 #include "report/dump_reader.h"
 #include "report/report_model.h"
+#include "report/tables.h"
 
 namespace culprit {
 
@@ -15,20 +15,6 @@ struct JudgeOptions {
   bool default_suppressions = true;  // put what libraries hold for themselves into its own section
   bool strict = false;               // count that section and cached memory as leaks
 };
-
-// The tables that are judged, all of one dump.
-struct Tables {
-  std::vector<AllocationGroup> allocations;
-  std::vector<format::ReleaseRecord> releases;
-  std::vector<format::ErrorRecord> errors;
-  std::vector<format::ContextRecord> contexts;
-  CallCounts calls;
-};
-
-Tables read_tables(const Dump& dump);
-
-// Every stack that a report of these tables shows, to be resolved before judging.
-std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 
 // The first cause of the enumeration's order that any evidence points to; kNeverFreed without evidence.
 Cause decide_cause(const std::vector<Evidence>& evidence);

@@ -76,4 +76,13 @@ std::string owning_library(const ResolvedStack& stack) {
   return {};
 }
 
+bool is_known_library(const Frame& frame) {
+  for (const Rule& rule : kShippedRules) {
+    if (rule.module != nullptr && frame.module != nullptr && matches(rule.module, frame.module->name)) return true;
+    if (rule.function != nullptr && frame.file.empty() && !frame.approximate && matches(rule.function, frame.function))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace culprit

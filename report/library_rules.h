@@ -12,4 +12,7 @@ namespace culprit {
 // the shipped rules fits, it is the program's own.
 std::string owning_library(const ResolvedStack& stack);
 
+// Whether the frame lies in a library that the table of such owners knows, or is a public function of one.
+bool is_known_library(const Frame& frame);
+
 }  // namespace culprit

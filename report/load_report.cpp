@@ -117,11 +117,12 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.summary.stack_mismatches = header.stack_mismatches;
   report.summary.unknown_frees = header.unknown_frees;
 
-  const Tables tables = read_tables(dump);
+  Tables tables = read_tables(dump);
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
-  stacks->resolve(stacks_of(tables, dump));
+  stacks->resolve(stacks_of(tables, dump), places_of(tables));
+  group_by_holder(dump, *stacks, &tables);
   judge(tables, dump, *stacks, options.judge, &report);
   report.stacks = stacks;
   add_notes(&report);

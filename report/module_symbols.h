@@ -26,6 +26,9 @@ class ModuleFile {
 
   bool has_debug_info() const { return !units_.empty(); }
 
+  // libdwfl's handle, valid as long as this object is open.
+  Dwfl_Module* handle() const { return module_; }
+
   // What stands at `address` (a virtual address of the file), innermost first; empty when nothing is known.
   std::vector<CodeLocation> look_up(std::uint64_t address);
 

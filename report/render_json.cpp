@@ -3,6 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "report/evidence_text.h"
+#include "report/hints.h"
 #include "report/kinds.h"
 #include "report/render.h"
 
@@ -42,22 +44,78 @@ Json thread_json(const ThreadInfo& thread) {
   return {{"tid", thread.tid}, {"name", thread.name}, {"ended", thread.ended}};
 }
 
+Json held_json(const Evidence& evidence, Json one) {
+  const Variable& variable = *evidence.variable;
+  one["symbol"] = variable.name.empty() ? Json() : Json(variable.name);
+  one["symbol_offset"] = variable.name.empty() ? Json() : Json(evidence.offset - variable.begin);
+  one["module"] = variable.module->path;
+  one["offset"] = hex(evidence.offset);
+  one["count"] = evidence.count;
+  return one;
+}
+
+Json exception_json(const Evidence& evidence, Json one) {
+  one["exception"] = evidence.exception.empty() ? Json() : Json(evidence.exception);
+  one["what"] = evidence.what.empty() ? Json() : Json(evidence.what);
+  one["caught"] = evidence.caught != nullptr;
+  one["uncaught"] = evidence.uncaught;
+  one["rethrown"] = evidence.rethrown;
+  one["forced"] = evidence.forced;
+  one["ambiguous"] = evidence.ambiguous;
+  return one;
+}
+
+Json failed_call_json(const Evidence& evidence, Json one) {
+  one["api"] = evidence.api;
+  one["code"] = evidence.code;
+  one["code_name"] = evidence.code_name;
+  one["injected"] = evidence.injected;
+  one["bytes"] = evidence.bytes;
+  return one;
+}
+
+// What struck the memory while its owner was running.
+Json struck_json(const Evidence& evidence, Json one) {
+  one["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
+  one["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
+  return one;
+}
+
 Json evidence_json(const Evidence& evidence) {
   Json one;
-  one["type"] = cause_name(evidence.points_to);
-  one["api"] = evidence.api;
-  if (evidence.points_to == Cause::kFailedFree) {
-    one["code"] = evidence.code;
-    one["code_name"] = evidence.code_name;
-    one["handle"] = hex(evidence.handle);
+  one["type"] = evidence_name(evidence.type);
+  switch (evidence.type) {
+    case EvidenceType::kHeld:
+      return held_json(evidence, std::move(one));
+    case EvidenceType::kThreadEnded:
+      one["tid"] = evidence.thread->tid;
+      one["name"] = evidence.thread->name;
+      one["time_ns"] = evidence.time_ns;
+      return one;
+    case EvidenceType::kFailedFree:
+      one["api"] = evidence.api;
+      one["code"] = evidence.code;
+      one["code_name"] = evidence.code_name;
+      one["handle"] = hex(evidence.handle);
+      break;
+    case EvidenceType::kContextTeardown:
+      one["api"] = evidence.api;
+      break;
+    case EvidenceType::kException:
+      one = struck_json(evidence, exception_json(evidence, std::move(one)));
+      break;
+    case EvidenceType::kErrorReturn:
+      one = struck_json(evidence, failed_call_json(evidence, std::move(one)));
+      break;
   }
   one["count"] = evidence.count;
   one["time_ns"] = evidence.time_ns;
   one["stack"] = stack_json(evidence.stack);
+  if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_json(evidence.caught);
   return one;
 }
 
-Json group_json(const Group& group) {
+Json group_json(const Group& group, bool running) {
   Json one;
   one["id"] = group.id;
   one["kind"] = kind_name(group.kind);
@@ -80,6 +138,10 @@ Json group_json(const Group& group) {
   one["last_ns"] = group.last_ns;
   one["made"] = group.made != 0 ? group.made : group.count;
   one["freed"] = group.freed;
+  const std::string history = history_text(group);
+  one["history"] = history.empty() ? Json() : Json(history);
+  const std::string hint = hint_for(group, running);
+  one["hint"] = hint.empty() ? Json() : Json(hint);
   one["handles"] = Json::array();
   for (std::uint64_t handle : group.handles) one["handles"].push_back(hex(handle));
   one["stack"] = stack_json(group.stack);
@@ -87,9 +149,9 @@ Json group_json(const Group& group) {
   return one;
 }
 
-Json groups_json(const std::vector<Group>& groups) {
+Json groups_json(const std::vector<Group>& groups, bool running) {
   Json list = Json::array();
-  for (const Group& group : groups) list.push_back(group_json(group));
+  for (const Group& group : groups) list.push_back(group_json(group, running));
   return list;
 }
 
@@ -153,6 +215,7 @@ Json summary_json(const Report& report) {
   one["library_bytes"] = summary.library_bytes;
   one["library_allocations"] = summary.library_allocations;
   one["resources"] = summary.resources;
+  one["thread_ended_bytes"] = summary.thread_ended_bytes;
   one["late_frees"] = summary.late_frees;
   one["unknown_frees"] = summary.unknown_frees;
   one["allocations"] = summary.allocations;
@@ -185,7 +248,11 @@ Json modules_json(const Report& report) {
   for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
     for (const Group& group : *groups) {
       add(group.stack);
-      for (const Evidence& evidence : group.evidence) add(evidence.stack);
+      for (const Evidence& evidence : group.evidence) {
+        add(evidence.stack);
+        add(evidence.caught);
+        if (evidence.variable != nullptr) modules.emplace(evidence.variable->module->path, evidence.variable->module);
+      }
     }
   }
   for (const ErrorGroup& error : report.errors) add(error.stack);
@@ -215,9 +282,10 @@ Json report_json(const Report& report) {
                               {"pool_used_bytes", device.pool_used}});
   }
   one["summary"] = summary_json(report);
-  one["leaks"] = groups_json(report.leaks);
-  one["library"] = groups_json(report.library);
-  one["resources"] = groups_json(report.resources);
+  const bool running = report.process.status.ended == Ended::kRunning;
+  one["leaks"] = groups_json(report.leaks, running);
+  one["library"] = groups_json(report.library, running);
+  one["resources"] = groups_json(report.resources, running);
   one["errors"] = Json::array();
   for (const ErrorGroup& error : report.errors) one["errors"].push_back(error_json(error));
   one["modules"] = modules_json(report);

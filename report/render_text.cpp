@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <map>
 
+#include "report/evidence_text.h"
+#include "report/hints.h"
 #include "report/kinds.h"
 #include "report/render.h"
-#include "report/text_style.h"
+#include "report/text_fields.h"
 
 namespace culprit {
 
@@ -15,16 +17,6 @@ using namespace format;
 namespace {
 
 constexpr std::size_t kLongestCommand = 120;
-constexpr std::size_t kWidestPlace = 32;
-
-std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
 
 std::string device_text(const std::optional<unsigned>& device) {
   return device ? "GPU " + std::to_string(*device) : "host";
@@ -42,7 +34,7 @@ std::string thread_text(const ThreadInfo& thread) {
 class TextReport {
  public:
   TextReport(const Report& report, const RenderOptions& options, std::ostream& out)
-      : report_(report), options_(options), palette_(options.colours), out_(out) {}
+      : report_(report), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
 
   void print() {
     print_dropped();
@@ -182,18 +174,19 @@ class TextReport {
     if (foreign) {
       print_foreign_stack(*group.stack);
     } else {
-      print_stack("allocated", group.stack->frames);
+      fields_.stack("allocated", group.stack->frames);
     }
-    if (group.stack->truncated) print_field("", "... deeper than was recorded (--depth)");
-    for (const Evidence& evidence : group.evidence) print_evidence(evidence);
+    if (group.stack->truncated) fields_.field("", "... deeper than was recorded (--depth)");
+    for (const Evidence& evidence : group.evidence) print_evidence(group, evidence, &fields_);
     if (group.kind == Kind::kVmmPhysical) {
-      print_field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
-                             plural(group.mappings, "place", "places"));
+      fields_.field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
+                               plural(group.mappings, "place", "places"));
     }
-    if (group.freed != 0) {
-      print_field("history", "freed in " + std::to_string(group.freed) + " of " + plural(group.made, "call", "calls"));
-    }
+    const std::string history = history_text(group);
+    if (!history.empty()) fields_.field("history", history);
     print_threads(group);
+    const std::string hint = hint_for(group, running());
+    if (!hint.empty()) fields_.field("hint", hint);
   }
 
   // A library without debug information: its own frames say little, so the place that called it comes first.
@@ -210,50 +203,14 @@ class TextReport {
     if (module.state == ModuleState::kFound && !module.has_debug_info) {
       about += about.empty() ? "no debug info" : ", no debug info";
     }
-    print_field("library", printable(module.name) + (about.empty() ? "" : " (" + about + ")"));
+    fields_.field("library", printable(module.name) + (about.empty() ? "" : " (" + about + ")"));
     std::size_t inside = 0;
     while (inside < stack.frames.size() && stack.frames[inside]->module != &module) ++inside;
     std::size_t outside = inside;
     while (outside < stack.frames.size() && stack.frames[outside]->module == &module) ++outside;
     const auto middle = stack.frames.begin() + static_cast<std::ptrdiff_t>(outside);
-    print_stack("called at", {middle, stack.frames.end()});
-    print_stack("allocated", {stack.frames.begin(), middle});
-  }
-
-  void print_field(const std::string& label, const std::string& text) {
-    out_ << "   " << padded(label, 9) << "  " << text << "\n";
-  }
-
-  void print_stack(const std::string& label, const std::vector<const Frame*>& frames) {
-    std::size_t width = 0;
-    for (const Frame* frame : frames) width = std::max(width, frame_place(*frame).size());
-    width = std::min(width, kWidestPlace);
-    bool first = true;
-    for (const Frame* frame : frames) {
-      std::string text = padded(frame_place(*frame), width) + "  " + frame_function(*frame);
-      if (frame->inlined) text += palette_.faint(" (inlined)");
-      print_field(first ? label : "", text);
-      first = false;
-    }
-    if (frames.empty() && label != "called at") print_field(label, "(stack not recorded)");
-  }
-
-  void print_evidence(const Evidence& evidence) {
-    switch (evidence.points_to) {
-      case Cause::kFailedFree: {
-        std::string text = evidence.api.empty() ? "a free of it" : printable(evidence.api);
-        if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
-        if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
-        print_field("refused", text);
-        break;
-      }
-      case Cause::kContextTeardown:
-        print_field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
-        break;
-      default:
-        break;
-    }
-    if (!evidence.stack->frames.empty()) print_stack("", evidence.stack->frames);
+    fields_.stack("called at", {middle, stack.frames.end()}, false);
+    fields_.stack("allocated", {stack.frames.begin(), middle});
   }
 
   void print_threads(const Group& group) {
@@ -268,7 +225,7 @@ class TextReport {
     text += group.first_ns == group.last_ns
                 ? "allocated at " + format_time(group.first_ns)
                 : "allocated from " + format_time(group.first_ns) + " to " + format_time(group.last_ns);
-    print_field("thread", text);
+    fields_.field("thread", text);
   }
 
   void print_error(const ErrorGroup& error, int number) {
@@ -304,17 +261,18 @@ class TextReport {
                       static_cast<unsigned long long>(error.allocation_handle));
         what += start;
       }
-      print_field("memory", what);
+      fields_.field("memory", what);
     }
-    print_stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames);
-    if (!error.free_stack->frames.empty()) print_stack("freed", error.free_stack->frames);
-    if (!error.allocation_stack->frames.empty()) print_stack("allocated", error.allocation_stack->frames);
+    fields_.stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames,
+                  error.type == ErrorType::kDoubleFree);
+    if (!error.free_stack->frames.empty()) fields_.stack("freed", error.free_stack->frames);
+    if (!error.allocation_stack->frames.empty()) fields_.stack("allocated", error.allocation_stack->frames);
     if (error.thread) {
       std::string text = thread_text(*error.thread) + "; at " + format_time(error.first_ns);
       if (error.free_thread && error.free_thread->tid != error.thread->tid) {
         text += "; freed first by " + thread_text(*error.free_thread);
       }
-      print_field("thread", text);
+      fields_.field("thread", text);
     }
   }
 
@@ -328,6 +286,10 @@ class TextReport {
     }
     for (const auto& [device, line] : lines) {
       out_ << "total   " << padded(device_text(device), 6) << "  " << line << "\n";
+    }
+    if (report_.summary.thread_ended_bytes != 0) {
+      out_ << "ended   " << format_bytes(report_.summary.thread_ended_bytes)
+           << " were allocated by threads that have ended\n";
     }
     for (const DeviceInfo& device : report_.devices) print_device(device);
     if (!options_.resources) {
@@ -365,6 +327,7 @@ class TextReport {
   const RenderOptions& options_;
   Palette palette_;
   std::ostream& out_;
+  TextFields fields_;
 };
 
 }  // namespace

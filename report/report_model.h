@@ -24,21 +24,47 @@ enum class Cause {
   kNeverFreed,       // nothing more is known
 };
 
-struct Evidence {
-  Cause points_to = Cause::kNeverFreed;
-  std::string api;        // failed free: the refused call; teardown: the call that ended the context
-  int code = 0;           // failed free: CUresult
-  std::string code_name;  // "CUDA_ERROR_INVALID_VALUE"
-  std::uint64_t handle = 0;
-  std::uint64_t count = 0;
-  std::uint64_t time_ns = 0;
-  const ResolvedStack* stack = nullptr;
-};
-
 struct ThreadInfo {
   std::uint32_t tid = 0;
   std::string name;
   bool ended = false;
+  std::uint64_t ended_ns = 0;
+};
+
+enum class EvidenceType { kFailedFree, kHeld, kException, kErrorReturn, kContextTeardown, kThreadEnded };
+
+// One thing that is known of why memory was not given back. All of it stands beside the cause, which is the first in
+// the order of Cause that any of it points to.
+struct Evidence {
+  EvidenceType type = EvidenceType::kFailedFree;
+  Cause points_to = Cause::kNeverFreed;  // kNeverFreed: only told, decides nothing
+  std::string api;  // failed free: the refused call; error return: the failed one; teardown: what ended the context
+  int code = 0;     // failed free, error return: CUresult
+  std::string code_name;  // "CUDA_ERROR_INVALID_VALUE"
+  std::uint64_t handle = 0;
+  std::uint64_t count = 0;
+  std::uint64_t time_ns = 0;             // of the last of these
+  const ResolvedStack* stack = nullptr;  // of the refused, failed or ending call; of the throw
+
+  // Exception.
+  std::string exception;  // type, demangled; empty: not known
+  std::string what;       // of the first of these; empty when it is no std::exception
+  const ResolvedStack* caught = nullptr;
+  bool uncaught = false;   // the program was terminated
+  bool forced = false;     // no exception: pthread_exit or cancellation unwound the thread
+  bool rethrown = false;   // passed on by `throw;` or std::rethrow_exception
+  bool ambiguous = false;  // another handler of the same type in the catching function may be the one
+  // Exception, error return: the frame that had the memory and was left; nullptr: not known.
+  const Frame* owner = nullptr;
+
+  bool injected = false;    // error return: culprit made the call fail
+  std::uint64_t bytes = 0;  // error return: asked for by a failed allocation
+
+  const Variable* variable = nullptr;  // held
+  std::uint64_t offset = 0;            // held: where in the module's file the (first) pointer is
+
+  std::optional<ThreadInfo> thread;  // exception, error return: that saw it; thread ended: that thread
+  std::vector<format::Ref> records;  // what in the dump says so
 };
 
 // A group of allocations or other resources with one stack, kind, device, API and cause.
@@ -56,12 +82,14 @@ struct Group {
   std::vector<std::uint64_t> handles;  // the first few
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
+  std::uint64_t ended_bytes = 0;        // of `bytes`, made by threads that have ended
   std::uint64_t made = 0;               // calls with this stack over the whole run; 0: not known, or none was freed
   std::uint64_t freed = 0;              // how many of those were freed again
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory
   std::string library;                  // which library made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
+  std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
 };
 
 struct ErrorGroup {
@@ -136,6 +164,7 @@ struct Summary {
   std::uint64_t leaked_allocations = 0;
   std::uint64_t groups = 0;
   std::uint64_t cached_bytes = 0;
+  std::uint64_t thread_ended_bytes = 0;  // of the leaked bytes, made by threads that have ended
   std::uint64_t library_bytes = 0;
   std::uint64_t library_allocations = 0;
   std::uint64_t errors = 0;     // refused and bad frees, each counted
@@ -167,6 +196,8 @@ struct Report {
 
 // "never-freed", "failed-free": the names in the JSON report.
 const char* cause_name(Cause cause);
+// "failed-free", "exception": the type of a piece of evidence in the JSON report.
+const char* evidence_name(EvidenceType type);
 // "double-free": the names in the JSON report.
 const char* error_type_name(format::ErrorType type);
 

@@ -52,6 +52,11 @@ bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_run
 // Public but not for people: what nvcc's generated code calls.
 bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
 
+// CPython's evaluation loop stands for whatever Python code runs.
+bool is_python(const Frame& frame) {
+  return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
+}
+
 std::string hex(const std::uint8_t* bytes, std::size_t count) {
   static const char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -63,6 +68,12 @@ std::string hex(const std::uint8_t* bytes, std::size_t count) {
 }
 
 }  // namespace
+
+bool is_system_code(const Frame& frame) {
+  return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
+         in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
+         in_module(frame, "libstdc++.so") || in_module(frame, "libc++") || in_module(frame, "libgcc_s.so");
+}
 
 std::string_view base_name(std::string_view path) {
   const std::size_t slash = path.rfind('/');
@@ -77,7 +88,20 @@ const ResolvedStack& StackResolver::stack(Ref ref) const {
   return found == stacks_.end() ? none_ : found->second;
 }
 
-void StackResolver::resolve(const std::vector<Ref>& stacks) {
+const Variable* StackResolver::variable(std::uint64_t place) const {
+  const auto at = std::lower_bound(variable_at_.begin(), variable_at_.end(), place,
+                                   [](const auto& entry, std::uint64_t value) { return entry.first < value; });
+  return at != variable_at_.end() && at->first == place ? at->second : nullptr;
+}
+
+const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
+  StackView view;
+  if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
+  const auto at = expansions_.find(view.frames[view.frame_count - depth]);
+  return at == expansions_.end() ? nullptr : at->second.back();
+}
+
+void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
   std::set<Ref> wanted(stacks.begin(), stacks.end());
   std::vector<std::pair<Ref, StackView>> views;
   std::set<Address> addresses;
@@ -89,53 +113,60 @@ void StackResolver::resolve(const std::vector<Ref>& stacks) {
       if (expansions_.count(view.frames[i]) == 0) addresses.insert(view.frames[i]);
     }
   }
-  look_up({addresses.begin(), addresses.end()});
+  std::vector<Address> new_places(places);
+  std::sort(new_places.begin(), new_places.end());
+  new_places.erase(std::unique(new_places.begin(), new_places.end()), new_places.end());
+  look_up({addresses.begin(), addresses.end()}, new_places);
   for (const auto& [ref, view] : views) stacks_.emplace(ref, assemble(view));
 }
 
-void StackResolver::look_up(const std::vector<Address>& addresses) {
+void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
   // A library that was unloaded and loaded again has two module records: ask about its file once.
   using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;
   std::map<FileKey, std::size_t> questions_of_file;
-  std::unordered_map<std::uint32_t, std::size_t> question_of_module;
+  std::unordered_map<std::uint32_t, std::optional<std::size_t>> question_of_module;
   std::vector<ModuleSymbols> questions;
   std::vector<bool> executable;
+  auto question_of = [&](Address address) -> std::optional<std::size_t> {
+    const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
+    const auto [known, is_new] = question_of_module.emplace(number, std::nullopt);
+    ModuleRecord record;
+    if (is_new && number != 0 && dump_.module(number - 1, &record)) {
+      const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
+      FileKey key(std::string(dump_.string(record.path)),
+                  std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
+      const auto [at, added] = questions_of_file.emplace(key, questions.size());
+      if (added) {
+        questions.emplace_back();
+        questions.back().path = key.first;
+        questions.back().build_id = key.second;
+        executable.push_back((record.flags & kModuleExecutable) != 0);
+      }
+      known->second = at->second;
+    }
+    return known->second;
+  };
   struct Place {
     Address address;
     std::optional<std::size_t> question;
     std::size_t index;
     std::uint64_t offset;
   };
-  std::vector<Place> places;
+  std::vector<Place> code;
   for (Address address : addresses) {
     // A return address: the call lies just before it.
     std::uint64_t offset = address & kFrameOffsetMask;
     if ((address & kFrameExact) == 0 && offset != 0) --offset;
-    const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
-    auto known = question_of_module.find(number);
-    if (number != 0 && known == question_of_module.end()) {
-      ModuleRecord record;
-      if (dump_.module(number - 1, &record)) {
-        const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
-        FileKey key(std::string(dump_.string(record.path)),
-                    std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
-        const auto [at, added] = questions_of_file.emplace(key, questions.size());
-        if (added) {
-          questions.emplace_back();
-          questions.back().path = key.first;
-          questions.back().build_id = key.second;
-          executable.push_back((record.flags & kModuleExecutable) != 0);
-        }
-        known = question_of_module.emplace(number, at->second).first;
-      }
-    }
-    if (known == question_of_module.end()) {
-      places.push_back({address, std::nullopt, 0, offset});
-    } else {
-      ModuleSymbols& question = questions[known->second];
-      places.push_back({address, known->second, question.addresses.size(), offset});
-      question.addresses.push_back(offset);
-    }
+    const std::optional<std::size_t> question = question_of(address);
+    code.push_back({address, question, question ? questions[*question].addresses.size() : 0, offset});
+    if (question) questions[*question].addresses.push_back(offset);
+  }
+  std::vector<Place> data;
+  for (Address address : places) {
+    const std::optional<std::size_t> question = question_of(address);
+    if (!question) continue;
+    data.push_back({address, question, questions[*question].data.size(), address & kFrameOffsetMask});
+    questions[*question].data.push_back(data.back().offset);
   }
   lookup_(questions);
 
@@ -151,7 +182,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses) {
     modules_.push_back(std::move(module));
     modules.push_back(&modules_.back());
   }
-  for (const Place& place : places) {
+  for (const Place& place : code) {
     Expansion& expansion = expansions_[place.address];
     Frame frame;
     frame.offset = place.offset;
@@ -176,6 +207,24 @@ void StackResolver::look_up(const std::vector<Address>& addresses) {
       expansion.push_back(&frames_.back());
     }
   }
+  std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
+  for (const Place& place : data) {
+    const ModuleSymbols& answer = questions[*place.question];
+    std::uint32_t number = ModuleSymbols::kNoVariable;
+    if (place.index < answer.variable_of.size()) number = answer.variable_of[place.index];
+    if (number >= answer.variables.size()) number = ModuleSymbols::kNoVariable;
+    const Variable*& variable = known[{*place.question, number}];
+    if (variable == nullptr) {
+      variables_.push_back({modules[*place.question], "", place.offset});
+      if (number != ModuleSymbols::kNoVariable) {
+        variables_.back().name = answer.variables[number].name;
+        variables_.back().begin = answer.variables[number].begin;
+      }
+      variable = &variables_.back();
+    }
+    variable_at_.emplace_back(place.address, variable);
+  }
+  std::sort(variable_at_.begin(), variable_at_.end());
 }
 
 ResolvedStack StackResolver::assemble(const StackView& view) const {

@@ -45,6 +45,13 @@ struct ResolvedStack {
   bool truncated = false;
 };
 
+// A global or static variable, or what is known of one.
+struct Variable {
+  const Module* module = nullptr;
+  std::string name;         // demangled; empty: the module has no symbol there
+  std::uint64_t begin = 0;  // address inside the module's file
+};
+
 // Resolves stacks in batches: the symbols of all their modules are looked up at once. Not thread-safe.
 class StackResolver {
  public:
@@ -52,11 +59,20 @@ class StackResolver {
   // otherwise.
   StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks);
 
-  // Makes the stacks known that `stacks` names (any order, repetitions allowed).
-  void resolve(const std::vector<format::Ref>& stacks);
+  // Makes the stacks known that `stacks` names, and the variables at `places`, which are written like frames (any
+  // order, repetitions allowed).
+  void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {});
 
   // The stack of an earlier resolve(). An empty one for 0 and for references that lead nowhere.
   const ResolvedStack& stack(format::Ref ref) const;
+
+  // The variable at a place of an earlier resolve(): one object for each variable, and one for all places of a module
+  // where no variable is known. nullptr when the place is in no module.
+  const Variable* variable(std::uint64_t place) const;
+
+  // The function of the frame that is the `depth`th of the recorded stack, counted from the outermost as 1; nullptr
+  // when there is none.
+  const Frame* frame_from_outermost(format::Ref stack, std::uint32_t depth) const;
 
   // What a reader should know about the modules: changed since, or gone.
   std::vector<std::string> notes() const;
@@ -65,7 +81,7 @@ class StackResolver {
   using Address = std::uint64_t;  // a frame as dump_format.h has it
   using Expansion = std::vector<const Frame*>;
 
-  void look_up(const std::vector<Address>& addresses);
+  void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
   ResolvedStack assemble(const StackView& view) const;
 
   const Dump& dump_;
@@ -73,10 +89,16 @@ class StackResolver {
   bool full_stacks_;
   std::deque<Module> modules_;
   std::deque<Frame> frames_;
+  std::deque<Variable> variables_;
+  std::vector<std::pair<Address, const Variable*>> variable_at_;  // sorted
   std::unordered_map<Address, Expansion> expansions_;
   std::unordered_map<format::Ref, ResolvedStack> stacks_;
   ResolvedStack none_;
 };
+
+// Not the code of a program or a library that uses CUDA, but what is below or around it: this tool, the CUDA runtime,
+// libc, the C++ runtime, start-up code, a Python interpreter.
+bool is_system_code(const Frame& frame);
 
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string_view base_name(std::string_view path);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "report/data_symbols.h"
 #include "report/module_symbols.h"
 
 namespace culprit {
@@ -16,6 +17,7 @@ namespace {
 
 void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   module.locations.assign(module.addresses.size(), {});
+  module.variable_of.assign(module.data.size(), ModuleSymbols::kNoVariable);
   if (module.path.empty() || module.path[0] != '/') return;
   const std::string path = options.sysroot + module.path;
   struct stat info = {};
@@ -29,6 +31,7 @@ void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   if (module.state != ModuleState::kFound) return;
   module.has_debug_info = file.has_debug_info();
   for (std::size_t i = 0; i < module.addresses.size(); ++i) module.locations[i] = file.look_up(module.addresses[i]);
+  if (!module.data.empty()) look_up_variables(file.handle(), &module);
 }
 
 }  // namespace

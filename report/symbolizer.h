@@ -22,6 +22,12 @@ struct CodeLocation {
   std::uint64_t symbol_offset = 0;  // address minus start of the function; 0 for inlined ones
 };
 
+// A variable of a module's data.
+struct DataSymbol {
+  std::string name;  // demangled: "g_cache", "f()::instance"
+  std::uint64_t begin = 0;
+};
+
 enum class ModuleState {
   kFound,
   kNoFile,      // there is no file at the path any more
@@ -34,10 +40,14 @@ struct ModuleSymbols {
   std::string path;
   std::vector<std::uint8_t> build_id;    // empty: not recorded, the file on disk is believed
   std::vector<std::uint64_t> addresses;  // virtual addresses inside the file
+  std::vector<std::uint64_t> data;       // the same, of data: which variables are there?
 
   ModuleState state = ModuleState::kNoFile;
   bool has_debug_info = false;
   std::vector<std::vector<CodeLocation>> locations;  // one entry for each address; empty entries when nothing is known
+  std::vector<DataSymbol> variables;                 // different ones
+  std::vector<std::uint32_t> variable_of;  // one entry for each of `data`: index of a variable, or kNoVariable
+  static constexpr std::uint32_t kNoVariable = 0xffffffff;
 };
 
 struct SymbolOptions {

@@ -28,6 +28,10 @@ class FakeSymbols {
   void add(const std::string& module, std::uint64_t return_address, const CodeLocation& location) {
     locations_[{module, return_address - 1}].push_back(location);
   }
+  // A variable in the module's data.
+  void add_variable(const std::string& module, std::uint64_t begin, std::uint64_t bytes, const std::string& name) {
+    variables_[module].push_back({begin, begin + bytes, name});
+  }
   void set_state(const std::string& module, ModuleState state) { states_[module] = state; }
 
   SymbolLookup lookup() const {
@@ -40,12 +44,34 @@ class FakeSymbols {
           module.locations.push_back(known == locations_.end() ? std::vector<CodeLocation>() : known->second);
           if (known != locations_.end()) module.has_debug_info |= !known->second.front().file.empty();
         }
+        answer_data(&module);
       }
     };
   }
 
  private:
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::string name;
+  };
+
+  void answer_data(ModuleSymbols* module) const {
+    const auto known = variables_.find(module->path);
+    if (known != variables_.end()) {
+      for (const Range& range : known->second) module->variables.push_back({range.name, range.begin});
+    }
+    for (std::uint64_t address : module->data) {
+      module->variable_of.push_back(ModuleSymbols::kNoVariable);
+      for (std::size_t i = 0; i < module->variables.size(); ++i) {
+        const Range& range = known->second[i];
+        if (address >= range.begin && address < range.end) module->variable_of.back() = static_cast<std::uint32_t>(i);
+      }
+    }
+  }
+
   std::map<std::pair<std::string, std::uint64_t>, std::vector<CodeLocation>> locations_;
+  std::map<std::string, std::vector<Range>> variables_;
   std::map<std::string, ModuleState> states_;
 };
 
@@ -65,5 +91,32 @@ inline Report report_of(DumpBuilder& builder, const FakeSymbols& symbols, Report
   options.lookup = symbols.lookup();
   return load_report(dump, options);
 }
+
+// A dump of a program "app" whose functions are at 0x1000, 0x2000, ...
+struct Program {
+  DumpBuilder dump;
+  FakeSymbols symbols;
+  std::uint32_t module = dump.add_module("/bin/app", {}, format::kModuleExecutable);
+
+  // A stack of functions of the program, innermost first.
+  format::Ref stack(const std::vector<std::string>& functions, unsigned line = 10) {
+    std::vector<std::uint64_t> frames;
+    for (const std::string& function : functions) frames.push_back(frame("/bin/app", module, function, line));
+    return dump.add_stack(frames);
+  }
+  std::uint64_t frame(const std::string& path, std::uint32_t index, const std::string& function, unsigned line) {
+    next_ += 0x1000;
+    symbols.add(path, next_, function, line != 0 ? "/src/app.cu" : "", line);
+    return DumpBuilder::frame(index, next_);
+  }
+  Report report(const JudgeOptions& judge = {}) {
+    ReportOptions options;
+    options.judge = judge;
+    return report_of(dump, symbols, options);
+  }
+
+ private:
+  std::uint64_t next_ = 0;
+};
 
 }  // namespace culprit::test

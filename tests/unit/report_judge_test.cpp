@@ -10,38 +10,8 @@ using namespace culprit::format;
 using culprit::test::DumpBuilder;
 using culprit::test::FakeSymbols;
 using culprit::test::live_allocation;
+using culprit::test::Program;
 using culprit::test::report_of;
-
-namespace {
-
-// A dump of a program "app" whose functions are at 0x1000, 0x2000, ...
-struct Program {
-  DumpBuilder dump;
-  FakeSymbols symbols;
-  std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
-
-  // A stack of functions of the program, innermost first.
-  Ref stack(const std::vector<std::string>& functions, unsigned line = 10) {
-    std::vector<std::uint64_t> frames;
-    for (const std::string& function : functions) frames.push_back(frame("/bin/app", module, function, line));
-    return dump.add_stack(frames);
-  }
-  std::uint64_t frame(const std::string& path, std::uint32_t index, const std::string& function, unsigned line) {
-    next_ += 0x1000;
-    symbols.add(path, next_, function, line != 0 ? "/src/app.cu" : "", line);
-    return DumpBuilder::frame(index, next_);
-  }
-  Report report(const JudgeOptions& judge = {}) {
-    ReportOptions options;
-    options.judge = judge;
-    return report_of(dump, symbols, options);
-  }
-
- private:
-  std::uint64_t next_ = 0;
-};
-
-}  // namespace
 
 TEST_CASE("allocations of one place are one group, worst first", "[report][judge]") {
   Program program;

@@ -115,7 +115,7 @@ TEST_CASE("a dump gives back what was written", "[report][reader]") {
   CHECK(dump.releases().size() == 1);
   CHECK(dump.contexts().size() == 1);
   std::vector<AllocationRecord> allocations;
-  dump.for_each_allocation([&](const AllocationRecord& record) { allocations.push_back(record); });
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref) { allocations.push_back(record); });
   REQUIRE(allocations.size() == 2);
   CHECK(allocations[0].bytes == 11001);
   StackView view;
@@ -145,7 +145,7 @@ TEST_CASE("only live allocations are visited", "[report][reader]") {
   builder.add_allocation(record);
   std::vector<std::uint64_t> seen;
   const Dump dump = read(builder.bytes());
-  dump.for_each_allocation([&](const AllocationRecord& one) { seen.push_back(one.bytes); });
+  dump.for_each_allocation([&](const AllocationRecord& one, Ref) { seen.push_back(one.bytes); });
   CHECK(seen == std::vector<std::uint64_t>{1, 2});
 }
 

@@ -31,6 +31,7 @@ add_custom_command(TARGET symbol_subject POST_BUILD
 
 add_executable(report_unit_test
   ${unit}/report_main.cpp
+  ${unit}/report_causes_test.cpp
   ${unit}/report_child_test.cpp
   ${unit}/report_cli_test.cpp
   ${unit}/report_golden_test.cpp

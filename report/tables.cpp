@@ -1,0 +1,58 @@
+#include "report/tables.h"
+
+#include "report/stacks.h"
+
+namespace culprit {
+
+using namespace format;
+
+Tables read_tables(const Dump& dump) {
+  return {group_allocations(dump), dump.releases(),    dump.errors(),
+          dump.contexts(),         dump.call_counts(), read_held(dump)};
+}
+
+std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
+  std::vector<Ref> stacks;
+  auto add_evidence = [&](Ref ref) {
+    EvidenceRecord evidence;
+    if (!dump.evidence(ref, &evidence)) return;
+    ErrorRecord error;
+    if (dump.error(evidence.error, &error)) stacks.push_back(error.stack);
+    ThrowRecord thrown;
+    if (dump.thrown(evidence.thrown, &thrown)) {
+      stacks.push_back(thrown.stack);
+      stacks.push_back(thrown.catch_stack);
+    }
+    FailedCallRecord failed;
+    if (dump.failed_call(evidence.failed_call, &failed)) stacks.push_back(failed.stack);
+  };
+  for (const AllocationGroup& group : tables.allocations) {
+    stacks.push_back(group.stack);
+    add_evidence(group.evidence);
+  }
+  for (const ReleaseRecord& release : tables.releases) {
+    stacks.push_back(release.stack);
+    stacks.push_back(release.teardown_stack);
+    add_evidence(release.evidence);
+  }
+  for (const ContextRecord& context : tables.contexts) stacks.push_back(context.stack);
+  for (const ErrorRecord& error : tables.errors) {
+    for (Ref ref : {error.stack, error.allocation_stack, error.free_stack}) stacks.push_back(ref);
+  }
+  return stacks;
+}
+
+std::vector<std::uint64_t> places_of(const Tables& tables) {
+  std::vector<std::uint64_t> places;
+  places.reserve(tables.held.size());
+  for (const Held& held : tables.held) places.push_back(held.place);
+  return places;
+}
+
+void group_by_holder(const Dump& dump, const StackResolver& stacks, Tables* tables) {
+  if (tables->held.empty()) return;
+  for (Held& held : tables->held) held.variable = stacks.variable(held.place);
+  tables->allocations = group_allocations(dump, tables->held);
+}
+
+}  // namespace culprit

@@ -1,0 +1,34 @@
+// The tables of a dump that are judged, and what of the rest of the dump they refer to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "report/allocation_groups.h"
+#include "report/dump_reader.h"
+
+namespace culprit {
+
+class StackResolver;
+
+struct Tables {
+  std::vector<AllocationGroup> allocations;
+  std::vector<format::ReleaseRecord> releases;
+  std::vector<format::ErrorRecord> errors;
+  std::vector<format::ContextRecord> contexts;
+  CallCounts calls;
+  std::vector<Held> held;
+};
+
+Tables read_tables(const Dump& dump);
+
+// Every stack that a report of these tables shows, to be resolved before judging.
+std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
+
+// Every place where the search at exit found a pointer, likewise.
+std::vector<std::uint64_t> places_of(const Tables& tables);
+
+// Groups the allocations anew, now that the variables that hold them have been resolved.
+void group_by_holder(const Dump& dump, const StackResolver& stacks, Tables* tables);
+
+}  // namespace culprit
