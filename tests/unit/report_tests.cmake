@@ -6,10 +6,6 @@ set(unit ${PROJECT_SOURCE_DIR}/tests/unit)
 add_library(dump_builder STATIC ${unit}/dump_builder.cpp)
 target_link_libraries(dump_builder PUBLIC culprit_warnings culprit_sanitizer)
 
-# For measurements: build/bin/big_dump FILE, then culprit report FILE.
-add_executable(big_dump ${unit}/big_dump.cpp)
-target_link_libraries(big_dump PRIVATE dump_builder)
-
 # A program whose addresses the symbolizer is asked about: as it was built, at a fixed address, without symbols, and with its debug
 # information in another file.
 set(subject ${PROJECT_BINARY_DIR}/report_subject)
