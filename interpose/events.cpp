@@ -1,6 +1,7 @@
 #include "interpose/events.h"
 
 #include "interpose/process.h"
+#include "interpose/thread_paths.h"
 
 namespace culprit {
 
@@ -205,11 +206,14 @@ void note_made(const Made& made) {
   fields.physical = made.physical;
   if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
   fields.handle_references = 1;
-  if (process->live.add(fields, process->dump, record_cache()) == 0) {
+  Ref ref = process->live.add(fields, process->dump, record_cache());
+  if (ref == 0) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
     return;
   }
+  if (thread_state.paths != nullptr)
+    thread_state.paths->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.path);
   if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
   if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   note_stream(*process, made.kind);
@@ -251,6 +255,7 @@ void retire(Process& process, Ref ref, Ref stack) {
   if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
   note_stream(process, record.kind);
   process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, record_cache());
+  if (thread_state.paths != nullptr) thread_state.paths->ended(ref);
 }
 
 }  // namespace

@@ -79,6 +79,12 @@ class HashIndex {
 
   std::uint32_t size() const { return count_; }
 
+  // Gives the memory back; empty afterwards.
+  void free_memory() {
+    if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    *this = {};
+  }
+
  private:
   static constexpr std::uint32_t kFirstCapacity = 256;  // one page of 16-byte entries
 

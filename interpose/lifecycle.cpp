@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/cxx_runtime.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/events.h"
 #include "interpose/log.h"
@@ -19,6 +20,7 @@
 #include "interpose/redirect.h"
 #include "interpose/runtime_frees.h"
 #include "interpose/stack_memo.h"
+#include "interpose/thread_paths.h"
 
 namespace culprit {
 namespace {
@@ -60,6 +62,9 @@ void thread_ends(void*) {
   if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
   thread_state.counters = nullptr;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
+  ThreadPaths* paths = thread_state.paths;
+  thread_state.paths = nullptr;
+  if (paths != nullptr) paths->destroy();
   ThreadMemory* memory = thread_state.memory;
   thread_state.memory = nullptr;
   if (memory == nullptr) return;
@@ -129,6 +134,7 @@ void at_quick_exit_handler() {
 
 __attribute__((constructor)) void on_load() {
   prepare_dlsym();
+  prepare_cxx_runtime();
   find_next_functions();
   find_other_interposers();
   // Made now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.

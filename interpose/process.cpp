@@ -17,6 +17,7 @@
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/stack_memo.h"
+#include "interpose/thread_paths.h"
 
 namespace culprit {
 
@@ -136,6 +137,8 @@ void register_thread(Process& process) {
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
   int error = 0;
   thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
+  thread_state.paths = ThreadPaths::create(process.dump);
+  thread_state.path = 0;
   thread_state.counters = process.counters.take(process.dump);
   thread_state.live_delta = 0;
   thread_state.live_device = format::kNoDevice;
@@ -191,6 +194,17 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
   forget_unwind_information();
 }
 
+// The path of a stack that was just walked.
+std::uint32_t path_of(const RawStack& stack, const StackChecks& checks) {
+  ThreadPaths* paths = thread_state.paths;
+  if (paths == nullptr) return 0;
+  std::uint32_t epoch = paths->epoch();
+  std::uint32_t path = paths->intern(stack, checks.pointers);
+  if (paths->epoch() != epoch && thread_state.memory != nullptr) thread_state.memory->stacks.forget_all();
+  return path;
+}
+
+// `checks` may be null; else the calling thread's `path` is set too.
 format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
   RawStack stack;
   capture_stack(process.options.depth, frame, &stack, checks);
@@ -201,6 +215,7 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
       refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  if (checks != nullptr) thread_state.path = path_of(stack, *checks);
   return ref;
 }
 
@@ -213,20 +228,24 @@ void verify_stack(Process& process, format::Ref remembered) {
 }  // namespace
 
 format::Ref find_current_stack(Process& process) {
-  if (process.options.depth == 0) return 0;
+  if (process.options.depth == 0) {
+    thread_state.path = 0;
+    return 0;
+  }
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  if (frame == nullptr || thread_state.memory == nullptr) return walk_stack(process, nullptr, nullptr);
-  StackMemo& memo = thread_state.memory->stacks;
-  format::Ref ref = memo.look_up(frame, generation);
-  if (ref != 0) {
-    if (process.options.verify_stacks) verify_stack(process, ref);
-    return ref;
+  format::Ref ref = 0;
+  StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
+  if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
+  if (ref == 0) {
+    StackChecks checks;
+    ref = walk_stack(process, frame, &checks);
+    if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);
+  } else if (process.options.verify_stacks) {
+    verify_stack(process, ref);
   }
-  StackChecks checks;
-  ref = walk_stack(process, frame, &checks);
-  memo.remember(frame, generation, ref, checks);
+  if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
   return ref;
 }
 

@@ -17,7 +17,9 @@
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
 #include "interpose/thread_counters.h"
+#include "interpose/thread_paths.h"
 #include "interpose/thread_state.h"
+#include "interpose/throw_table.h"
 
 namespace culprit {
 
@@ -49,6 +51,7 @@ struct Process {
   ErrorTable errors;
   FailedCallTable failed_calls;
   EvidenceTable evidence;
+  ThrowTable throws;
   ReleaseTable releases;
   ThreadTable threads;
   CounterBlocks counters;
@@ -138,8 +141,11 @@ inline format::Ref current_stack(Process& process) {
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   if (process.quick_stacks && frame != nullptr && thread_state.memory != nullptr) {
-    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation);
-    if (__builtin_expect(ref != 0, 1)) return ref;
+    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
+    if (__builtin_expect(ref != 0, 1)) {
+      if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
+      return ref;
+    }
   }
   return find_current_stack(process);
 }

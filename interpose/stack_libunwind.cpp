@@ -93,6 +93,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     }
     leading = false;
     bool is_signal_frame = unw_is_signal_frame(&cursor) > 0;
+    if (checks != nullptr && stack->count < depth) checks->pointers[stack->count] = stack_pointer;
     if (stack->count == depth) {
       stack->truncated = true;
       return;

@@ -2,7 +2,12 @@
 
 namespace culprit {
 
-void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack,
+void StackMemo::forget_all() {
+  for (Entry& any : entries_) any.stack = 0;
+  used_ = 0;
+}
+
+void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                          const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
@@ -30,8 +35,7 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
   Entry& entry = entries_[slot_of(base, frame[1])];
   bool in_place = entry.stack != 0 && entry.count >= count;
   if (!in_place && used_ + count > kArenaBlocks) {
-    for (Entry& any : entries_) any.stack = 0;
-    used_ = 0;
+    forget_all();
   }
   if (!in_place) {
     entry.first = used_;
@@ -41,6 +45,7 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
   entry.return_address = frame[1];
   entry.generation = generation;
   entry.stack = stack;
+  entry.path = path;
   entry.count = count;
   for (std::uint32_t i = 0; i < count; ++i) blocks_[entry.first + i] = blocks[i];
 }

@@ -31,16 +31,23 @@ struct StackChecks {
   bool complete;  // false: something in this stack must not be remembered
   int count;
   std::uint64_t slots[kMost];  // addresses
+  // Complete or not: the stack pointer that each frame has after the return to it (see ThreadPaths).
+  std::uint64_t pointers[kMaxStackDepth];
 };
 
 // All zeros = empty.
 class StackMemo {
  public:
   // The stack that was remembered for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved
-  // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered.
-  format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation) const;
+  // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered. `path` receives the
+  // number that was remembered with it, and is left alone otherwise.
+  format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const;
 
-  void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, const StackChecks& checks);
+  void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
+                const StackChecks& checks);
+
+  // The paths' numbers mean nothing any more.
+  void forget_all();
 
  private:
   static constexpr std::uint32_t kEntries = 512;           // a power of two
@@ -52,6 +59,7 @@ class StackMemo {
     format::Ref stack;    // 0 = free
     std::uint32_t first;  // into the arena
     std::uint32_t count;  // of blocks
+    std::uint32_t path;   // see ThreadPaths
   };
   // Four checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer repeats
   // its last one.
@@ -69,7 +77,7 @@ class StackMemo {
   Block blocks_[kArenaBlocks];
 };
 
-inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation) const {
+inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   const Entry& entry = entries_[slot_of(base, frame[1])];
   if (entry.frame != base || entry.return_address != frame[1] || entry.generation != generation || entry.stack == 0)
@@ -82,6 +90,7 @@ inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t 
     std::uint64_t different = differs(0) | differs(1) | differs(2) | differs(3);
     if (different != 0) return 0;
   }
+  *path = entry.path;
   return entry.stack;
 }
 

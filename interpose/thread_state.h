@@ -10,17 +10,21 @@
 namespace culprit {
 
 struct ThreadMemory;
+class ThreadPaths;
 
 struct ThreadState {
   // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested:
   // the driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation
   // that leaves through a hook can not clear a flag; a later hook higher on the stack sees that the old one is gone.
   const char* outermost_hook;
+  bool asks_what;                    // inside what() of an exception that abandoned something
   bool in_tracker;                   // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
   std::uint32_t generation;          // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;               // in the dump's threads
   int* error_number;                 // the thread's errno
   ThreadMemory* memory;              // nullptr = none
+  ThreadPaths* paths;                // nullptr = none
+  std::uint32_t path;                // in `paths`: of the stack that current_stack() returned last, 0 = not known
   format::ThreadRecord* record;      // nullptr = no room in the dump
   format::ThreadCounters* counters;  // nullptr = no room in the dump
   void* runtime_free;                // runtime_frees.cpp: what free_at_exit() has to call

@@ -1,6 +1,7 @@
 // Asks libunwind for the rule of a step. Its own fast trace (tdep_trace) works from the same record; there is no public
-// way to read it, so this file, and only this file, is compiled against libunwind's private headers. They come from the
-// very source that scripts/build-libunwind.sh builds, and a member that is missing there is a compile error here.
+// way to read it, nor a function's unwind instructions, so this file, and only this file, is compiled against
+// libunwind's private headers. They come from the very source that scripts/build-libunwind.sh builds, and a member that
+// is missing there is a compile error here.
 #define UNW_LOCAL_ONLY
 #include "libunwind_i.h"
 
@@ -27,4 +28,24 @@ int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule) 
   rule->known = 0; /* stacks are walked anew each time */
   return unw_step(cursor);
 #endif
+}
+
+int culprit_function_at(unw_word_t address, struct culprit_function* function) {
+  unw_proc_info_t info;
+  memset(&info, 0, sizeof(info));
+  if (dwarf_find_proc_info(unw_local_addr_space, address, &info, 1, NULL) < 0) return -1;
+  function->begin = info.start_ip;
+  function->lsda = info.lsda;
+  function->is_part = 0;
+  if (info.unwind_info != NULL && info.format != UNW_INFO_FORMAT_DYNAMIC) {
+    const struct dwarf_cie_info* rules = info.unwind_info;
+    if (rules->fde_instr_start < rules->fde_instr_end) {
+      /* A function first advances past its first instruction; a part of one begins by saying where its frame is. */
+      unsigned char first = *(const unsigned char*)rules->fde_instr_start;
+      function->is_part = first == DW_CFA_def_cfa || first == DW_CFA_def_cfa_offset ||
+                          first == DW_CFA_def_cfa_register || (first & 0xc0) == DW_CFA_offset;
+    }
+  }
+  dwarf_put_unwind_info(unw_local_addr_space, &info, NULL);
+  return 0;
 }

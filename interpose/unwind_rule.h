@@ -21,6 +21,16 @@ struct culprit_unwind_rule {
 /* Like unw_step(), and describes the step in `rule`. */
 __attribute__((visibility("hidden"))) int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule);
 
+struct culprit_function {
+  unsigned long begin;
+  unsigned long lsda; /* 0 = none */
+  int is_part;        /* split off by the compiler: where it begins its frame already stands */
+};
+
+/* What the unwind tables say of the code at `address`. 0, or a negative number when they say nothing. Not to be called
+   while this thread is inside libunwind. */
+__attribute__((visibility("hidden"))) int culprit_function_at(unw_word_t address, struct culprit_function* function);
+
 #ifdef __cplusplus
 }
 #endif

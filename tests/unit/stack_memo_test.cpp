@@ -18,7 +18,7 @@ struct FakeStack {
     for (std::uint64_t i = 0; i < 64; ++i) words[i] = 1000 + i;
   }
   StackChecks checks(std::initializer_list<int> slots) {
-    StackChecks list = {true, 0, {}};
+    StackChecks list = {true, 0, {}, {}};
     for (int slot : slots) list.slots[list.count++] = reinterpret_cast<std::uint64_t>(&words[slot]);
     return list;
   }
@@ -27,42 +27,43 @@ struct FakeStack {
 struct Fixture {
   Zeroed<StackMemo> memo;
   FakeStack stack;
+  std::uint32_t path = 0;
 };
 
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds what it held") {
-  memo->remember(stack.words, 7, 42, stack.checks({5, 9, 20}));
-  CHECK(memo->look_up(stack.words, 7) == 42);
+  memo->remember(stack.words, 7, 42, 9, stack.checks({5, 9, 20}));
+  CHECK(memo->look_up(stack.words, 7, &path) == 42);
   SECTION("an outer return address differs") {
     stack.words[20] = 1;
-    CHECK(memo->look_up(stack.words, 7) == 0);
+    CHECK(memo->look_up(stack.words, 7, &path) == 0);
     stack.words[20] = 1020;
-    CHECK(memo->look_up(stack.words, 7) == 42);
+    CHECK(memo->look_up(stack.words, 7, &path) == 42);
   }
   SECTION("words that are no slots do not matter") {
     stack.words[6] = 1;
-    CHECK(memo->look_up(stack.words, 7) == 42);
+    CHECK(memo->look_up(stack.words, 7, &path) == 42);
   }
   SECTION("another call site in the same frame") {
     stack.words[1] = 1;
-    CHECK(memo->look_up(stack.words, 7) == 0);
+    CHECK(memo->look_up(stack.words, 7, &path) == 0);
   }
-  SECTION("a module was unloaded since") { CHECK(memo->look_up(stack.words, 8) == 0); }
+  SECTION("a module was unloaded since") { CHECK(memo->look_up(stack.words, 8, &path) == 0); }
 }
 
 TEST_CASE_METHOD(Fixture, "what must not be remembered is not") {
   StackChecks checks = stack.checks({5});
   SECTION("an incomplete list") {
     checks.complete = false;
-    memo->remember(stack.words, 7, 42, checks);
+    memo->remember(stack.words, 7, 42, 9, checks);
   }
-  SECTION("a stack that was not stored") { memo->remember(stack.words, 7, 0, checks); }
+  SECTION("a stack that was not stored") { memo->remember(stack.words, 7, 0, 9, checks); }
   SECTION("a slot below the frame: another stack") {
     checks.slots[0] = reinterpret_cast<std::uint64_t>(stack.words) - 8;
-    memo->remember(stack.words, 7, 42, checks);
+    memo->remember(stack.words, 7, 42, 9, checks);
   }
-  CHECK(memo->look_up(stack.words, 7) == 0);
+  CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out and never mix them up") {
@@ -70,14 +71,14 @@ TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out 
   for (std::uint64_t i = 0; i < 40000; ++i) memory[i] = i;
   for (std::uint32_t round = 0; round < 3; ++round) {
     for (std::uint64_t i = 0; i + 200 < 40000; i += 2) {
-      StackChecks checks = {true, 100, {}};
+      StackChecks checks = {true, 100, {}, {}};
       for (std::uint64_t s = 0; s < 100; ++s) checks.slots[s] = reinterpret_cast<std::uint64_t>(&memory[i + 2 + s]);
-      memo->remember(&memory[i], 1, static_cast<format::Ref>(i + 1), checks);
-      REQUIRE(memo->look_up(&memory[i], 1) == i + 1);
+      memo->remember(&memory[i], 1, static_cast<format::Ref>(i + 1), 9, checks);
+      REQUIRE(memo->look_up(&memory[i], 1, &path) == i + 1);
     }
     int known = 0;
     for (std::uint64_t i = 0; i + 200 < 40000; i += 2) {
-      format::Ref ref = memo->look_up(&memory[i], 1);
+      format::Ref ref = memo->look_up(&memory[i], 1, &path);
       REQUIRE((ref == 0 || ref == i + 1));
       known += ref != 0;
     }

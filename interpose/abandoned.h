@@ -1,0 +1,43 @@
+// Which allocations an exception abandoned: those whose owner was unwound, and those that the catching function made
+// inside the try block whose handler caught.
+//
+// The owner of an allocation, as seen from the throw, is the innermost activation that its path shares with the path of
+// the throw (thread_paths.h). Frames deeper than the handler's are gone. Where the owner is the catching frame itself,
+// its exception table says whether the same handler waits for the allocation's call (lsda.h).
+#pragma once
+
+#include "interpose/lsda.h"
+#include "interpose/thread_paths.h"
+
+namespace culprit {
+
+// What the unwind tables say of the function (or the part of a function that was split) around a call.
+struct FunctionInfo {
+  std::uint64_t begin;
+  bool is_part;              // split off: its frame was set up elsewhere
+  bool is_startup;           // of libc: what calls main, or a thread's function
+  const std::uint8_t* lsda;  // nullptr = none
+  const std::uint8_t* lsda_end;
+};
+// False when nothing is known of the address.
+using FunctionAt = bool (*)(std::uint64_t return_address, FunctionInfo* info);
+
+// How an exception ended.
+struct Landing {
+  enum class How : std::uint8_t {
+    kUnknown,   // on another stack, as far as we can tell
+    kCaught,    // by the frame with this CFA
+    kUncaught,  // the runtime took it, to end the program
+  } how;
+  std::uint64_t handler_cfa;
+};
+
+// `caught`: the path of the call of __cxa_begin_catch.
+Landing find_landing(ThreadPaths& paths, ThreadPaths::Path thrown, ThreadPaths::Path caught, FunctionAt function_at);
+
+// Whether what was made by `path` was abandoned by an exception of `type`. Remembered in `paths`; forget_verdicts()
+// when a module was unloaded.
+ThreadPaths::Verdict judge(ThreadPaths& paths, ThreadPaths::Path path, ThreadPaths::Path thrown,
+                           ThreadPaths::Path caught, const Landing& landing, TypeInfo type, FunctionAt function_at);
+
+}  // namespace culprit

@@ -1,0 +1,38 @@
+// __cxa_throw and its like: each notes what it has to (exceptions.cpp) and jumps on to the C++ runtime of its caller, with the
+// caller's arguments and return address as they were: no frame of ours is left when the stack is unwound. The note gets two
+// arguments, and the address of this frame: saved rbp, then the return address.
+    .macro NOTE_AND_FORWARD function, note
+    .globl \function
+    .type \function, @function
+\function:
+    .cfi_startproc
+    endbr64
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    push %rdi
+    push %rsi
+    push %rdx
+    sub $8, %rsp
+    mov %rbp, %rdx
+    call \note
+    add $8, %rsp
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    pop %rbp
+    .cfi_def_cfa %rsp, 8
+    jmp *%rax
+    .cfi_endproc
+    .size \function, .-\function
+    .endm
+
+    .text
+    NOTE_AND_FORWARD __cxa_throw, culprit_note_throw
+    NOTE_AND_FORWARD __cxa_rethrow, culprit_note_rethrow
+    NOTE_AND_FORWARD __cxa_begin_catch, culprit_note_catch
+    NOTE_AND_FORWARD _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE, culprit_note_rethrow_exception
+    NOTE_AND_FORWARD _Unwind_RaiseException, culprit_note_raise
+    .section .note.GNU-stack, "", @progbits
