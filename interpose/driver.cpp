@@ -21,6 +21,8 @@ SpinLock finding;
 
 void* driver_addresses[kApiCount];  // libcuda's own
 void* next_addresses[kApiCount];    // what our hook calls: libcuda's, or another interposer's that stands between
+void* addresses_behind[kApiCount];  // the same, where something was put in front of it
+void** found_addresses = next_addresses;
 
 // libcuda's address -> row. Filled once, before `found` is set.
 constexpr std::uint32_t kSlots = 1024;
@@ -51,7 +53,7 @@ void resolve() {
     Api api = static_cast<Api>(i);
     std::uint64_t address = find_symbol(libcuda, api_name(api));
     driver_addresses[i] = reinterpret_cast<void*>(address);
-    if (next_addresses[i] == nullptr) next_addresses[i] = driver_addresses[i];
+    if (found_addresses[i] == nullptr) found_addresses[i] = driver_addresses[i];
     if (address == 0) continue;
     std::uint32_t slot = static_cast<std::uint32_t>(mix(address)) % kSlots;
     while (slots[slot].address != 0) slot = (slot + 1) % kSlots;
@@ -111,7 +113,21 @@ void* next_address(Api api) {
 }
 
 void set_next_address(Api api, void* address) {
-  __atomic_store_n(&next_addresses[static_cast<int>(api)], address, __ATOMIC_RELAXED);
+  __atomic_store_n(&found_addresses[static_cast<int>(api)], address, __ATOMIC_RELAXED);
+}
+
+void put_in_front(void* (*stand_in)(Api)) {
+  for (int i = 0; i < kApiCount; ++i) {
+    addresses_behind[i] = next_addresses[i];
+    next_addresses[i] = stand_in(static_cast<Api>(i));
+  }
+  found_addresses = addresses_behind;
+}
+
+void* address_behind_stand_in(Api api) {
+  void* address = __atomic_load_n(&addresses_behind[static_cast<int>(api)], __ATOMIC_RELAXED);
+  if (address != nullptr || !driver_ready()) return address;
+  return addresses_behind[static_cast<int>(api)];
 }
 
 namespace {
@@ -129,7 +145,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
   if (is_libcuda(module)) return 1;  // what comes later is never reached
   for (int i = 0; i < kApiCount; ++i) {
     std::uint64_t address = find_symbol(module, api_name(static_cast<Api>(i)));
-    if (address != 0 && next_addresses[i] == nullptr) next_addresses[i] = reinterpret_cast<void*>(address);
+    if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
   }
   return 0;
 }

@@ -108,7 +108,8 @@ struct Header {
   std::uint64_t holder_search_ns;     // live: how long it took
   std::uint64_t holder_search_bytes;  // live: how much module data was read
   std::uint64_t throws;               // live: exceptions seen
-  std::uint8_t reserved1[4096 - 336];
+  std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
+  std::uint8_t reserved1[4096 - 344];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -132,6 +133,7 @@ enum class ChunkType : std::uint32_t {
   kFailedCalls = 13,  // FailedCallRecord[]
   kEvidence = 14,     // EvidenceRecord[]
   kHolders = 15,      // HolderRecord[]
+  kSites = 16,        // SiteRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -491,6 +493,19 @@ struct HolderRecord {
   std::uint64_t place;  // like a frame: module index + 1 and offset in the module, where the handle was found
 };
 static_assert(sizeof(HolderRecord) == 16);
+
+// A stack from which memory was allocated, under a name that holds in another run of the same program. Kept only when
+// CULPRIT_FAIL asks for it.
+struct SiteRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref stack;
+  std::uint64_t site;    // never 0
+  std::uint64_t number;  // of its first call, among all allocation calls of the process, from 1
+  std::uint64_t calls;   // live
+  std::uint16_t api;     // of its first call
+  std::uint8_t reserved[14];
+};
+static_assert(sizeof(SiteRecord) == 48);
 
 struct ApiRecord {
   char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated

@@ -24,6 +24,7 @@ void note_failed_call(Api api, CUresult status, std::uint64_t bytes) {
   call.first_ns = call.last_ns = now_ns(*process);
   call.bytes = bytes;
   call.thread = thread_state.index;
+  if (thread_state.injected) call.flags = format::kFailedInjected;
   if (process->failed_calls.add(call, process->dump) == 0) add_counter(process->dump.header()->dropped_others, 1);
 }
 

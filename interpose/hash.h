@@ -1,4 +1,4 @@
-// Hashing for the private tables. Not for anything that must be the same in another process.
+// Hashing for the private tables. The same in every process of one version of culprit, and no part of any format.
 #pragma once
 
 #include <cstddef>

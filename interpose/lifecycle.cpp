@@ -14,6 +14,7 @@
 #include "interpose/cxx_runtime.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/events.h"
+#include "interpose/fault_injection.h"
 #include "interpose/log.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
@@ -137,6 +138,7 @@ __attribute__((constructor)) void on_load() {
   prepare_cxx_runtime();
   find_next_functions();
   find_other_interposers();
+  prepare_failures();
   // Made now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
   // on_exit and not atexit: it hands over the exit status. Registered this early it needs no malloc either.

@@ -170,4 +170,13 @@ std::uint64_t ModuleTable::frame_of(std::uint64_t address) {
   return address & format::kFrameOffsetMask;
 }
 
+std::uint64_t ModuleTable::identity_of(std::uint64_t frame) {
+  std::uint64_t number = frame >> format::kFrameModuleShift & format::kFrameModuleMask;
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    if (entries_[i].index + 1U == number) return entries_[i].identity;
+  }
+  return 0;
+}
+
 }  // namespace culprit

@@ -21,6 +21,9 @@ class ModuleTable {
   // Turns an absolute address into the format's frame (without kFrameExact), as of the last refresh(). Thread-safe.
   std::uint64_t frame_of(std::uint64_t address);
 
+  // What stands for the module of such a frame in every run of the same program. 0: in no known module. Thread-safe.
+  std::uint64_t identity_of(std::uint64_t frame);
+
  private:
   static constexpr int kCapacity = 4096;
   struct Entry {

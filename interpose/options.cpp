@@ -1,5 +1,7 @@
 #include "interpose/options.h"
 
+#include "interpose/fail_rules.h"
+
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -92,6 +94,9 @@ void read_options(Options* options) {
   if (!read_flag(&options->member, variable, value)) options->malformed = variable;
 #include "interpose/options.def"
   if (!parse_log_level(options->log, &options->log_level)) options->malformed = "CULPRIT_LOG";
+  // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
+  FailRules rules;
+  if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) options->malformed = "CULPRIT_FAIL";
 }
 
 int expand_path(const char* pattern, int pid, char* path, int capacity) {

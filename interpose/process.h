@@ -14,6 +14,7 @@
 #include "interpose/log.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
+#include "interpose/site_table.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
 #include "interpose/thread_counters.h"
@@ -52,6 +53,7 @@ struct Process {
   FailedCallTable failed_calls;
   EvidenceTable evidence;
   ThrowTable throws;
+  SiteTable sites;
   ReleaseTable releases;
   ThreadTable threads;
   CounterBlocks counters;

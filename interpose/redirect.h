@@ -20,6 +20,11 @@ void* driver_address(Api api);
 void* next_address(Api api);
 void set_next_address(Api api, void* address);
 
+// From now on hooks call stand_in(api) for every row, which calls on with address_behind_stand_in(api). Call once,
+// before there are threads.
+void put_in_front(void* (*stand_in)(Api));
+void* address_behind_stand_in(Api api);
+
 // Whether an address lies in libcuda; whether a dlopen handle is libcuda's.
 bool in_driver(const void* address);
 bool is_driver_handle(const void* handle);

@@ -13,49 +13,16 @@
 
 #include "report/child_process.h"
 #include "report/exit_codes.h"
+#include "report/preload.h"
 #include "report/run_dumps.h"
 
 namespace culprit {
 namespace {
 
-constexpr char kDefaultPattern[] = "culprit.%n.%p.dump";
-
 std::uint64_t realtime_ns() {
   std::timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-// Finds libculprit.so beside this executable: in lib of the installed or built tree. Throws std::runtime_error.
-std::string find_library() {
-  namespace fs = std::filesystem;
-  std::string path;
-  const char* chosen = std::getenv("CULPRIT_LIBRARY");
-  if (chosen != nullptr && chosen[0] != '\0') {
-    path = fs::absolute(chosen).string();
-    if (!fs::exists(path)) throw std::runtime_error(path + ": no such file; CULPRIT_LIBRARY must name libculprit.so");
-  } else {
-    const fs::path root = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
-    for (const char* folder : {"lib", CULPRIT_INSTALL_LIBDIR, "lib64"}) {
-      const fs::path candidate = root / folder / "libculprit.so";
-      if (path.empty() && fs::exists(candidate)) path = candidate.string();
-    }
-    if (path.empty()) {
-      throw std::runtime_error((root / "lib/libculprit.so").string() +
-                               ": no such file; keep culprit and libculprit.so in one tree, or set CULPRIT_LIBRARY");
-    }
-  }
-  if (path.find_first_of(" :") != std::string::npos) {
-    throw std::runtime_error(path +
-                             ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
-                             "CULPRIT_LIBRARY to a link elsewhere");
-  }
-  return path;
-}
-
-std::string preload_value(const std::string& library) {
-  const char* present = std::getenv("LD_PRELOAD");
-  return present != nullptr && present[0] != '\0' ? library + ":" + present : library;
 }
 
 // Reads the dumps; those that cannot be read are named on stderr.
@@ -81,6 +48,10 @@ int start_failure(const std::string& command, int error) {
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, bool kept) {
   bool unreadable = false;
   const std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
+  std::uint64_t injected = 0;
+  for (const Report& report : reports) injected += report.injected_failures;
+  if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
+    std::cerr << "culprit: no call was made to fail: the program ended before it came to the one that was named\n";
   if (paths.empty()) {
     std::cerr
         << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, so that nothing can be "
@@ -114,15 +85,22 @@ void add_run_command(CLI::App* app, RunCommand* command) {
   app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
       ->type_name("LEVEL");
+  add_fail_options(app, &command->fail);
   add_output_options(app, &command->output);
 }
 
 int run_run_command(const RunCommand& command) {
   std::optional<TemporaryFolder> folder;
   std::string pattern;
-  std::string library;
+  Environment environment;
+  std::string failures;
   try {
-    library = find_library();
+    failures = fail_environment(command.fail);
+  } catch (const std::exception& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+    return kExitUsage;
+  }
+  try {
     const char* present = std::getenv("CULPRIT_OUT");
     if (!command.out.empty()) {
       pattern = absolute_pattern(command.out);
@@ -132,15 +110,15 @@ int run_run_command(const RunCommand& command) {
       folder.emplace();
       pattern = folder->path() + "/" + kDefaultPattern;
     }
+    environment = preload_environment(pattern);
   } catch (const std::exception& error) {
     std::cerr << "culprit: " << error.what() << "\n";
     return kExitUnreadable;
   }
 
-  std::vector<std::pair<std::string, std::string>> environment = {
-      {"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
   if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
+  if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
   const std::uint64_t start = realtime_ns();
   const ChildResult child = run_child(command.command, environment);

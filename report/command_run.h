@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "report/fail_options.h"
 #include "report/report_options.h"
 
 namespace culprit {
@@ -15,6 +16,7 @@ struct RunCommand {
   std::string out;
   std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
   std::string log;
+  FailOptions fail;
   OutputOptions output;
 };
 

@@ -18,6 +18,11 @@ constexpr ResultName kResultNames[] = {
 #include "report/cuda_result_names.inc"
 };
 
+// The rows of interpose/hooks.def.
+constexpr std::string_view kHookedNames[] = {
+#include "hooked_names.inc"
+};
+
 bool strip_suffix(std::string_view* name, std::string_view suffix) {
   if (name->size() <= suffix.size() || name->substr(name->size() - suffix.size()) != suffix) return false;
   name->remove_suffix(suffix.size());
@@ -48,11 +53,23 @@ std::string cuda_result_name(int code) {
   return "CUresult " + std::to_string(code);
 }
 
+int cuda_result_code(std::string_view name) {
+  for (const ResultName& entry : kResultNames) {
+    if (entry.name == name) return entry.code;
+  }
+  return -1;
+}
+
 bool is_runtime_api(std::string_view symbol) {
   if (symbol.substr(0, 4) != "cuda") return false;
   return std::binary_search(std::begin(kRuntimeApiNames), std::end(kRuntimeApiNames), base_name(symbol));
 }
 
 std::string source_api_name(std::string_view symbol) { return std::string(base_name(symbol)); }
+
+bool is_hooked_function(std::string_view name) {
+  return std::any_of(std::begin(kHookedNames), std::end(kHookedNames),
+                     [&](std::string_view hooked) { return hooked == name || base_name(hooked) == name; });
+}
 
 }  // namespace culprit

@@ -43,6 +43,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(EvidenceRecord);
     case ChunkType::kHolders:
       return sizeof(HolderRecord);
+    case ChunkType::kSites:
+      return sizeof(SiteRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -119,6 +121,7 @@ Dump::Dump(Dump&& other) noexcept
       failed_calls_(std::move(other.failed_calls_)),
       evidence_(std::move(other.evidence_)),
       holders_(std::move(other.holders_)),
+      sites_(std::move(other.sites_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -227,6 +230,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
       break;
     case ChunkType::kHolders:
       arrays = &holders_;
+      break;
+    case ChunkType::kSites:
+      arrays = &sites_;
       break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});

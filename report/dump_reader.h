@@ -91,6 +91,8 @@ class Dump {
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(holders_); }
 
+  std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
+
   CallCounts call_counts() const;
 
   // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order: the references
@@ -193,7 +195,7 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_;
+      throws_, failed_calls_, evidence_, holders_, sites_;
   std::vector<Range> stacks_, strings_;
 };
 

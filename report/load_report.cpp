@@ -105,6 +105,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.process = process_info(dump, options.machine);
   for (const DeviceRecord& device : dump.devices()) report.devices.push_back(device_info(device));
   report.hook_called = header.hook_calls != 0;
+  report.injected_failures = header.injected_failures;
   std::sort(report.devices.begin(), report.devices.end(),
             [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
   report.dropped.allocations = header.dropped_allocations;

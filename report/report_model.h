@@ -183,6 +183,7 @@ struct Report {
   std::string dump_path;
   ProcessInfo process;
   bool hook_called = false;
+  std::uint64_t injected_failures = 0;  // calls that CULPRIT_FAIL made fail
   std::vector<DeviceInfo> devices;
   Summary summary;
   Dropped dropped;

@@ -2,27 +2,12 @@
 #include <csignal>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/process/culprit_run.h"
 
 namespace culprit::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// `culprit run OPTIONS -- SUBJECT ARGUMENTS`, with the driver that the other tests use.
-Run culprit_run(const std::vector<std::string>& run_options, const std::vector<std::string>& command,
-                RunOptions options = {}) {
-  std::vector<std::string> arguments = {"run"};
-  arguments.insert(arguments.end(), run_options.begin(), run_options.end());
-  arguments.push_back("--");
-  arguments.push_back(command[0].find('/') != std::string::npos ? command[0] : subject_path(command[0]).string());
-  arguments.insert(arguments.end(), command.begin() + 1, command.end());
-  options.preload = false;
-  options.environment["CULPRIT_LIBRARY"] = library_path().string();
-  options.environment["CULPRIT_OUT"] = "";
-  options.environment["NO_COLOR"] = "1";
-  return run_preloaded(culprit_path().string(), arguments, options);
-}
 
 bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -71,17 +71,53 @@ TEST_CASE("help and version are on stdout", "[report][cli]") {
 }
 
 TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
-  for (const char* line :
-       {"CULPRIT 2>&1", "CULPRIT bogus 2>&1", "CULPRIT report 2>&1", "CULPRIT report --bogus x 2>&1",
-        "CULPRIT run 2>&1", "CULPRIT run -- 2>&1", "CULPRIT run --bogus -- true 2>&1", "CULPRIT run --bogus true 2>&1",
-        "CULPRIT report --format yaml x 2>&1", "CULPRIT report --fail-on sometimes x 2>&1",
-        "CULPRIT report --error-exitcode 256 x 2>&1", "CULPRIT run --depth 257 -- true 2>&1"}) {
+  for (const char* line : {"CULPRIT 2>&1",
+                           "CULPRIT bogus 2>&1",
+                           "CULPRIT report 2>&1",
+                           "CULPRIT report --bogus x 2>&1",
+                           "CULPRIT run 2>&1",
+                           "CULPRIT run -- 2>&1",
+                           "CULPRIT run --bogus -- true 2>&1",
+                           "CULPRIT run --bogus true 2>&1",
+                           "CULPRIT report --format yaml x 2>&1",
+                           "CULPRIT report --fail-on sometimes x 2>&1",
+                           "CULPRIT report --error-exitcode 256 x 2>&1",
+                           "CULPRIT run --depth 257 -- true 2>&1",
+                           "CULPRIT run --fail-alloc 0 -- true 2>&1",
+                           "CULPRIT run --fail-alloc x -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc:1 -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc:0:2 -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc:1:0 -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc:1:CUDA_SUCCESS -- true 2>&1",
+                           "CULPRIT run --fail-call cuMemAlloc:1:CUDA_ERROR_BOGUS -- true 2>&1",
+                           "CULPRIT run --fail-call cuBogus:1:2 -- true 2>&1",
+                           "CULPRIT run --fail-call cudaMalloc:1:2 -- true 2>&1"}) {
     INFO(line);
     const Finished finished = shell(line);
     CHECK(finished.exit_code == 2);
     CHECK(has(finished.output, "--help"));
   }
   CHECK(has(shell("CULPRIT report --bogus x 2>&1").output, "--bogus"));
+  CHECK(has(shell("CULPRIT run --fail-call cudaMalloc:1:2 -- true 2>&1").output, "driver's function"));
+  CHECK(has(shell("CULPRIT run --fail-call cuBogus:1:2 -- true 2>&1").output, "cuBogus: no such driver function"));
+}
+
+TEST_CASE("calls to fail reach the command in its environment", "[report][cli]") {
+  const std::string run = "CULPRIT_FAIL=inherited " + kAnyLibrary + "CULPRIT run ";
+  const std::string print = " -- sh -c 'echo \"$CULPRIT_FAIL\"' 2>/dev/null";
+  CHECK(shell(run + print).output == "inherited\n");
+  CHECK(shell(run + "--fail-alloc 3" + print).output == "alloc:3\n");
+  CHECK(shell(run +
+              "--fail-call cuMemcpyHtoD:2:CUDA_ERROR_ILLEGAL_ADDRESS --fail-alloc 1 --fail-alloc 4 --fail-call "
+              "cuMemAlloc_v2:1:2" +
+              print)
+            .output == "alloc:1,alloc:4,cuMemcpyHtoD:2:700,cuMemAlloc_v2:1:2\n");
+  std::string many;
+  for (int i = 1; i <= 17; ++i) many += " --fail-alloc " + std::to_string(i);
+  const Finished refused = shell(run + many + " -- true 2>&1");
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.output, "16 at most"));
 }
 
 TEST_CASE("inputs that cannot be read end with 3 and are named", "[report][cli]") {

@@ -1,0 +1,25 @@
+// Stacks that allocate memory, under names that another run of the same program finds again (for CULPRIT_FAIL).
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+#include "interpose/hash_index.h"
+#include "interpose/modules.h"
+
+namespace culprit {
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class SiteTable {
+ public:
+  // Counts an allocation call with this stack: the `number`th of the process. Returns the site's name, 0 when there is
+  // no stack or no room. Thread-safe.
+  std::uint64_t note(format::Ref stack, std::uint16_t api, std::uint64_t number, ModuleTable& modules,
+                     DumpWriter& dump);
+
+ private:
+  SpinLock lock_;
+  HashIndex index_;  // stack -> record
+};
+
+}  // namespace culprit
