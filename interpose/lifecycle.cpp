@@ -15,6 +15,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/events.h"
 #include "interpose/fault_injection.h"
+#include "interpose/holder_search.h"
 #include "interpose/log.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
@@ -111,6 +112,7 @@ void begin_exit(int, void*) {
   header->end_time_ns = now_ns(*process);
   header->process_state = format::ProcessState::kExiting;
   read_devices_at_exit(*process);
+  search_holders(*process);
 }
 
 // Marks the dump and says what was left, once, whichever way the process ends.

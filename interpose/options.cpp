@@ -46,6 +46,11 @@ bool read_flag(bool* member, const char* variable, bool otherwise) {
   return false;
 }
 
+bool parse_scan(const char* text, bool* search_holders) {
+  *search_holders = strcasecmp(text, "off") != 0;
+  return !*search_holders || strcasecmp(text, "exit") == 0;
+}
+
 bool parse_log_level(const char* text, LogLevel* level) {
   constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug"};
   for (int i = 0; i < 5; ++i) {
@@ -97,6 +102,7 @@ void read_options(Options* options) {
   // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
   FailRules rules;
   if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) options->malformed = "CULPRIT_FAIL";
+  if (!parse_scan(options->scan, &options->search_holders)) options->malformed = "CULPRIT_SCAN";
 }
 
 int expand_path(const char* pattern, int pid, char* path, int capacity) {

@@ -11,6 +11,7 @@ struct Options {
 #define OPTION_FLAG(member, variable, value, help) bool member;
 #include "interpose/options.def"
   LogLevel log_level;
+  bool search_holders;
   // The first variable whose value could not be used (its default stands instead), nullptr if all were fine.
   const char* malformed;
 };

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace culprit {
@@ -57,10 +58,22 @@ int system_advise(void* address, std::uint64_t bytes, int advice) {
   return madvise(address, bytes, advice) != 0 ? -errno : 0;
 }
 
+std::int64_t system_read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) {
+  long count = syscall(SYS_pread64, fd, to, bytes, offset);
+  return count < 0 ? -errno : count;
+}
+
+std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64_t bytes) {
+  struct iovec local = {to, bytes};
+  struct iovec remote = {reinterpret_cast<void*>(address), bytes};
+  long count = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+  return count < 0 ? -errno : count;
+}
+
 }  // namespace
 
 OsCalls os = {system_open, system_close, system_identify, system_reserve, system_file_size_limit,
-              system_map,  system_unmap, system_advise};
+              system_map,  system_unmap, system_advise,   system_read_at, system_read_own_memory};
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';

@@ -31,6 +31,11 @@ struct OsCalls {
   void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
   void (*unmap)(void* address, std::uint64_t bytes);
   int (*advise)(void* address, std::uint64_t bytes, int advice);
+  // pread(2). Returns the number of bytes or -errno.
+  std::int64_t (*read_at)(int fd, void* to, std::uint64_t bytes, std::uint64_t offset);
+  // Copies this process's own memory; what can not be read ends the copy instead of raising a signal. Returns the
+  // number of bytes, which may be fewer, or -errno: -EFAULT when the first byte can not be read.
+  std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
 };
 
 // The calls in use. Only tests store here.

@@ -41,6 +41,21 @@ const char* evidence_name(EvidenceType type) {
   return "thread-ended";
 }
 
+const char* holder_search_name(format::HolderSearch state) {
+  using format::HolderSearch;
+  switch (state) {
+    case HolderSearch::kDone:
+      return "done";
+    case HolderSearch::kOff:
+      return "off";
+    case HolderSearch::kStopped:
+      return "stopped";
+    case HolderSearch::kNotRun:
+      break;
+  }
+  return "not-run";
+}
+
 const char* error_type_name(format::ErrorType type) {
   using format::ErrorType;
   switch (type) {

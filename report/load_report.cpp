@@ -86,6 +86,10 @@ void add_notes(Report* report) {
         "a CUDA library was loaded but no hook of libculprit.so was ever called: nothing could be recorded");
   }
   for (const std::string& note : report->stacks->notes()) notes.push_back(note);
+  if (report->holder_search.state == HolderSearch::kStopped) {
+    notes.push_back(
+        "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
+  }
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
                                      [](const Group& group) { return group.stack->truncated; });
   if (truncated) notes.push_back("some stacks are deeper than was recorded: raise CULPRIT_DEPTH (culprit run --depth)");
@@ -113,6 +117,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.others = header.dropped_others;
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
+  report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};
   report.summary.late_frees = header.late_frees;
   report.summary.stacks_verified = header.stacks_verified;
   report.summary.stack_mismatches = header.stack_mismatches;

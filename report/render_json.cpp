@@ -283,6 +283,9 @@ Json report_json(const Report& report) {
   }
   one["summary"] = summary_json(report);
   const bool running = report.process.status.ended == Ended::kRunning;
+  one["holder_search"] = {{"state", holder_search_name(report.holder_search.state)},
+                          {"time_ns", report.holder_search.ns},
+                          {"bytes", report.holder_search.bytes}};
   one["leaks"] = groups_json(report.leaks, running);
   one["library"] = groups_json(report.library, running);
   one["resources"] = groups_json(report.resources, running);

@@ -150,6 +150,13 @@ struct Dropped {
   std::uint64_t total() const { return allocations + stacks + others; }
 };
 
+// The search for globals that hold what was not freed, at exit.
+struct HolderSearchInfo {
+  format::HolderSearch state = format::HolderSearch::kNotRun;
+  std::uint64_t ns = 0;
+  std::uint64_t bytes = 0;  // of module data read
+};
+
 struct Total {
   std::optional<unsigned> device;
   format::Kind kind = format::Kind::kNone;
@@ -187,6 +194,7 @@ struct Report {
   std::vector<DeviceInfo> devices;
   Summary summary;
   Dropped dropped;
+  HolderSearchInfo holder_search;
   std::vector<Group> leaks;    // worst first
   std::vector<Group> library;  // what libraries hold for themselves, not counted
   std::vector<Group> resources;
@@ -199,6 +207,8 @@ struct Report {
 const char* cause_name(Cause cause);
 // "failed-free", "exception": the type of a piece of evidence in the JSON report.
 const char* evidence_name(EvidenceType type);
+// "done", "off", ...: how the search for holders went, in the JSON report.
+const char* holder_search_name(format::HolderSearch state);
 // "double-free": the names in the JSON report.
 const char* error_type_name(format::ErrorType type);
 

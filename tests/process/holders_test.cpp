@@ -1,0 +1,140 @@
+// What a global variable still holds at exit is told apart from what nobody knows any more.
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+Report report_of(const std::vector<std::string>& arguments, RunOptions options = {},
+                 const std::string& subject = "holders") {
+  const Run run = run_preloaded(subject, arguments, std::move(options));
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code == 0);
+  return read_report(run.dump());
+}
+
+nlohmann::json evidence_of(const Group& group, const std::string& type) {
+  for (const nlohmann::json& evidence : group.json.at("evidence")) {
+    if (evidence.at("type") == type) return evidence;
+  }
+  return {};
+}
+
+void check_held(const Group& group, const std::string& symbol, const std::string& module) {
+  INFO(group.json.dump(1));
+  CHECK(group.cause == "held");
+  const nlohmann::json held = evidence_of(group, "held");
+  REQUIRE(held.is_object());
+  CHECK(held.at("symbol") == symbol);
+  CHECK(std::filesystem::path(held.at("module").get<std::string>()).filename() == module);
+}
+
+}  // namespace
+
+TEST_CASE("a global that still has the pointer at exit is named", "[holders]") {
+  for (const char* how : {"global", "quick_exit"}) {
+    const Report report = report_of({how});
+    REQUIRE(report.leaks.size() == 1);
+    check_held(report.leaks[0], "g_pointer", "holders");
+    CHECK(report.leaks[0].has_frame("allocate_here"));
+  }
+}
+
+TEST_CASE("static variables of functions and members of globals are named by the variable around", "[holders]") {
+  Report report = report_of({"static"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "cache()::cached", "holders");
+  report = report_of({"member"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_engine", "holders");
+  CHECK(evidence_of(report.leaks[0], "held").at("symbol_offset") == 32);
+}
+
+TEST_CASE("the pointers of one array are one group", "[holders]") {
+  const Report report = report_of({"array"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_array", "holders");
+  CHECK(report.leaks[0].count == 64);
+}
+
+TEST_CASE("a pointer at several places is held by the first", "[holders]") {
+  const Report report = report_of({"two-places"});
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].cause == "held");
+}
+
+TEST_CASE("an array's handle in a global is held too", "[holders]") {
+  const Report report = report_of({"image"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_image", "holders");
+  CHECK(report.leaks[0].kind == "array");
+}
+
+TEST_CASE("a static variable of a loaded library is named with its library", "[holders]") {
+  const Report report = report_of({"plugin", subject_path("holder_plugin.so").string()});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "kept_by_plugin", "holder_plugin.so");
+}
+
+TEST_CASE("what only the heap or a thread knows or nobody is never freed", "[holders]") {
+  for (const char* how : {"heap", "forgotten", "middle", "thread-local"}) {
+    INFO(how);
+    const Report report = report_of({how});
+    for (const Group& group : report.leaks) CHECK(group.cause == "never-freed");
+    CHECK(report.leaked_count() == (how == std::string("heap") ? 2 : 1));
+  }
+}
+
+TEST_CASE("what a global's destructor frees after the search is no leak", "[holders]") {
+  if (on_gpu()) return;  // the driver may be shutting down then: late_free tells
+  CHECK(report_of({"destructor"}).leaks.empty());
+}
+
+TEST_CASE("CULPRIT_SCAN=off and a process without exit handlers search nothing", "[holders]") {
+  RunOptions off;
+  off.environment["CULPRIT_SCAN"] = "off";
+  const Report report = report_of({"global"}, off);
+  REQUIRE(report.leaks.size() == 1);
+  CHECK(report.leaks[0].cause == "never-freed");
+  CHECK(report.json.at("holder_search").at("state") == "off");
+  const Report ended = report_of({"_exit"});
+  REQUIRE(ended.leaks.size() == 1);
+  CHECK(ended.leaks[0].cause == "never-freed");
+  CHECK(ended.json.at("holder_search").at("state") == "not-run");
+  CHECK(report_of({"global"}).json.at("holder_search").at("state") == "done");
+}
+
+TEST_CASE("a word for CULPRIT_SCAN that means nothing is warned about", "[holders]") {
+  RunOptions options;
+  options.environment["CULPRIT_SCAN"] = "maybe";
+  const Run run = run_preloaded("holders", {"global"}, options);
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.find("CULPRIT_SCAN") != std::string::npos);
+  CHECK(read_report(run.dump()).leaks.at(0).cause == "held");
+}
+
+TEST_CASE("data that cannot be read any more does not hurt the search", "[holders]") {
+  const Report report = report_of({"hidden-pages"});
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_pointer", "holders");
+}
+
+TEST_CASE("a fork child that never calls CUDA searches nothing and its parent does", "[holders]") {
+  const Run run = run_preloaded("holders", {"fork"});
+  REQUIRE(run.exit_code == 0);
+  REQUIRE(run.dumps.size() == 1);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  check_held(report.leaks[0], "g_array", "holders");
+}
+
+TEST_CASE("physical memory is held by its handle or by the address where it is mapped", "[holders]") {
+  for (const char* how : {"handle", "address"}) {
+    const Report report = report_of({how}, {}, "holders_driver");
+    REQUIRE(report.leaks.size() == 1);
+    CHECK(report.leaks[0].kind == "vmm-physical");
+    check_held(report.leaks[0], how == std::string("handle") ? "g_handle" : "g_address", "holders_driver");
+  }
+}
+
+}  // namespace culprit::test
