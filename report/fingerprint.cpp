@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <map>
 #include <string_view>
 
 #include "report/kinds.h"
+#include "report/parallel.h"
 
 namespace culprit {
 namespace {
@@ -66,17 +66,26 @@ std::string fingerprint(const Group& group) {
 }
 
 void assign_ids(std::vector<Group*> groups) {
-  std::map<std::string, std::vector<Group*>> by_fingerprint;
-  for (Group* group : groups) by_fingerprint[fingerprint(*group)].push_back(group);
-  for (auto& [id, same] : by_fingerprint) {
-    std::stable_sort(same.begin(), same.end(),
-                     [](const Group* left, const Group* right) { return earlier_in_code(*left, *right); });
-    for (std::size_t i = 0; i < same.size(); ++i) {
-      Hash hash;
-      hash.add(id);
-      hash.add(std::to_string(i));
-      same[i]->id = i == 0 ? id : hash.hex();
+  struct Entry {
+    std::string id;
+    Group* group;
+  };
+  std::vector<Entry> entries(groups.size());
+  parallel_for(groups.size(), [&](std::size_t i) { entries[i] = {fingerprint(*groups[i]), groups[i]}; });
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
+    return left.id != right.id ? left.id < right.id : earlier_in_code(*left.group, *right.group);
+  });
+  std::size_t same = 0;  // how many before this one have its fingerprint
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    same = i > 0 && entries[i].id == entries[i - 1].id ? same + 1 : 0;
+    if (same == 0) {
+      entries[i].group->id = entries[i].id;
+      continue;
     }
+    Hash hash;
+    hash.add(entries[i].id);
+    hash.add(std::to_string(same));
+    entries[i].group->id = hash.hex();
   }
 }
 

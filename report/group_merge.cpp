@@ -1,7 +1,7 @@
 #include "report/group_merge.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "report/allocation_groups.h"
 #include "report/kinds.h"
@@ -19,12 +19,51 @@ std::string place(const Frame& frame) {
   return std::to_string(frame.offset);
 }
 
-void add_places(const ResolvedStack* stack, std::string* key) {
-  if (stack == nullptr) return;
-  for (const Frame* frame : stack->frames) *key += '\0' + place(*frame);
-}
+// Gives the places of frames numbers, which make short keys: equal numbers are equal places. There are few frames and
+// many stacks through them.
+class PlaceNumbers {
+ public:
+  // Appends the places of a stack.
+  void add_places(const ResolvedStack* stack, std::string* key) {
+    if (stack == nullptr) return;
+    for (const Frame* frame : stack->frames) append(numbers_of(frame).place, key);
+  }
 
-std::string key_of(const Evidence& evidence) {
+  // The same with module and function.
+  void add_code(const ResolvedStack& stack, std::string* key) {
+    for (const Frame* frame : stack.frames) append(numbers_of(frame).code, key);
+  }
+
+ private:
+  struct Numbers {
+    std::uint32_t place;
+    std::uint32_t code;
+  };
+
+  static void append(std::uint32_t number, std::string* key) {
+    key->append(reinterpret_cast<const char*>(&number), sizeof(number));
+  }
+
+  const Numbers& numbers_of(const Frame* frame) {
+    const auto [at, added] = of_frame_.emplace(frame, Numbers{});
+    if (added) {
+      const std::string here = place(*frame);
+      at->second.place = number('p' + here);
+      at->second.code = number('c' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + here +
+                               '\0' + frame->function);
+    }
+    return at->second;
+  }
+
+  std::uint32_t number(std::string text) {
+    return of_text_.emplace(std::move(text), static_cast<std::uint32_t>(of_text_.size())).first->second;
+  }
+
+  std::unordered_map<const Frame*, Numbers> of_frame_;
+  std::unordered_map<std::string, std::uint32_t> of_text_;
+};
+
+std::string key_of(const Evidence& evidence, PlaceNumbers* numbers) {
   std::string key = '\0' + std::string(evidence_name(evidence.type)) + '\0' + cause_name(evidence.points_to) + '\0' +
                     evidence.api + '\0' + evidence.code_name + '\0' + evidence.exception + '\0';
   for (bool flag : {evidence.uncaught, evidence.forced, evidence.rethrown, evidence.ambiguous, evidence.injected}) {
@@ -35,20 +74,20 @@ std::string key_of(const Evidence& evidence) {
     const Module* module = evidence.variable->module;
     key += '\0' + module->path + '\0' + evidence.variable->name + std::to_string(evidence.variable->begin);
   }
-  add_places(evidence.stack, &key);
-  key += '\0';
-  add_places(evidence.caught, &key);
+  // How many frames there are says where one stack ends.
+  for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) {
+    key += '\0' + std::to_string(stack == nullptr ? 0 : stack->frames.size()) + '\0';
+    numbers->add_places(stack, &key);
+  }
   return key;
 }
 
-std::string key_of(const Group& group) {
+std::string key_of(const Group& group, PlaceNumbers* numbers) {
   std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
-                    (group.device ? std::to_string(*group.device) : "-");
-  for (const Frame* frame : group.stack->frames) {
-    key += '\0' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + place(*frame) + '\0' +
-           frame->function;
-  }
-  for (const Evidence& evidence : group.evidence) key += key_of(evidence);
+                    (group.device ? std::to_string(*group.device) : "-") + '\0' +
+                    std::to_string(group.stack->frames.size()) + '\0';
+  numbers->add_code(*group.stack, &key);
+  for (const Evidence& evidence : group.evidence) key += key_of(evidence, numbers);
   return key;
 }
 
@@ -93,10 +132,13 @@ void merge(const Group& from, Group* into) {
 }  // namespace
 
 void merge_same_place(std::vector<Group>* groups) {
-  std::map<std::string, std::size_t> index;
+  PlaceNumbers numbers;
+  std::unordered_map<std::string, std::size_t> index;
   std::vector<Group> merged;
+  index.reserve(groups->size());
+  merged.reserve(groups->size());
   for (Group& group : *groups) {
-    const auto [at, added] = index.emplace(key_of(group), merged.size());
+    const auto [at, added] = index.emplace(key_of(group, &numbers), merged.size());
     if (added) {
       merged.push_back(std::move(group));
     } else {

@@ -2,10 +2,13 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "report/evidence_text.h"
 #include "report/hints.h"
 #include "report/kinds.h"
+#include "report/parallel.h"
 #include "report/render.h"
 
 namespace culprit {
@@ -21,22 +24,24 @@ std::string hex(std::uint64_t value) {
 
 Json device_json(const std::optional<unsigned>& device) { return device ? Json(*device) : Json(); }
 
+Json frame_json(const Frame& frame) {
+  Json one;
+  one["function"] = frame.function;
+  one["file"] = frame.file;
+  one["line"] = frame.line;
+  one["module"] = frame.module != nullptr ? frame.module->path : "";
+  one["offset"] = hex(frame.offset);
+  one["inlined"] = frame.inlined;
+  one["language"] = "native";
+  if (frame.symbol_offset != 0) one["symbol_offset"] = frame.symbol_offset;
+  if (frame.approximate) one["approximate"] = true;
+  return one;
+}
+
 Json stack_json(const ResolvedStack* stack) {
   Json list = Json::array();
   if (stack == nullptr) return list;
-  for (const Frame* frame : stack->frames) {
-    Json one;
-    one["function"] = frame->function;
-    one["file"] = frame->file;
-    one["line"] = frame->line;
-    one["module"] = frame->module != nullptr ? frame->module->path : "";
-    one["offset"] = hex(frame->offset);
-    one["inlined"] = frame->inlined;
-    one["language"] = "native";
-    if (frame->symbol_offset != 0) one["symbol_offset"] = frame->symbol_offset;
-    if (frame->approximate) one["approximate"] = true;
-    list.push_back(std::move(one));
-  }
+  for (const Frame* frame : stack->frames) list.push_back(frame_json(*frame));
   return list;
 }
 
@@ -115,6 +120,7 @@ Json evidence_json(const Evidence& evidence) {
   return one;
 }
 
+// Everything but the stack, which comes last and is written apart.
 Json group_json(const Group& group, bool running) {
   Json one;
   one["id"] = group.id;
@@ -144,15 +150,7 @@ Json group_json(const Group& group, bool running) {
   one["hint"] = hint.empty() ? Json() : Json(hint);
   one["handles"] = Json::array();
   for (std::uint64_t handle : group.handles) one["handles"].push_back(hex(handle));
-  one["stack"] = stack_json(group.stack);
-  one["stack_truncated"] = group.stack->truncated;
   return one;
-}
-
-Json groups_json(const std::vector<Group>& groups, bool running) {
-  Json list = Json::array();
-  for (const Group& group : groups) list.push_back(group_json(group, running));
-  return list;
 }
 
 Json error_json(const ErrorGroup& error) {
@@ -239,10 +237,13 @@ Json summary_json(const Report& report) {
 // The modules that the stacks pass through, each once: which build of them it was.
 Json modules_json(const Report& report) {
   std::map<std::string, const Module*> modules;
+  std::unordered_set<const Module*> seen;
   auto add = [&](const ResolvedStack* stack) {
     if (stack == nullptr) return;
     for (const Frame* frame : stack->frames) {
-      if (frame->module != nullptr) modules.emplace(frame->module->path, frame->module);
+      if (frame->module != nullptr && seen.insert(frame->module).second) {
+        modules.emplace(frame->module->path, frame->module);
+      }
     }
   };
   for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
@@ -261,53 +262,159 @@ Json modules_json(const Report& report) {
   return list;
 }
 
-Json report_json(const Report& report) {
-  Json one;
-  one["schema"] = "culprit.report/1";
-  one["dump"] = report.dump_path;
-  one["process"] = process_json(report.process);
-  one["devices"] = Json::array();
+Json devices_json(const Report& report) {
+  Json list = Json::array();
   for (const DeviceInfo& device : report.devices) {
-    one["devices"].push_back({{"ordinal", device.ordinal},
-                              {"uuid", device.uuid},
-                              {"name", device.name},
-                              {"mig", device.mig},
-                              {"memory",
-                               {{"first", reading_json(device.first)},
-                                {"peak", reading_json(device.peak)},
-                                {"exit", reading_json(device.exit)}}},
-                              {"live_bytes", device.live_bytes},
-                              {"peak_live_bytes", device.peak_live_bytes},
-                              {"pool_reserved_bytes", device.pool_reserved},
-                              {"pool_used_bytes", device.pool_used}});
+    list.push_back({{"ordinal", device.ordinal},
+                    {"uuid", device.uuid},
+                    {"name", device.name},
+                    {"mig", device.mig},
+                    {"memory",
+                     {{"first", reading_json(device.first)},
+                      {"peak", reading_json(device.peak)},
+                      {"exit", reading_json(device.exit)}}},
+                    {"live_bytes", device.live_bytes},
+                    {"peak_live_bytes", device.peak_live_bytes},
+                    {"pool_reserved_bytes", device.pool_reserved},
+                    {"pool_used_bytes", device.pool_used}});
   }
-  one["summary"] = summary_json(report);
-  const bool running = report.process.status.ended == Ended::kRunning;
-  one["holder_search"] = {{"state", holder_search_name(report.holder_search.state)},
-                          {"time_ns", report.holder_search.ns},
-                          {"bytes", report.holder_search.bytes}};
-  one["leaks"] = groups_json(report.leaks, running);
-  one["library"] = groups_json(report.library, running);
-  one["resources"] = groups_json(report.resources, running);
-  one["errors"] = Json::array();
-  for (const ErrorGroup& error : report.errors) one["errors"].push_back(error_json(error));
-  one["modules"] = modules_json(report);
-  one["notes"] = report.notes;
-  return one;
+  return list;
 }
+
+Json errors_json(const Report& report) {
+  Json list = Json::array();
+  for (const ErrorGroup& error : report.errors) list.push_back(error_json(error));
+  return list;
+}
+
+// The text of a value whose first line is indented already.
+std::string text_of(const Json& value, std::size_t indent) {
+  std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace);
+  if (indent == 0) return text;
+  std::string indented;
+  indented.reserve(text.size() * 2);
+  for (const char c : text) {
+    indented += c;
+    // Inside of strings a new line is written as \n.
+    if (c == '\n') indented.append(indent, ' ');
+  }
+  return indented;
+}
+
+// Writes the groups of one list. Few frames stand in many stacks: each is made into text once. Not thread-safe.
+class GroupWriter {
+ public:
+  // `indent`: of the group's opening brace.
+  GroupWriter(bool running, std::size_t indent) : running_(running), indent_(indent) {}
+
+  void write(const Group& group, std::string* out) {
+    out->append(indent_, ' ');
+    *out += text_of(group_json(group, running_), indent_);
+    out->resize(out->size() - 2 - indent_);  // the closing brace and its line: more is to come
+    *out += ",\n";
+    out->append(indent_ + 2, ' ');
+    *out += "\"stack\": [";
+    bool first = true;
+    for (const Frame* frame : group.stack->frames) {
+      *out += first ? "\n" : ",\n";
+      *out += text_of_frame(frame);
+      first = false;
+    }
+    if (!first) {
+      *out += '\n';
+      out->append(indent_ + 2, ' ');
+    }
+    *out += "],\n";
+    out->append(indent_ + 2, ' ');
+    *out += group.stack->truncated ? "\"stack_truncated\": true\n" : "\"stack_truncated\": false\n";
+    out->append(indent_, ' ');
+    *out += '}';
+  }
+
+ private:
+  const std::string& text_of_frame(const Frame* frame) {
+    const auto [at, added] = frames_.try_emplace(frame);
+    if (added) at->second = std::string(indent_ + 4, ' ') + text_of(frame_json(*frame), indent_ + 4);
+    return at->second;
+  }
+
+  bool running_;
+  std::size_t indent_;
+  std::unordered_map<const Frame*, std::string> frames_;
+};
+
+// Writes one report member by member: a hundred thousand groups as one document would need gigabytes.
+class ReportWriter {
+ public:
+  // `indent`: of the report's opening brace, which the caller has indented.
+  ReportWriter(const Report& report, std::size_t indent, std::ostream& out)
+      : report_(report), indent_(indent), out_(out) {}
+
+  void write() {
+    out_ << "{\n";
+    member("schema", "culprit.report/1");
+    member("dump", report_.dump_path);
+    member("process", process_json(report_.process));
+    member("devices", devices_json(report_));
+    member("summary", summary_json(report_));
+    member("holder_search", {{"state", holder_search_name(report_.holder_search.state)},
+                             {"time_ns", report_.holder_search.ns},
+                             {"bytes", report_.holder_search.bytes}});
+    groups("leaks", report_.leaks);
+    groups("library", report_.library);
+    groups("resources", report_.resources);
+    member("errors", errors_json(report_));
+    member("modules", modules_json(report_));
+    member("notes", report_.notes, true);
+    out_ << std::string(indent_, ' ') << "}";
+  }
+
+ private:
+  void name(const char* name) { out_ << std::string(indent_ + 2, ' ') << '"' << name << "\": "; }
+
+  void member(const char* key, const Json& value, bool last = false) {
+    name(key);
+    out_ << text_of(value, indent_ + 2) << (last ? "\n" : ",\n");
+  }
+
+  void groups(const char* key, const std::vector<Group>& list) {
+    name(key);
+    if (list.empty()) {
+      out_ << "[],\n";
+      return;
+    }
+    out_ << "[\n";
+    const bool running = report_.process.status.ended == Ended::kRunning;
+    write_in_order(list.size(), out_, [&] {
+      return [&, writer = GroupWriter(running, indent_ + 4)](std::size_t i, std::string* text) mutable {
+        writer.write(list[i], text);
+        *text += i + 1 < list.size() ? ",\n" : "\n";
+      };
+    });
+    out_ << std::string(indent_ + 2, ' ') << "],\n";
+  }
+
+  const Report& report_;
+  std::size_t indent_;
+  std::ostream& out_;
+};
 
 }  // namespace
 
 void render_json(const std::vector<Report>& reports, std::ostream& out) {
-  Json document;
   if (reports.size() == 1) {
-    document = report_json(reports.front());
-  } else {
-    document["schema"] = "culprit.reports/1";
-    document["reports"] = Json::array();
-    for (const Report& report : reports) document["reports"].push_back(report_json(report));
+    ReportWriter(reports.front(), 0, out).write();
+    out << '\n';
+    return;
   }
-  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  out << "{\n  \"schema\": \"culprit.reports/1\",\n  \"reports\": [";
+  bool first = true;
+  for (const Report& report : reports) {
+    out << (first ? "\n    " : ",\n    ");
+    ReportWriter(report, 4, out).write();
+    first = false;
+  }
+  out << (first ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 }  // namespace culprit

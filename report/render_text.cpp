@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <sstream>
 
 #include "report/evidence_text.h"
 #include "report/hints.h"
 #include "report/kinds.h"
+#include "report/parallel.h"
 #include "report/render.h"
 #include "report/text_fields.h"
 
@@ -40,11 +43,11 @@ class TextReport {
     print_dropped();
     print_header();
     print_verdict();
-    int number = 0;
-    for (const Group& group : report_.leaks) print_group(group, std::to_string(++number));
+    std::size_t number = 0;
+    print_groups(report_.leaks, &number);
     if (!report_.library.empty()) {
       out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
-      for (const Group& group : report_.library) print_group(group, std::to_string(++number));
+      print_groups(report_.library, &number);
     }
     if (!report_.errors.empty()) {
       out_ << "\n" << palette_.bad("ERRORS") << "\n";
@@ -53,7 +56,7 @@ class TextReport {
     }
     if (options_.resources && !report_.resources.empty()) {
       out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
-      for (const Group& group : report_.resources) print_group(group, std::to_string(++number));
+      print_groups(report_.resources, &number);
     }
     print_totals();
   }
@@ -157,6 +160,21 @@ class TextReport {
         break;
     }
     return running() ? "NOT FREED YET" : "NEVER FREED";
+  }
+
+  // `number`: of the last group that was printed.
+  void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
+    write_in_order(groups.size(), out_, [&] {
+      // The thread's own printer, because it remembers frames.
+      auto buffer = std::make_unique<std::ostringstream>();
+      auto printer = std::make_unique<TextReport>(report_, options_, *buffer);
+      return [&, buffer = std::move(buffer), printer = std::move(printer)](std::size_t i, std::string* text) {
+        buffer->str({});
+        printer->print_group(groups[i], std::to_string(*number + i + 1));
+        *text += buffer->str();
+      };
+    });
+    *number += groups.size();
   }
 
   void print_group(const Group& group, const std::string& number) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "report/cuda_names.h"
+#include "report/parallel.h"
 
 namespace culprit {
 
@@ -102,22 +103,27 @@ const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) c
 }
 
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
-  std::set<Ref> wanted(stacks.begin(), stacks.end());
-  std::vector<std::pair<Ref, StackView>> views;
-  std::set<Address> addresses;
-  for (Ref ref : wanted) {
+  struct Wanted {
+    StackView view;
+    ResolvedStack* stack;
+  };
+  std::vector<Wanted> wanted;
+  std::vector<Address> addresses;
+  for (Ref ref : stacks) {
     StackView view;
     if (stacks_.count(ref) != 0 || !dump_.stack(ref, &view)) continue;
-    views.emplace_back(ref, view);
+    wanted.push_back({view, &stacks_[ref]});
     for (std::uint32_t i = 0; i < view.frame_count; ++i) {
-      if (expansions_.count(view.frames[i]) == 0) addresses.insert(view.frames[i]);
+      if (expansions_.try_emplace(view.frames[i]).second) addresses.push_back(view.frames[i]);
     }
   }
   std::vector<Address> new_places(places);
-  std::sort(new_places.begin(), new_places.end());
-  new_places.erase(std::unique(new_places.begin(), new_places.end()), new_places.end());
-  look_up({addresses.begin(), addresses.end()}, new_places);
-  for (const auto& [ref, view] : views) stacks_.emplace(ref, assemble(view));
+  for (std::vector<Address>* list : {&addresses, &new_places}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  look_up(addresses, new_places);
+  parallel_for(wanted.size(), [&](std::size_t i) { *wanted[i].stack = assemble(wanted[i].view); });
 }
 
 void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {

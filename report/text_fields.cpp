@@ -5,25 +5,46 @@
 namespace culprit {
 namespace {
 
+constexpr std::size_t kLabelWidth = 9;
 constexpr std::size_t kWidestPlace = 32;
 
 }  // namespace
 
 void TextFields::field(const std::string& label, const std::string& text) {
-  out_ << "   " << padded(label, 9) << "  " << text << "\n";
+  out_ << "   " << padded(label, kLabelWidth) << "  " << text << "\n";
+}
+
+const TextFields::FrameText& TextFields::text_of(const Frame* frame) {
+  const auto [at, added] = frames_.try_emplace(frame);
+  if (added) {
+    at->second.place = frame_place(*frame);
+    at->second.rest = "  " + frame_function(*frame);
+    if (frame->inlined) at->second.rest += palette_.faint(" (inlined)");
+  }
+  return at->second;
 }
 
 void TextFields::stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed) {
+  std::vector<const FrameText*> texts;
+  texts.reserve(frames.size());
   std::size_t width = 0;
-  for (const Frame* frame : frames) width = std::max(width, frame_place(*frame).size());
-  width = std::min(width, kWidestPlace);
-  bool first = true;
   for (const Frame* frame : frames) {
-    std::string text = padded(frame_place(*frame), width) + "  " + frame_function(*frame);
-    if (frame->inlined) text += palette_.faint(" (inlined)");
-    field(first ? label : "", text);
-    first = false;
+    texts.push_back(&text_of(frame));
+    width = std::max(width, texts.back()->place.size());
   }
+  width = std::min(width, kWidestPlace);
+  std::string lines;
+  for (const FrameText* text : texts) {
+    const bool first = lines.empty();
+    lines += "   ";
+    lines += padded(first ? label : "", kLabelWidth);
+    lines += "  ";
+    lines += text->place;
+    if (text->place.size() < width) lines.append(width - text->place.size(), ' ');
+    lines += text->rest;
+    lines += '\n';
+  }
+  out_ << lines;
   if (frames.empty() && needed) field(label, "(stack not recorded)");
 }
 

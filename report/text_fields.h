@@ -3,12 +3,14 @@
 
 #include <ostream>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "report/text_style.h"
 
 namespace culprit {
 
+// Not thread-safe: remembers the words for frames that it has shown.
 class TextFields {
  public:
   TextFields(const Palette& palette, std::ostream& out) : palette_(palette), out_(out) {}
@@ -20,8 +22,15 @@ class TextFields {
   void stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
  private:
+  struct FrameText {
+    std::string place;
+    std::string rest;
+  };
+  const FrameText& text_of(const Frame* frame);
+
   const Palette& palette_;
   std::ostream& out_;
+  std::unordered_map<const Frame*, FrameText> frames_;
 };
 
 // `text` with blanks up to `width` bytes.

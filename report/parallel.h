@@ -1,0 +1,85 @@
+// Work on many equal things at once: a report of a hundred thousand stacks is made by all processors.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace culprit {
+
+// Below this many things threads cost more than they save.
+constexpr std::size_t kWorthThreads = 2000;
+
+// How many threads to use for `count` things, this one included: at least 1.
+inline unsigned threads_for(std::size_t count) {
+  constexpr unsigned kMost = 16;
+  if (count < kWorthThreads) return 1;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
+}
+
+// Calls work() on `threads` threads, this one included, and waits for all.
+template <typename Work>
+void run_on_threads(unsigned threads, Work work) {
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+// Calls body(i) for every i below `count`, in any order, on several threads when there are many. `body` must be
+// thread-safe and must not throw.
+template <typename Body>
+void parallel_for(std::size_t count, Body body) {
+  constexpr std::size_t kPart = 256;
+  std::atomic<std::size_t> next{0};
+  run_on_threads(threads_for(count), [&] {
+    for (std::size_t begin = next.fetch_add(kPart); begin < count; begin = next.fetch_add(kPart)) {
+      const std::size_t end = std::min(count, begin + kPart);
+      for (std::size_t i = begin; i < end; ++i) body(i);
+    }
+  });
+}
+
+// Writes what render(i, &text) appends for every i below `count`, in order, to `out`. Each thread makes a `render` of
+// its own by calling make_render(), so that it may remember things. Must not throw. At most a few parts for each thread
+// are in memory at a time.
+template <typename MakeRender>
+void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render) {
+  constexpr std::size_t kPart = 64;
+  const unsigned threads = threads_for(count);
+  const std::size_t most_waiting = 4 * threads;
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::condition_variable written;
+  std::map<std::size_t, std::string> waiting;  // parts that are ready before their turn
+  std::size_t turn = 0;
+  run_on_threads(threads, [&] {
+    auto render = make_render();
+    for (std::size_t part = next++; part * kPart < count; part = next++) {
+      std::string text;
+      const std::size_t end = std::min(count, (part + 1) * kPart);
+      for (std::size_t i = part * kPart; i < end; ++i) render(i, &text);
+      std::unique_lock<std::mutex> lock(mutex);
+      // Whoever has the part whose turn it is never waits, so somebody always goes on.
+      written.wait(lock, [&] { return part < turn + most_waiting; });
+      waiting.emplace(part, std::move(text));
+      bool any = false;
+      for (auto at = waiting.find(turn); at != waiting.end(); at = waiting.find(turn)) {
+        out.write(at->second.data(), static_cast<std::streamsize>(at->second.size()));
+        waiting.erase(at);
+        ++turn;
+        any = true;
+      }
+      if (any) written.notify_all();
+    }
+  });
+}
+
+}  // namespace culprit
