@@ -1,7 +1,10 @@
 #include "report/allocation_groups.h"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
+
+#include "report/parallel.h"
 
 namespace culprit {
 
@@ -63,6 +66,59 @@ void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
   if (threads->size() < AllocationGroup::kMostThreads) threads->insert(at, thread);
 }
 
+// The groups of those stacks that fall to one of several threads.
+struct Part {
+  std::vector<AllocationGroup> groups;
+  std::vector<Ref> first;  // of each group: its first record
+};
+
+// Every thread walks all records: reading them in file order is cheap, adding them up at many places is not.
+Part group_part(const Dump& dump, const std::vector<Held>& held, unsigned part, unsigned parts) {
+  Part result;
+  std::unordered_map<Key, std::size_t, KeyHash> index;
+  EndedThreads threads(dump);
+  auto next_held = held.begin();
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+    if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
+    while (next_held != held.end() && next_held->allocation < ref) ++next_held;
+    const Variable* holder = nullptr;
+    std::uint64_t holder_place = 0;
+    for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
+      if (one->generation != record.state >> kStateBits) continue;
+      holder = one->variable;
+      holder_place = one->place;
+    }
+    const Key key = key_of(record, holder);
+    const auto [at, added] = index.emplace(key, result.groups.size());
+    if (added) {
+      AllocationGroup group;
+      group.stack = record.stack;
+      group.kind = record.kind;
+      group.device = record.device;
+      group.api = record.api;
+      group.evidence = key.evidence;
+      group.free_failed = key.free_failed;
+      group.not_physical = key.not_physical;
+      group.holder = holder;
+      group.holder_place = holder_place;
+      group.first_ns = record.time_ns;
+      result.groups.push_back(std::move(group));
+      result.first.push_back(ref);
+    }
+    AllocationGroup& group = result.groups[at->second];
+    ++group.count;
+    if (!group.not_physical) group.bytes += record.bytes;
+    if (!group.not_physical && threads.ended(record.thread)) group.ended_bytes += record.bytes;
+    group.first_ns = std::min(group.first_ns, record.time_ns);
+    group.last_ns = std::max(group.last_ns, record.time_ns);
+    add_thread(&group.threads, record.thread);
+    if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
+    group.mappings += record.mappings;
+    group.handle_references += record.handle_references;
+  });
+  return result;
+}
+
 }  // namespace
 
 std::vector<Held> read_held(const Dump& dump) {
@@ -76,46 +132,27 @@ std::vector<Held> read_held(const Dump& dump) {
 }
 
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held) {
-  std::vector<AllocationGroup> groups;
-  std::unordered_map<Key, std::size_t, KeyHash> index;
-  EndedThreads threads(dump);
-  auto next_held = held.begin();
-  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
-    while (next_held != held.end() && next_held->allocation < ref) ++next_held;
-    const Variable* holder = nullptr;
-    std::uint64_t holder_place = 0;
-    for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
-      if (one->generation != record.state >> kStateBits) continue;
-      holder = one->variable;
-      holder_place = one->place;
-    }
-    const Key key = key_of(record, holder);
-    const auto [at, added] = index.emplace(key, groups.size());
-    if (added) {
-      AllocationGroup group;
-      group.stack = record.stack;
-      group.kind = record.kind;
-      group.device = record.device;
-      group.api = record.api;
-      group.evidence = key.evidence;
-      group.free_failed = key.free_failed;
-      group.not_physical = key.not_physical;
-      group.holder = holder;
-      group.holder_place = holder_place;
-      group.first_ns = record.time_ns;
-      groups.push_back(std::move(group));
-    }
-    AllocationGroup& group = groups[at->second];
-    ++group.count;
-    if (!group.not_physical) group.bytes += record.bytes;
-    if (!group.not_physical && threads.ended(record.thread)) group.ended_bytes += record.bytes;
-    group.first_ns = std::min(group.first_ns, record.time_ns);
-    group.last_ns = std::max(group.last_ns, record.time_ns);
-    add_thread(&group.threads, record.thread);
-    if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
-    group.mappings += record.mappings;
-    group.handle_references += record.handle_references;
+  const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
+  if (count == 1) return group_part(dump, held, 0, 1).groups;
+  std::vector<Part> parts(count);
+  std::atomic<unsigned> next{0};
+  run_on_threads(count, [&] {
+    const unsigned part = next++;
+    parts[part] = group_part(dump, held, part, count);
   });
+  // Back into the order of first appearance.
+  struct Place {
+    Ref first;
+    AllocationGroup* group;
+  };
+  std::vector<Place> order;
+  for (Part& part : parts) {
+    for (std::size_t i = 0; i < part.groups.size(); ++i) order.push_back({part.first[i], &part.groups[i]});
+  }
+  std::sort(order.begin(), order.end(), [](const Place& left, const Place& right) { return left.first < right.first; });
+  std::vector<AllocationGroup> groups;
+  groups.reserve(order.size());
+  for (const Place& place : order) groups.push_back(std::move(*place.group));
   return groups;
 }
 

@@ -95,6 +95,13 @@ class Dump {
 
   CallCounts call_counts() const;
 
+  // How many records of allocations there are, live or not.
+  std::uint64_t allocation_records() const {
+    std::uint64_t count = 0;
+    for (const Array& array : allocations_) count += array.count;
+    return count;
+  }
+
   // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order: the references
   // ascend.
   template <typename Visitor>

@@ -1,10 +1,12 @@
 #include "report/group_merge.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 
 #include "report/allocation_groups.h"
 #include "report/kinds.h"
+#include "report/parallel.h"
 
 namespace culprit {
 
@@ -12,58 +14,11 @@ using namespace format;
 
 namespace {
 
-// Where a frame stands, as a reader sees it: the line when it is known. A compiler that unrolls a loop or copies a
-// tail makes several addresses of one line.
-std::string place(const Frame& frame) {
-  if (frame.line != 0) return frame.file + ':' + std::to_string(frame.line);
-  return std::to_string(frame.offset);
+void append(std::uint32_t number, std::string* key) {
+  key->append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-// Gives the places of frames numbers, which make short keys: equal numbers are equal places. There are few frames and
-// many stacks through them.
-class PlaceNumbers {
- public:
-  // Appends the places of a stack.
-  void add_places(const ResolvedStack* stack, std::string* key) {
-    if (stack == nullptr) return;
-    for (const Frame* frame : stack->frames) append(numbers_of(frame).place, key);
-  }
-
-  // The same with module and function.
-  void add_code(const ResolvedStack& stack, std::string* key) {
-    for (const Frame* frame : stack.frames) append(numbers_of(frame).code, key);
-  }
-
- private:
-  struct Numbers {
-    std::uint32_t place;
-    std::uint32_t code;
-  };
-
-  static void append(std::uint32_t number, std::string* key) {
-    key->append(reinterpret_cast<const char*>(&number), sizeof(number));
-  }
-
-  const Numbers& numbers_of(const Frame* frame) {
-    const auto [at, added] = of_frame_.emplace(frame, Numbers{});
-    if (added) {
-      const std::string here = place(*frame);
-      at->second.place = number('p' + here);
-      at->second.code = number('c' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + here +
-                               '\0' + frame->function);
-    }
-    return at->second;
-  }
-
-  std::uint32_t number(std::string text) {
-    return of_text_.emplace(std::move(text), static_cast<std::uint32_t>(of_text_.size())).first->second;
-  }
-
-  std::unordered_map<const Frame*, Numbers> of_frame_;
-  std::unordered_map<std::string, std::uint32_t> of_text_;
-};
-
-std::string key_of(const Evidence& evidence, PlaceNumbers* numbers) {
+std::string key_of(const Evidence& evidence) {
   std::string key = '\0' + std::string(evidence_name(evidence.type)) + '\0' + cause_name(evidence.points_to) + '\0' +
                     evidence.api + '\0' + evidence.code_name + '\0' + evidence.exception + '\0';
   for (bool flag : {evidence.uncaught, evidence.forced, evidence.rethrown, evidence.ambiguous, evidence.injected}) {
@@ -77,17 +32,18 @@ std::string key_of(const Evidence& evidence, PlaceNumbers* numbers) {
   // How many frames there are says where one stack ends.
   for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) {
     key += '\0' + std::to_string(stack == nullptr ? 0 : stack->frames.size()) + '\0';
-    numbers->add_places(stack, &key);
+    if (stack == nullptr) continue;
+    for (const Frame* frame : stack->frames) append(frame->place, &key);
   }
   return key;
 }
 
-std::string key_of(const Group& group, PlaceNumbers* numbers) {
+std::string key_of(const Group& group) {
   std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
                     (group.device ? std::to_string(*group.device) : "-") + '\0' +
                     std::to_string(group.stack->frames.size()) + '\0';
-  numbers->add_code(*group.stack, &key);
-  for (const Evidence& evidence : group.evidence) key += key_of(evidence, numbers);
+  for (const Frame* frame : group.stack->frames) append(frame->code, &key);
+  for (const Evidence& evidence : group.evidence) key += key_of(evidence);
   return key;
 }
 
@@ -132,20 +88,21 @@ void merge(const Group& from, Group* into) {
 }  // namespace
 
 void merge_same_place(std::vector<Group>* groups) {
-  PlaceNumbers numbers;
-  std::unordered_map<std::string, std::size_t> index;
-  std::vector<Group> merged;
+  std::vector<std::string> keys(groups->size());
+  parallel_for(groups->size(), [&](std::size_t i) { keys[i] = key_of((*groups)[i]); });
+  std::unordered_map<std::string_view, std::size_t> index;
   index.reserve(groups->size());
-  merged.reserve(groups->size());
-  for (Group& group : *groups) {
-    const auto [at, added] = index.emplace(key_of(group, &numbers), merged.size());
-    if (added) {
-      merged.push_back(std::move(group));
-    } else {
-      merge(group, &merged[at->second]);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < groups->size(); ++i) {
+    const auto [at, added] = index.emplace(keys[i], kept);
+    if (!added) {
+      merge((*groups)[i], &(*groups)[at->second]);
+      continue;
     }
+    if (i != kept) (*groups)[kept] = std::move((*groups)[i]);
+    ++kept;
   }
-  *groups = std::move(merged);
+  groups->erase(groups->begin() + static_cast<std::ptrdiff_t>(kept), groups->end());
 }
 
 }  // namespace culprit

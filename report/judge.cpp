@@ -124,7 +124,7 @@ class Judge {
   }
 
  private:
-  Group make_group(Ref stack, Kind kind, std::uint16_t api, std::uint8_t device) const {
+  Group make_group(Ref stack, Kind kind, std::uint16_t api, std::uint8_t device) {
     Group group;
     group.stack = &stacks_.stack(stack);
     group.stacks.push_back(stack);
@@ -137,7 +137,7 @@ class Judge {
       group.made = history->second.made;
       group.freed = history->second.made - history->second.kept;
     }
-    if (options_.default_suppressions) group.library = owning_library(*group.stack);
+    if (options_.default_suppressions) group.library = rules_.owning_library(*group.stack);
     return group;
   }
 
@@ -215,6 +215,7 @@ class Judge {
   const JudgeOptions& options_;
   Report& report_;
   const EvidenceBuilder evidence_;
+  LibraryRules rules_;
   std::unordered_map<Ref, History> history_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace culprit {
 namespace {
 
@@ -48,33 +51,46 @@ constexpr Rule kShippedRules[] = {
 };
 // clang-format on
 
+constexpr std::size_t kNoRule = std::size(kShippedRules);
+
 bool matches(const char* pattern, const std::string& text) { return ::fnmatch(pattern, text.c_str(), 0) == 0; }
 
 }  // namespace
 
-std::string owning_library(const ResolvedStack& stack) {
+std::size_t LibraryRules::rule_of_module(const Module* module) {
+  if (module == nullptr) return kNoRule;
+  const auto [at, added] = modules_.emplace(module, kNoRule);
+  for (std::size_t i = 0; added && i < kNoRule && at->second == kNoRule; ++i) {
+    if (kShippedRules[i].module != nullptr && matches(kShippedRules[i].module, module->name)) at->second = i;
+  }
+  return at->second;
+}
+
+std::size_t LibraryRules::rule_of_function(const Frame* frame) {
+  const auto [at, added] = functions_.emplace(frame, kNoRule);
+  for (std::size_t i = 0; added && i < kNoRule && at->second == kNoRule && !frame->approximate; ++i) {
+    const Rule& rule = kShippedRules[i];
+    if (rule.module == nullptr && matches(rule.function, frame->function)) at->second = i;
+  }
+  return at->second;
+}
+
+std::string LibraryRules::owning_library(const ResolvedStack& stack) {
   if (stack.caller == nullptr) return {};
+  std::size_t rule = rule_of_module(stack.caller->module);
   // From the call outward, as long as the frames lie in the caller's module and have no source: a library that was
   // linked in.
-  std::vector<const Frame*> inside;
   bool reached = false;
   for (const Frame* frame : stack.frames) {
     reached = reached || frame == stack.caller;
     if (!reached) continue;
     if (frame->module != stack.caller->module || !frame->file.empty()) break;
-    inside.push_back(frame);
+    rule = std::min(rule, rule_of_function(frame));
   }
-  for (const Rule& rule : kShippedRules) {
-    if (rule.module != nullptr) {
-      if (stack.caller->module != nullptr && matches(rule.module, stack.caller->module->name)) return rule.owner;
-      continue;
-    }
-    for (const Frame* frame : inside) {
-      if (!frame->approximate && matches(rule.function, frame->function)) return rule.owner;
-    }
-  }
-  return {};
+  return rule == kNoRule ? "" : kShippedRules[rule].owner;
 }
+
+std::string owning_library(const ResolvedStack& stack) { return LibraryRules().owning_library(stack); }
 
 bool is_known_library(const Frame& frame) {
   for (const Rule& rule : kShippedRules) {

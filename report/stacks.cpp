@@ -203,12 +203,14 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
           frame.inlined = location.inlined;
           frame.approximate = location.approximate;
           frame.symbol_offset = location.symbol_offset;
+          number(&frame);
           frames_.push_back(frame);
           expansion.push_back(&frames_.back());
         }
       }
     }
     if (expansion.empty()) {
+      number(&frame);
       frames_.push_back(frame);
       expansion.push_back(&frames_.back());
     }
@@ -231,6 +233,18 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     variable_at_.emplace_back(place.address, variable);
   }
   std::sort(variable_at_.begin(), variable_at_.end());
+}
+
+void StackResolver::number(Frame* frame) {
+  auto number_of = [&](std::string text) {
+    return numbers_.emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size())).first->second;
+  };
+  // A compiler that unrolls a loop or copies a tail makes several addresses of one line.
+  const std::string place =
+      frame->line != 0 ? frame->file + ':' + std::to_string(frame->line) : std::to_string(frame->offset);
+  frame->place = number_of("p" + place);
+  frame->code = number_of("c" + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + place + '\0' +
+                          frame->function);
 }
 
 ResolvedStack StackResolver::assemble(const StackView& view) const {

@@ -34,6 +34,10 @@ struct Frame {
   bool inlined = false;
   bool approximate = false;  // `function` is only the nearest symbol before
   std::uint64_t symbol_offset = 0;
+  // Numbers that one StackResolver gave: equal for frames at one place, as a reader sees it (the line when it is known,
+  // else the offset), and equal for those that are in one module and function besides.
+  std::uint32_t place = 0;
+  std::uint32_t code = 0;
 };
 
 struct ResolvedStack {
@@ -82,6 +86,7 @@ class StackResolver {
   using Expansion = std::vector<const Frame*>;
 
   void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
+  void number(Frame* frame);
   ResolvedStack assemble(const StackView& view) const;
 
   const Dump& dump_;
@@ -93,6 +98,7 @@ class StackResolver {
   std::vector<std::pair<Address, const Variable*>> variable_at_;  // sorted
   std::unordered_map<Address, Expansion> expansions_;
   std::unordered_map<format::Ref, ResolvedStack> stacks_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
   ResolvedStack none_;
 };
 
