@@ -34,8 +34,8 @@ elif [ -f "$root/CMakeLists.txt" ]; then
   tree=$root/build
   if ! $help; then
     scripts=$root/scripts
-    "$scripts/install-packages.sh" valgrind
-    "$scripts/build.sh" >&2
+    "$scripts/install-packages.sh" valgrind libbenchmark-dev
+    "$scripts/build.sh" -DCULPRIT_MICRO_BENCHMARKS=ON >&2
   fi
 else
   tree=$root

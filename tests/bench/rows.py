@@ -122,6 +122,10 @@ def report(form):
     return sample
 
 
+def micro(runner, _):
+    return runner.run([runner.program("bench_micro")], "nothing")
+
+
 def framework(name):
     def sample(runner, side):
         if not machine.has_module(name):
@@ -153,6 +157,10 @@ def measurements(quick):
         Measurement("report as JSON", [
             Row("report-json", "the same as JSON", {"most": 3e9}),
             Row("report-json-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")], ("culprit",), report("json"), {"culprit": 3}),
+        Measurement("micro", [
+            Row("micro_live_empty", "live table: add, take, retire"), Row("micro_live_full", "the same beside 1,000,000 live"),
+            Row("micro_memo", "stack memo, 32 frames"), Row("micro_intern", "stack table, a known stack of 32 frames"),
+            Row("micro_clock", "clock")], ("culprit",), micro),
     ]
     starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 5e6}), Row("start-init", "process with one cuInit", {"plus": 5e6})]
     throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}), Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
