@@ -68,7 +68,7 @@ class Runner:
         return self.work / f"run{self.count}"
 
     def run(self, command, side, simulated=False, timeout=120, **variables):
-        """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, peak_bytes, dump_bytes."""
+        """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes, dump_bytes."""
         self.count += 1
         self.dumps.mkdir()
         added, prefix = self.environment(side, simulated)
@@ -95,7 +95,8 @@ class Runner:
             values["instructions"] = float(instructions[1])
         if side in ("culprit", "nostacks") and not sizes and "bin/culprit" not in command[0]:
             raise Failed("left no dump: was the library loaded?")
-        return dict(values, wall_ns=wall, peak_bytes=usage.ru_maxrss * 1024, dump_bytes=sum(sizes))
+        cpu = (usage.ru_utime + usage.ru_stime) * 1e9
+        return dict(values, wall_ns=wall, cpu_ns=cpu, peak_bytes=usage.ru_maxrss * 1024, dump_bytes=sum(sizes))
 
 
 def wait(process, timeout):
