@@ -21,10 +21,8 @@ bool same_function(std::uint64_t a, std::uint64_t b, FunctionAt function_at) {
   return at_a.begin == at_b.begin || at_a.is_part || at_b.is_part;
 }
 
-// The owner of what was made by `path`, as seen from `event`: its frame in the one and in the other.
-struct Owner {
-  Node mine, theirs;  // 0 = they share no activation
-};
+}  // namespace
+
 Owner owner_of(const ThreadPaths& paths, Path path, Path event, FunctionAt function_at) {
   ThreadPaths::Meeting meeting = paths.meet(path, event);
   if (meeting.a_inner != 0 && meeting.b_inner != 0 &&
@@ -32,6 +30,8 @@ Owner owner_of(const ThreadPaths& paths, Path path, Path event, FunctionAt funct
     return {meeting.a_inner, meeting.b_inner};
   return {meeting.a, meeting.b};
 }
+
+namespace {
 
 SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, TypeInfo type, FunctionAt function_at) {
   if (thrown == made) return SameHandler::kYes;

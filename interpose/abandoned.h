@@ -22,6 +22,15 @@ struct FunctionInfo {
 // False when nothing is known of the address.
 using FunctionAt = bool (*)(std::uint64_t return_address, FunctionInfo* info);
 
+// The tables of the running process: FunctionAt as everybody but the unit tests needs it.
+bool find_function(std::uint64_t return_address, FunctionInfo* info);
+
+// The owner of what was made by `path`, as seen from `event`: its frame in the one and in the other.
+struct Owner {
+  ThreadPaths::Node mine, theirs;  // 0 = they share no activation
+};
+Owner owner_of(const ThreadPaths& paths, ThreadPaths::Path path, ThreadPaths::Path event, FunctionAt function_at);
+
 // How an exception ended.
 struct Landing {
   enum class How : std::uint8_t {

@@ -465,9 +465,10 @@ struct FailedCallRecord {
 static_assert(sizeof(FailedCallRecord) == 64);
 
 enum EvidenceFlags : std::uint8_t {
-  kEvidenceEarlier = 1,  // an older allocation of the stack that the throw or failed call struck: it may have been made
-                         // by an earlier call of the same function, and handed on
-  kEvidenceAmbiguous = 2,  // the catching function has another handler of the same type that may be meant
+  kEvidenceEarlier = 1,  // an older allocation of the stack that the throw struck: it may have been made by an earlier
+                         // call of the same function, and handed on
+  kEvidenceAmbiguous = 2,    // the catching function has another handler of the same type that may be meant
+  kEvidenceEarlierCall = 4,  // like kEvidenceEarlier, for the failed call
 };
 
 // What is known of why an allocation was not freed. Equal ones are one record, which never changes; many allocations

@@ -102,6 +102,12 @@ bool function_at(std::uint64_t return_address, FunctionInfo* info) {
   return true;
 }
 
+}  // namespace
+
+bool find_function(std::uint64_t return_address, FunctionInfo* info) { return function_at(return_address, info); }
+
+namespace {
+
 // An exception sets out. `object` is what was thrown.
 void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   Process* process = process_of_this_thread();
@@ -160,7 +166,8 @@ void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std:
       add_evidence(process, record, [&](format::EvidenceRecord& evidence) {
         evidence.thrown = thrown;
         evidence.thrown_owner = part.owner_depth;
-        evidence.flags = static_cast<std::uint8_t>((is_newest ? 0 : format::kEvidenceEarlier) |
+        evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |
+                                                   (is_newest ? 0 : format::kEvidenceEarlier) |
                                                    (part.ambiguous ? format::kEvidenceAmbiguous : 0));
       });
     });

@@ -140,6 +140,7 @@ void register_thread(Process& process) {
   thread_state.paths = ThreadPaths::create(process.dump);
   thread_state.path = 0;
   thread_state.counters = process.counters.take(process.dump);
+  thread_state.calls_to_watch = 0;
   thread_state.live_delta = 0;
   thread_state.live_device = format::kNoDevice;
 }

@@ -9,6 +9,7 @@
 #include "interpose/clock.h"
 #include "interpose/contexts.h"
 #include "interpose/dump_writer.h"
+#include "interpose/error_returns.h"
 #include "interpose/event_tables.h"
 #include "interpose/live_table.h"
 #include "interpose/log.h"
@@ -35,6 +36,7 @@ enum class Phase : std::uint32_t {
 struct ThreadMemory {
   RecordCache records;
   StackMemo stacks;
+  PendingFailures failures;
 };
 
 struct Process {

@@ -159,11 +159,18 @@ ThreadPaths::Meeting ThreadPaths::meet(Path path_a, Path path_b) const {
   return {0, 0, 0, 0};
 }
 
-std::uint32_t ThreadPaths::running_since(Path path, std::uint64_t owner_cfa) const {
+bool ThreadPaths::newest_lives(Path path) const {
+  for (std::uint32_t i = count_; i > 0 && entries_[i - 1].made >= paths_[path].newest; --i) {
+    if (entries_[i - 1].path == path) return lives(entries_[i - 1]);
+  }
+  return false;
+}
+
+std::uint32_t ThreadPaths::last_call_outside(Path path, std::uint64_t owner_cfa, std::uint32_t least) const {
   if (owner_cfa == kOutermost) return 0;
   Node caller = paths_[path].innermost;
   while (caller != 0 && nodes_[caller].pointer != owner_cfa) caller = nodes_[caller].outer;
-  std::uint32_t since = paths_[path].settled;
+  std::uint32_t since = least;
   for (Path other = 1; other < path_count_; ++other) {
     if (paths_[other].seen <= since) continue;
     Node node = paths_[other].innermost;

@@ -88,6 +88,31 @@ class ThreadPaths {
   // Frames from the outermost up to and including this one.
   std::uint16_t depth(Node node) const { return nodes_[node].depth; }
   Node innermost(Path path) const { return paths_[path].innermost; }
+  Node outer(Node node) const { return nodes_[node].outer; }
+
+  // Hook calls so far; the one that made the newest thing, of this path or of all.
+  std::uint32_t clock() const { return clock_; }
+  std::uint32_t newest(Path path) const { return paths_[path].newest; }
+  std::uint32_t newest_made() const { return count_ == 0 ? 0 : entries_[count_ - 1].made; }
+  // Whether what this path made last lives.
+  bool newest_lives(Path path) const;
+
+  // Calls visit(path) for each path with entries.
+  template <typename Visit>
+  void for_each_active(Visit visit) {
+    for (std::uint32_t i = active_count_; i > 0; --i) visit(active_[i - 1]);
+  }
+
+  // Calls visit(record, path, made) for what lives and was made after hook call `since`, newest first. Looks at the
+  // newest 100,000 entries: a millisecond.
+  template <typename Visit>
+  void for_each_live(std::uint32_t since, Visit visit) {
+    std::uint32_t last = count_ > kMostLooked ? count_ - kMostLooked : 0;
+    for (std::uint32_t i = count_; i > last && entries_[i - 1].made > since; --i) {
+      const Entry& entry = entries_[i - 1];
+      if (lives(entry)) visit(entry.record, entry.path, entry.made);
+    }
+  }
 
   // Calls visit(path) for each path with entries that were not yet settled.
   template <typename Visit>
@@ -100,7 +125,11 @@ class ThreadPaths {
 
   // The owner, as seen from an event, of what was made by `path`: the activation with this CFA. Returns the last hook
   // call outside that activation: what was made before was made by an earlier one at the same place.
-  std::uint32_t running_since(Path path, std::uint64_t owner_cfa) const;
+  std::uint32_t running_since(Path path, std::uint64_t owner_cfa) const {
+    return last_call_outside(path, owner_cfa, paths_[path].settled);
+  }
+  // The same without looking at what was settled; `least` if there is no later one.
+  std::uint32_t last_call_outside(Path path, std::uint64_t owner_cfa, std::uint32_t least) const;
 
   // Calls visit(record, is_newest) for what lives, was made by `path` after hook call `since` and before the throw at
   // `clock`, newest first, and was not settled before; settles it: its event was judged.
@@ -178,6 +207,7 @@ class ThreadPaths {
   static constexpr std::uint32_t kPaths = 8192;
   static constexpr std::uint32_t kVerdicts = 1024;
   static constexpr std::uint32_t kFirstEntries = 4096;
+  static constexpr std::uint32_t kMostLooked = 100000;
   static constexpr int kFlights = 8;
 
   bool lives(const Entry& entry) const {

@@ -19,6 +19,7 @@ struct ThreadState {
   const char* outermost_hook;
   bool asks_what;                    // inside what() of an exception that abandoned something
   bool injected;                     // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
+  std::uint8_t calls_to_watch;       // successful calls that may still be the retry of a failed one
   bool in_tracker;                   // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
   std::uint32_t generation;          // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;               // in the dump's threads

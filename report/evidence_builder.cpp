@@ -13,8 +13,8 @@ namespace {
 
 // An allocation that an earlier call of the function made may have been handed on: to a caller, to a global. When
 // others of its stack live on and nothing struck them, that is what the program does, and the exception is not blamed.
-bool is_believed(const EvidenceRecord& known, Ref stack, const std::set<Ref>& without) {
-  return (known.flags & kEvidenceEarlier) == 0 || without.count(stack) == 0;
+bool is_believed(const EvidenceRecord& known, std::uint8_t earlier, Ref stack, const std::set<Ref>& without) {
+  return (known.flags & earlier) == 0 || without.count(stack) == 0;
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ Evidence EvidenceBuilder::teardown(const ReleaseRecord& release) const {
 
 void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
   ThrowRecord thrown;
-  if (!dump_.thrown(known.thrown, &thrown) || !is_believed(known, stack, without_throw_)) return;
+  if (!dump_.thrown(known.thrown, &thrown) || !is_believed(known, kEvidenceEarlier, stack, without_throw_)) return;
   Evidence evidence;
   evidence.type = EvidenceType::kException;
   evidence.points_to = Cause::kException;
@@ -124,7 +124,9 @@ void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::ve
 // other: whoever was left by an error return must be code that could have freed the memory.
 void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
   FailedCallRecord failed;
-  if (!dump_.failed_call(known.failed_call, &failed) || !is_believed(known, stack, without_failed_call_)) return;
+  if (!dump_.failed_call(known.failed_call, &failed) ||
+      !is_believed(known, kEvidenceEarlierCall, stack, without_failed_call_))
+    return;
   const Frame* owner = stacks_.frame_from_outermost(stack, known.failed_call_owner);
   if (owner == nullptr || is_system_code(*owner) || is_known_library(*owner)) return;
   Evidence evidence;

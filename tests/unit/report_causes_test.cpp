@@ -280,7 +280,7 @@ TEST_CASE("an error return needs an owner that is the user's code", "[report][ca
     CHECK(program.report().leaks.at(0).evidence.at(0).owner->function == "step");
   }
   SECTION("an earlier call's allocation follows the same rule as for a throw") {
-    program.allocate(program.allocated, program.evidence_of(program.failed_record(), 2, kEvidenceEarlier));
+    program.allocate(program.allocated, program.evidence_of(program.failed_record(), 2, kEvidenceEarlierCall));
     program.allocate(program.allocated);
     REQUIRE(program.report().leaks.size() == 1);
     CHECK(program.report().leaks[0].cause == Cause::kNeverFreed);
