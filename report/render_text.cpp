@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <sstream>
+#include <ostream>
+#include <streambuf>
 
 #include "report/evidence_text.h"
 #include "report/hints.h"
@@ -33,6 +34,24 @@ std::string device_text(Kind kind, const std::optional<unsigned>& device) {
 std::string thread_text(const ThreadInfo& thread) {
   return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
 }
+
+// Lets a stream append to strings without a copy in between.
+class StringBuffer : public std::streambuf {
+ public:
+  void write_to(std::string* text) { text_ = text; }
+
+ private:
+  std::streamsize xsputn(const char* data, std::streamsize count) override {
+    text_->append(data, static_cast<std::size_t>(count));
+    return count;
+  }
+  int_type overflow(int_type c) override {
+    if (c != traits_type::eof()) text_->push_back(traits_type::to_char_type(c));
+    return 0;
+  }
+
+  std::string* text_ = nullptr;
+};
 
 class TextReport {
  public:
@@ -166,12 +185,13 @@ class TextReport {
   void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
     write_in_order(groups.size(), out_, [&] {
       // The thread's own printer, because it remembers frames.
-      auto buffer = std::make_unique<std::ostringstream>();
-      auto printer = std::make_unique<TextReport>(report_, options_, *buffer);
-      return [&, buffer = std::move(buffer), printer = std::move(printer)](std::size_t i, std::string* text) {
-        buffer->str({});
+      auto buffer = std::make_unique<StringBuffer>();
+      auto stream = std::make_unique<std::ostream>(buffer.get());
+      auto printer = std::make_unique<TextReport>(report_, options_, *stream);
+      return [&, buffer = std::move(buffer), stream = std::move(stream), printer = std::move(printer)](
+                 std::size_t i, std::string* text) {
+        buffer->write_to(text);
         printer->print_group(groups[i], std::to_string(*number + i + 1));
-        *text += buffer->str();
       };
     });
     *number += groups.size();
