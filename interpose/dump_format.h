@@ -108,8 +108,11 @@ struct Header {
   std::uint64_t holder_search_ns;     // live: how long it took
   std::uint64_t holder_search_bytes;  // live: how much module data was read
   std::uint64_t throws;               // live: exceptions seen
+  std::uint64_t contexts_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered current contexts that were asked
+                                      // for again ...
+  std::uint64_t context_mismatches;   // live: ... and were others
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
-  std::uint8_t reserved1[4096 - 344];
+  std::uint8_t reserved1[4096 - 360];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

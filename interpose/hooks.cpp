@@ -37,6 +37,34 @@ constexpr bool is_followed(Api api) {
       return false;
   }
 }
+
+// After these another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it makes one on
+// the device that the thread works with anyway.)
+constexpr bool changes_context(Api api) {
+  switch (api) {
+    case Api::cuCtxSetCurrent:
+    case Api::cuCtxPushCurrent:
+    case Api::cuCtxPushCurrent_v2:
+    case Api::cuCtxPopCurrent:
+    case Api::cuCtxPopCurrent_v2:
+    case Api::cuCtxCreate:
+    case Api::cuCtxCreate_v2:
+    case Api::cuCtxCreate_v3:
+    case Api::cuCtxCreate_v4:
+    case Api::cuCtxAttach:
+    case Api::cuCtxDetach:
+    case Api::cuCtxDestroy:
+    case Api::cuCtxDestroy_v2:
+    case Api::cuDevicePrimaryCtxRelease:
+    case Api::cuDevicePrimaryCtxRelease_v2:
+    case Api::cuDevicePrimaryCtxReset:
+    case Api::cuDevicePrimaryCtxReset_v2:
+    case Api::cuGreenCtxDestroy:
+      return true;
+    default:
+      return false;
+  }
+}
 }  // namespace
 
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
@@ -67,25 +95,28 @@ constexpr bool is_followed(Api api) {
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments)                               \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
-    HookScope scope;                                                             \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());     \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                      \
-    if (scope.nested()) return call arguments;                                   \
-    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
-    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
-    return status;                                                               \
+#define HOOK_CUSTOM(symbol, parameters, arguments)                                  \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    HookScope scope;                                                                \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());        \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                         \
+    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
+    if (scope.nested()) return call arguments;                                      \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);              \
+    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);    \
+    return status;                                                                  \
   }
 
-#define HOOK_CHECK(symbol, parameters, arguments)                            \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                        \
-    HookScope scope;                                                         \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested()); \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                  \
-    CUresult status = call arguments;                                        \
-    if (!scope.nested()) note_result(Api::symbol, status, 0);                \
-    return status;                                                           \
+#define HOOK_CHECK(symbol, parameters, arguments)                                   \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    HookScope scope;                                                                \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());        \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                         \
+    CUresult status = call arguments;                                               \
+    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
+    if (!scope.nested()) note_result(Api::symbol, status, 0);                       \
+    return status;                                                                  \
   }
 
 #include "interpose/hooks.def"

@@ -128,8 +128,7 @@ bool start(Process& process) {
 void register_thread(Process& process) {
   thread_state.generation = process.generation;
   thread_state.error_number = &errno;
-  thread_state.context = nullptr;
-  thread_state.context_epoch = ~0U;
+  thread_state.context_known = false;
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
   thread_state.record = process.threads.record(thread_state.index, process.dump);
@@ -250,16 +249,21 @@ format::Ref find_current_stack(Process& process) {
   return ref;
 }
 
-Place current_place(Process& process) {
+Place ask_current_place(Process& process) {
+  thread_state.context_known = false;
   CUcontext handle = nullptr;
   if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
-  std::uint32_t epoch = process.contexts.epoch();
-  if (thread_state.context == handle && thread_state.context_epoch == epoch) return thread_state.context_place;
-  Place place = process.contexts.of_handle(handle, now_ns(process), process.dump);
-  thread_state.context = handle;
+  thread_state.context_place = process.contexts.of_handle(handle, now_ns(process), process.dump);
   thread_state.context_epoch = process.contexts.epoch();
-  thread_state.context_place = place;
-  return place;
+  thread_state.context_known = true;
+  return thread_state.context_place;
+}
+
+void verify_place(Process& process, Place remembered) {
+  format::Header* header = process.dump.header();
+  add_counter(header->contexts_verified, 1);
+  Place now = ask_current_place(process);
+  if (now.context != remembered.context || now.device != remembered.device) add_counter(header->context_mismatches, 1);
 }
 
 }  // namespace culprit

@@ -157,7 +157,20 @@ inline format::Ref current_stack(Process& process) {
 // The calling thread's own records, nullptr = it has none.
 inline RecordCache* record_cache() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
 
-// The place of the context that is current to the calling thread.
-Place current_place(Process& process);
+// Asks the driver which context is current, and remembers its place.
+Place ask_current_place(Process& process);
+
+// With CULPRIT_VERIFY_STACKS=1: compares what is remembered with what the driver says, and counts.
+void verify_place(Process& process, Place remembered);
+
+// The place of the context that is current to the calling thread. Asking the driver costs as much as all the rest of
+// recording an event, so it is asked once.
+inline Place current_place(Process& process) {
+  if (!thread_state.context_known || thread_state.context_epoch != process.contexts.epoch())
+    return ask_current_place(process);
+  Place place = thread_state.context_place;
+  if (__builtin_expect(process.options.verify_stacks, 0)) verify_place(process, place);
+  return place;
+}
 
 }  // namespace culprit

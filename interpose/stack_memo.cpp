@@ -7,47 +7,64 @@ void StackMemo::forget_all() {
   used_ = 0;
 }
 
+format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
+  std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
+  miss_ = {first_key(base, frame[1]), 0, 0, 0};
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const Entry& entry = entries_[slot_of(miss_.key)];
+    if (entry.key != miss_.key || entry.frame != base || entry.generation != generation || entry.stack == 0) break;
+    const Block* blocks = blocks_ + entry.first;
+    const Block* different = first_difference(base, blocks + miss_.block, blocks + entry.count);
+    if (different == blocks + entry.count) {
+      recent_[slot_of(first_key(base, frame[1]))] = static_cast<std::uint16_t>(&entry - entries_);
+      *path = entry.path;
+      return entry.stack;
+    }
+    std::uint32_t place = 0;
+    while (read(base + different->offsets[place]) == different->values[place]) ++place;
+    miss_.block = static_cast<std::uint32_t>(different - blocks);
+    miss_.place = place;
+    miss_.value = read(base + different->offsets[place]);
+    miss_.key = next_key(entry, miss_);
+  }
+  return 0;
+}
+
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                          const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   constexpr std::uint64_t kSmallestPage = 4096;
-  Block blocks[StackChecks::kMost];
+  auto slot_at = [&](int i) { return i == 0 ? base + 8 : checks.slots[i - 1]; };
+  Block blocks[StackChecks::kMost + 1];
   std::uint32_t count = 0;
-  for (int i = 0; i < checks.count;) {
+  for (int i = 0; i <= checks.count;) {
     Block& block = blocks[count++];
-    std::uint64_t page = checks.slots[i] / kSmallestPage;
+    std::uint64_t page = slot_at(i) / kSmallestPage;
     for (int used = 0; used < kBlock; ++used) {
-      bool more = used == 0 || (i < checks.count && checks.slots[i] / kSmallestPage == page);
+      bool more = used == 0 || (i <= checks.count && slot_at(i) / kSmallestPage == page);
       if (!more) {
         block.offsets[used] = block.offsets[used - 1];
         block.values[used] = block.values[used - 1];
         continue;
       }
-      std::uint64_t slot = checks.slots[i++];
+      std::uint64_t slot = slot_at(i++);
       // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 4 GiB.
       if (slot < base || slot - base > 0xffffffffULL) return;
       block.offsets[used] = static_cast<std::uint32_t>(slot - base);
-      block.values[used] = *reinterpret_cast<const volatile std::uint64_t*>(slot);
+      block.values[used] = read(slot);
     }
   }
-  if (count > kArenaBlocks) return;
-  Entry& entry = entries_[slot_of(base, frame[1])];
-  bool in_place = entry.stack != 0 && entry.count >= count;
-  if (!in_place && used_ + count > kArenaBlocks) {
+  // What differed from the stack that led here must be a check of this one, at the same place.
+  if (miss_.value != 0 && (miss_.block >= count || blocks[miss_.block].values[miss_.place] != miss_.value)) return;
+  if (used_ + count > kArenaBlocks) {
     forget_all();
+    miss_ = {first_key(base, frame[1]), 0, 0, 0};
   }
-  if (!in_place) {
-    entry.first = used_;
-    used_ += count;
-  }
-  entry.frame = base;
-  entry.return_address = frame[1];
-  entry.generation = generation;
-  entry.stack = stack;
-  entry.path = path;
-  entry.count = count;
-  for (std::uint32_t i = 0; i < count; ++i) blocks_[entry.first + i] = blocks[i];
+  recent_[slot_of(first_key(base, frame[1]))] = static_cast<std::uint16_t>(slot_of(miss_.key));
+  entries_[slot_of(miss_.key)] = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
+  for (std::uint32_t i = 0; i < count; ++i) blocks_[used_ + i] = blocks[i];
+  used_ += count;
 }
 
 }  // namespace culprit

@@ -33,8 +33,9 @@ struct ThreadState {
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;
   std::uint8_t live_device;
-  // The context that was current at the last event. Valid while the contexts' epoch stands.
-  CUcontext context;
+  // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
+  // one current (see changes_context() in hooks.cpp).
+  bool context_known;
   std::uint32_t context_epoch;
   Place context_place;
   // The stream that memory was last allocated on. Valid while the streams' and the contexts' epochs stand.

@@ -121,6 +121,8 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.summary.late_frees = header.late_frees;
   report.summary.stacks_verified = header.stacks_verified;
   report.summary.stack_mismatches = header.stack_mismatches;
+  report.summary.contexts_verified = header.contexts_verified;
+  report.summary.context_mismatches = header.context_mismatches;
   report.summary.unknown_frees = header.unknown_frees;
 
   Tables tables = read_tables(dump);

@@ -220,6 +220,8 @@ Json summary_json(const Report& report) {
   one["frees"] = summary.frees;
   one["stacks_verified"] = summary.stacks_verified;
   one["stack_mismatches"] = summary.stack_mismatches;
+  one["contexts_verified"] = summary.contexts_verified;
+  one["context_mismatches"] = summary.context_mismatches;
   one["dropped_allocations"] = report.dropped.allocations;
   one["dropped_stacks"] = report.dropped.stacks;
   one["dropped_others"] = report.dropped.others;

@@ -180,9 +180,12 @@ struct Summary {
   std::uint64_t unknown_frees = 0;
   std::uint64_t allocations = 0;  // calls over the whole run
   std::uint64_t frees = 0;
-  std::uint64_t stacks_verified =
-      0;  // CULPRIT_VERIFY_STACKS=1: remembered stacks compared with a real unwind, and wrong
+  // CULPRIT_VERIFY_STACKS=1: remembered stacks that were compared with a real unwind, and current contexts that were
+  // asked for again; how many of them were wrong.
+  std::uint64_t stacks_verified = 0;
   std::uint64_t stack_mismatches = 0;
+  std::uint64_t contexts_verified = 0;
+  std::uint64_t context_mismatches = 0;
   std::vector<Total> totals;  // of the leaks, by device and kind
 };
 

@@ -15,6 +15,7 @@ void check_storm(const char* rounds, const char* threads, long least) {
   const nlohmann::json& summary = report.json.at("summary");
   CHECK(summary.at("stacks_verified").get<long>() > least);
   CHECK(summary.at("stack_mismatches") == 0);
+  CHECK(summary.at("context_mismatches") == 0);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds what it held") {
+  REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   memo->remember(stack.words, 7, 42, 9, stack.checks({5, 9, 20}));
   CHECK(memo->look_up(stack.words, 7, &path) == 42);
   SECTION("an outer return address differs") {
@@ -54,6 +55,7 @@ TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds wh
 
 TEST_CASE_METHOD(Fixture, "what must not be remembered is not") {
   StackChecks checks = stack.checks({5});
+  REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   SECTION("an incomplete list") {
     checks.complete = false;
     memo->remember(stack.words, 7, 42, 9, checks);
@@ -66,6 +68,46 @@ TEST_CASE_METHOD(Fixture, "what must not be remembered is not") {
   CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are told apart, and all known") {
+  // Sixty-four stacks: the words at 9, 13, 20, 30, 41 and 55 each have one of two values.
+  const int forks[] = {9, 13, 20, 30, 41, 55};
+  auto enter = [&](unsigned which) {
+    for (unsigned fork = 0; fork < 6; ++fork) stack.words[forks[fork]] = 2000 + fork * 2 + (which >> fork & 1);
+  };
+  StackChecks checks = stack.checks({5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60});
+  for (unsigned which = 0; which < 64; ++which) {
+    enter(which);
+    REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
+    memo->remember(stack.words, 7, which + 1, which + 100, checks);
+  }
+  for (unsigned round = 0; round < 2; ++round) {
+    for (unsigned which = 0; which < 64; ++which) {
+      enter(which * 29 % 64);
+      REQUIRE(memo->look_up(stack.words, 7, &path) == which * 29 % 64 + 1);
+      CHECK(path == which * 29 % 64 + 100);
+    }
+  }
+  stack.words[28] = 1;
+  CHECK(memo->look_up(stack.words, 7, &path) == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inherit what followed from it") {
+  StackChecks checks = stack.checks({5, 9, 20});
+  memo->look_up(stack.words, 7, &path);
+  memo->remember(stack.words, 7, 1, 1, checks);
+  stack.words[20] = 77;
+  REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
+  memo->remember(stack.words, 7, 2, 2, checks);
+  REQUIRE(memo->look_up(stack.words, 7, &path) == 2);
+  // A module went: the same frame now has its slots elsewhere, and the same word differs from it.
+  stack.words[20] = 1020;
+  REQUIRE(memo->look_up(stack.words, 8, &path) == 0);
+  memo->remember(stack.words, 8, 3, 3, stack.checks({6, 10, 20}));
+  stack.words[20] = 77;
+  stack.words[9] = 5;
+  CHECK(memo->look_up(stack.words, 8, &path) == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out and never mix them up") {
   static std::uint64_t memory[40000];
   for (std::uint64_t i = 0; i < 40000; ++i) memory[i] = i;
@@ -73,6 +115,7 @@ TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out 
     for (std::uint64_t i = 0; i + 200 < 40000; i += 2) {
       StackChecks checks = {true, 100, {}, {}};
       for (std::uint64_t s = 0; s < 100; ++s) checks.slots[s] = reinterpret_cast<std::uint64_t>(&memory[i + 2 + s]);
+      if (memo->look_up(&memory[i], 1, &path) != 0) continue;
       memo->remember(&memory[i], 1, static_cast<format::Ref>(i + 1), 9, checks);
       REQUIRE(memo->look_up(&memory[i], 1, &path) == i + 1);
     }
