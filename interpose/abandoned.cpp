@@ -1,5 +1,7 @@
 #include "interpose/abandoned.h"
 
+#include <cstring>
+
 #include "interpose/cxx_types.h"
 #include "interpose/dump_format.h"
 
@@ -33,14 +35,60 @@ Owner owner_of(const ThreadPaths& paths, Path path, Path event, FunctionAt funct
 
 namespace {
 
-SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, TypeInfo type, FunctionAt function_at) {
+// A path that was cut short does not know the CFA of its outermost frame; the other one may.
+std::uint64_t owner_cfa(const ThreadPaths& paths, const Owner& owner) {
+  std::uint64_t mine = paths.cfa(owner.mine);
+  std::uint64_t theirs = paths.cfa(owner.theirs);
+  return mine < theirs ? mine : theirs;
+}
+
+// Remembered under the handler 0: whether an exception thrown there ever abandoned what was made by `path`.
+constexpr Path kAnyHandler = 0;
+
+// Counts, in a part of a function, the calls of the function that the call before `return_address` calls: that of
+// __cxa_begin_catch, with which each handler begins. Adds to `count`.
+void count_calls_like(std::uint64_t return_address, const FunctionInfo& part, int* count) {
+#if defined(__x86_64__)
+  auto byte = [](std::uint64_t at) { return *reinterpret_cast<const std::uint8_t*>(at); };
+  auto target = [](std::uint64_t next) {
+    std::int32_t distance;
+    std::memcpy(&distance, reinterpret_cast<const void*>(next - 4), sizeof(distance));
+    return next + static_cast<std::uint64_t>(std::int64_t{distance});
+  };
+  // call rel32, or call *rel32(%rip)
+  bool direct = byte(return_address - 5) == 0xe8;
+  bool indirect = byte(return_address - 6) == 0xff && byte(return_address - 5) == 0x15;
+  if (!direct && !indirect) *count = 2;
+  for (std::uint64_t next = part.begin + 6; next <= part.end && (direct || indirect); ++next) {
+    bool is_call = direct ? byte(next - 5) == 0xe8 : byte(next - 6) == 0xff && byte(next - 5) == 0x15;
+    if (is_call && target(next) == target(return_address)) ++*count;
+  }
+#else
+  (void)return_address;
+  (void)part;
+  *count = 2;
+#endif
+}
+
+SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uint64_t caught, TypeInfo type,
+                              FunctionAt function_at) {
   if (thrown == made) return SameHandler::kYes;
   FunctionInfo at_throw = {};
   FunctionInfo at_made = {};
   if (!function_at(plain(thrown), &at_throw) || !function_at(plain(made), &at_made)) return SameHandler::kNo;
+  if (at_throw.lsda == nullptr || at_made.lsda == nullptr) return SameHandler::kNo;
+  FunctionInfo at_catch = {};
+  int handlers = 2;
+  if (function_at(plain(caught), &at_catch)) {
+    handlers = 0;
+    count_calls_like(plain(caught), at_catch, &handlers);
+    if (at_throw.begin != at_catch.begin) count_calls_like(plain(caught), at_throw, &handlers);
+    if (at_made.begin != at_catch.begin && at_made.begin != at_throw.begin)
+      count_calls_like(plain(caught), at_made, &handlers);
+  }
   Lsda thrown_lsda(at_throw.lsda, at_throw.lsda_end, at_throw.begin);
   Lsda made_lsda(at_made.lsda, at_made.lsda_end, at_made.begin);
-  return same_handler(thrown_lsda, plain(thrown), made_lsda, plain(made), type, is_caught_by);
+  return same_handler(thrown_lsda, plain(thrown), made_lsda, plain(made), handlers == 1, type, is_caught_by);
 }
 
 Landing look_for_landing(const ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
@@ -60,14 +108,15 @@ ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thro
   Owner owner = owner_of(paths, path, thrown, function_at);
   if (owner.mine == 0) return verdict;
   verdict.owner_depth = paths.depth(owner.mine);
-  verdict.cfa = paths.cfa(owner.mine);
+  verdict.cfa = owner_cfa(paths, owner);
   if (landing.how == Landing::How::kUncaught) {
     FunctionInfo info = {};
     verdict.abandoned = !(function_at(plain(paths.address(owner.mine)), &info) && info.is_startup);
   } else if (verdict.cfa != landing.handler_cfa) {
     verdict.abandoned = verdict.cfa < landing.handler_cfa;
   } else {
-    SameHandler same = handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine), type, function_at);
+    SameHandler same = handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine),
+                                         paths.address(paths.innermost(caught)), type, function_at);
     verdict.abandoned = same != SameHandler::kNo;
     verdict.ambiguous = same == SameHandler::kPerhaps;
   }
@@ -90,7 +139,24 @@ ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caug
   ThreadPaths::Verdict* known = paths.verdict(path, thrown, caught);
   if (!known->is_about(path, thrown, caught))
     *known = find_verdict(paths, path, thrown, caught, landing, type, function_at);
-  return *known;
+  const ThreadPaths::Verdict verdict = *known;
+  if (!verdict.abandoned) *paths.verdict(path, thrown, kAnyHandler) = {path, thrown, kAnyHandler, 0, false, false, 0};
+  return verdict;
+}
+
+void look_at_owners(ThreadPaths& paths, Path thrown, FunctionAt function_at) {
+  if (thrown == 0) return;
+  paths.for_each_unsettled([&](Path path) {
+    ThreadPaths::Verdict* known = paths.verdict(path, thrown, kAnyHandler);
+    if (!known->is_about(path, thrown, kAnyHandler)) {
+      Owner owner = owner_of(paths, path, thrown, function_at);
+      bool any = owner.mine != 0;
+      *known = {path, thrown, kAnyHandler, 0, any, false, any ? owner_cfa(paths, owner) : 0};
+    }
+    if (!known->abandoned || known->cfa == ThreadPaths::kOutermost) return;
+    paths.look_in_frames(path, reinterpret_cast<const std::uint64_t*>(paths.pointer(paths.innermost(thrown))),
+                         reinterpret_cast<const std::uint64_t*>(known->cfa));
+  });
 }
 
 }  // namespace culprit

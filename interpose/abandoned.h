@@ -14,6 +14,7 @@ namespace culprit {
 // What the unwind tables say of the function (or the part of a function that was split) around a call.
 struct FunctionInfo {
   std::uint64_t begin;
+  std::uint64_t end;
   bool is_part;              // split off: its frame was set up elsewhere
   bool is_startup;           // of libc: what calls main, or a thread's function
   const std::uint8_t* lsda;  // nullptr = none
@@ -43,6 +44,10 @@ struct Landing {
 
 // `caught`: the path of the call of __cxa_begin_catch.
 Landing find_landing(ThreadPaths& paths, ThreadPaths::Path thrown, ThreadPaths::Path caught, FunctionAt function_at);
+
+// To be called at the throw, while the frames stand: looks where the owners of what lives keep their handles
+// (ThreadPaths::look_in_frames).
+void look_at_owners(ThreadPaths& paths, ThreadPaths::Path thrown, FunctionAt function_at);
 
 // Whether what was made by `path` was abandoned by an exception of `type`. Remembered in `paths`; forget_verdicts()
 // when a module was unloaded.

@@ -93,7 +93,7 @@ bool function_at(std::uint64_t return_address, FunctionInfo* info) {
   if (culprit_function_at(return_address - 1, &function) != 0) return false;
   Startup startup = {return_address, false};
   dl_iterate_phdr(visit_for_libc, &startup);
-  *info = {function.begin, function.is_part != 0, startup.found, nullptr, nullptr};
+  *info = {function.begin, function.end, function.is_part != 0, startup.found, nullptr, nullptr};
   Segment segment = {function.lsda, 0};
   if (function.lsda != 0) dl_iterate_phdr(visit_for_segment, &segment);
   if (segment.end == 0) return true;
@@ -107,6 +107,17 @@ bool function_at(std::uint64_t return_address, FunctionInfo* info) {
 bool find_function(std::uint64_t return_address, FunctionInfo* info) { return function_at(return_address, info); }
 
 namespace {
+
+// The path of the stack that current_stack() just returned. A stack that was cut short is walked anew, further: what
+// holds allocations is often far above a throw. Unwinding that many frames takes much longer than this.
+ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
+  const auto* record = process.dump.at<format::StackRecord>(stack);
+  if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.path;
+  RawStack further;
+  StackChecks checks;
+  capture_stack(kMaxStackDepth, frame, &further, &checks);
+  return intern_path(further, checks);
+}
 
 // An exception sets out. `object` is what was thrown.
 void note_flight(const void* object, const std::uint64_t* frame, bool again) {
@@ -123,8 +134,11 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   Recording recording;
   StubFrame stub(frame);
   format::Ref stack = current_stack(*process);
+  ThreadPaths::Path path = path_of_throw(*process, frame, stack);
+  paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+  look_at_owners(paths, path, function_at);
   if (again && known != nullptr) stack = known->stack;
-  Flight* flight = paths.begin_flight(object, thread_state.path, stack);
+  Flight* flight = paths.begin_flight(object, path, stack);
   flight->rethrown = again;
 }
 
@@ -161,13 +175,13 @@ const char* ask_what(const ThrownObject& thrown) {
 void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std::uint32_t clock) {
   for (int i = 0; i < abandoned.count; ++i) {
     const Abandoned::Part& part = abandoned.parts[i];
-    thread_state.paths->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_newest) {
+    thread_state.paths->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
       auto* record = process.dump.at<format::AllocationRecord>(ref);
       add_evidence(process, record, [&](format::EvidenceRecord& evidence) {
         evidence.thrown = thrown;
         evidence.thrown_owner = part.owner_depth;
         evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |
-                                                   (is_newest ? 0 : format::kEvidenceEarlier) |
+                                                   (is_sure ? 0 : format::kEvidenceEarlier) |
                                                    (part.ambiguous ? format::kEvidenceAmbiguous : 0));
       });
     });

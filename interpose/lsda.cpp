@@ -200,32 +200,12 @@ bool Lsda::type_of(std::int64_t filter, TypeInfo* type) const {
   return true;
 }
 
-int Lsda::pads_with(const std::int64_t* filters, int count) const {
-  constexpr int kMost = 8;
-  std::uint64_t pads[kMost];
-  int found = 0;
-  for_each_call_site([&](std::uint64_t, std::uint64_t, std::uint64_t pad, std::uint64_t action) {
-    CallSite site = {true, pad, false, 0, {}};
-    read_actions(action, &site);
-    if (site.cleans_up || site.count != count) return false;
-    for (int i = 0; i < count; ++i) {
-      if (site.filters[i] != filters[i]) return false;
-    }
-    for (int i = 0; i < found; ++i) {
-      if (pads[i] == pad) return false;
-    }
-    pads[found++] = pad;
-    return found == kMost;
-  });
-  return found;
-}
-
 SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Lsda& other_lsda, std::uint64_t other,
-                         TypeInfo type, Catches catches) {
+                         bool only_handler, TypeInfo type, Catches catches) {
   const Lsda::CallSite from = thrown_lsda.call_site(thrown);
   const Lsda::CallSite to = other_lsda.call_site(other);
-  if (from.landing_pad == 0 || to.landing_pad == 0 || to.count == 0) return SameHandler::kNo;
-  if (from.landing_pad == to.landing_pad) return from.count != 0 ? SameHandler::kYes : SameHandler::kNo;
+  if (from.count == 0 || to.count == 0) return SameHandler::kNo;
+  if (from.landing_pad == to.landing_pad) return SameHandler::kYes;
 
   // The handler that caught it: the first of the chain that takes this type.
   int caught = -1;
@@ -239,19 +219,23 @@ SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Ls
   if (caught < 0) caught = unknown;
   if (caught < 0) return SameHandler::kNo;
 
-  // It waits for the other call too when what follows it is the end of the other's chain. Chains of the same function
-  // number their types alike.
+  // It waits for the other call too when what follows it is the end of the other's chain. Chains of one function number
+  // their types alike.
   const std::int64_t* tail = from.filters + caught;
   int length = from.count - caught;
   if (to.count < length) return SameHandler::kNo;
   for (int i = 0; i < length; ++i) {
     if (to.filters[to.count - length + i] != tail[i]) return SameHandler::kNo;
   }
-  // Two landing pads with the same handlers and nothing to clean up between are two try blocks; not so when the
-  // compiler split the function, where each part has its own landing pad for one block.
-  if (thrown_lsda.same_table(other_lsda) && caught == 0 && to.count == from.count && !from.cleans_up && !to.cleans_up)
-    return SameHandler::kNo;
-  return other_lsda.pads_with(tail, length) > 1 ? SameHandler::kPerhaps : SameHandler::kYes;
+  if (only_handler) return SameHandler::kYes;
+
+  // Several try blocks may have such handlers. Two landing pads with the same ones, in one part of the function, and
+  // nothing to clean up between, are two blocks; clang++ does not mention cleanups before a catch (...).
+  TypeInfo last = nullptr;
+  bool catches_all = thrown_lsda.type_of(tail[length - 1], &last) && last == nullptr;
+  if (catches_all || !thrown_lsda.same_table(other_lsda)) return SameHandler::kPerhaps;
+  if (caught == 0 && to.count == from.count && !from.cleans_up && !to.cleans_up) return SameHandler::kNo;
+  return SameHandler::kPerhaps;
 }
 
 }  // namespace culprit

@@ -39,9 +39,6 @@ class Lsda {
   // The type that a positive filter stands for. False when the table cannot say.
   bool type_of(std::int64_t filter, TypeInfo* type) const;
 
-  // How many landing pads without cleanups have exactly these handlers: more than one = several try blocks.
-  int pads_with(const std::int64_t* filters, int count) const;
-
  private:
   template <typename Visit>
   void for_each_call_site(Visit visit) const;
@@ -70,7 +67,8 @@ using Catches = int (*)(TypeInfo type, TypeInfo handler_type);
 
 // Whether the handler that caught `type`, thrown out of the call at `thrown` of a function, also waits for the call at
 // `other` of that function. The two tables differ when the compiler put the calls into different parts of the function.
+// `only_handler`: that function has one handler only.
 SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Lsda& other_lsda, std::uint64_t other,
-                         TypeInfo type, Catches catches);
+                         bool only_handler, TypeInfo type, Catches catches);
 
 }  // namespace culprit

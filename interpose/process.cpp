@@ -183,6 +183,15 @@ void Recording::begin() {
   if (thread_state.generation != process_->generation) register_thread(*process_);
 }
 
+std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
+  ThreadPaths* paths = thread_state.paths;
+  if (paths == nullptr) return 0;
+  std::uint32_t epoch = paths->epoch();
+  std::uint32_t path = paths->intern(stack, checks.pointers);
+  if (paths->epoch() != epoch && thread_state.memory != nullptr) thread_state.memory->stacks.forget_all();
+  return path;
+}
+
 namespace {
 
 // Once for the whole process after a module went; each thread's memo notices by the generation itself.
@@ -192,16 +201,6 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
   process.modules.refresh(process.dump);
   process.stacks.forget_addresses();
   forget_unwind_information();
-}
-
-// The path of a stack that was just walked.
-std::uint32_t path_of(const RawStack& stack, const StackChecks& checks) {
-  ThreadPaths* paths = thread_state.paths;
-  if (paths == nullptr) return 0;
-  std::uint32_t epoch = paths->epoch();
-  std::uint32_t path = paths->intern(stack, checks.pointers);
-  if (paths->epoch() != epoch && thread_state.memory != nullptr) thread_state.memory->stacks.forget_all();
-  return path;
 }
 
 // `checks` may be null; else the calling thread's `path` is set too.
@@ -215,7 +214,7 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
       refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
-  if (checks != nullptr) thread_state.path = path_of(stack, *checks);
+  if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
   return ref;
 }
 

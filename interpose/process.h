@@ -136,6 +136,9 @@ extern std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
+// The path of a stack that this thread just walked, 0 if it could not be stored.
+std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
+
 // current_stack() when the stack is not known from the last time.
 format::Ref find_current_stack(Process& process);
 

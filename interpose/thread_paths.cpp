@@ -171,15 +171,47 @@ std::uint32_t ThreadPaths::last_call_outside(Path path, std::uint64_t owner_cfa,
   Node caller = paths_[path].innermost;
   while (caller != 0 && nodes_[caller].pointer != owner_cfa) caller = nodes_[caller].outer;
   std::uint32_t since = least;
+  if (caller == 0) return since;  // the stack was cut short inside it
   for (Path other = 1; other < path_count_; ++other) {
     if (paths_[other].seen <= since) continue;
     Node node = paths_[other].innermost;
     while (node != 0 && nodes_[node].pointer < owner_cfa) node = nodes_[node].outer;
-    bool passes = node == caller ||
-                  (node != 0 && nodes_[node].pointer == owner_cfa && nodes_[node].address == nodes_[caller].address);
+    // A stack that was cut short before it got there proves nothing.
+    bool passes = node == 0 ? nodes_[paths_[other].innermost].cut
+                            : node == caller ||
+                                  (nodes_[node].pointer == owner_cfa && nodes_[node].address == nodes_[caller].address);
     if (!passes) since = paths_[other].seen;
   }
   return since;
+}
+
+void ThreadPaths::look_in_frames(Path path, const std::uint64_t* begin, const std::uint64_t* end) {
+  constexpr int kMostEntries = 64;
+  constexpr std::uint32_t kMostSteps = 4096;
+  constexpr std::int64_t kMostWords = 8192;
+  Entry* found[kMostEntries];
+  std::uint64_t handles[kMostEntries];
+  std::uint64_t smallest = ~0ULL;
+  std::uint64_t largest = 0;
+  int count = 0;
+  for (std::uint32_t i = count_, steps = 0; i > 0 && steps < kMostSteps && count < kMostEntries; --i, ++steps) {
+    Entry& entry = entries_[i - 1];
+    if (entry.made <= paths_[path].settled) break;
+    if (entry.path != path || !lives(entry)) continue;
+    entry.in_frames = false;
+    found[count] = &entry;
+    std::uint64_t handle = handles[count++] = dump_->at<format::AllocationRecord>(entry.record)->handle;
+    if (handle < smallest) smallest = handle;
+    if (handle > largest) largest = handle;
+  }
+  if (count < 2) return;
+  if (end - begin > kMostWords) begin = end - kMostWords;
+  for (const std::uint64_t* word = begin; word < end; ++word) {
+    std::uint64_t value = *const_cast<const volatile std::uint64_t*>(word);
+    for (int i = 0; value >= smallest && value <= largest && i < count; ++i) {
+      if (handles[i] == value) found[i]->in_frames = true;
+    }
+  }
 }
 
 bool ThreadPaths::has_unsettled(Path path, std::uint32_t since, std::uint32_t clock) {

@@ -59,7 +59,7 @@ class ThreadPaths {
     PathData& data = paths_[path];
     if (data.newest == 0) active_[active_count_++] = path;
     data.newest = clock_;
-    entries_[count_++] = {record, state >> format::kStateBits, path, clock_};
+    entries_[count_++] = {record, state >> format::kStateBits, path, false, clock_};
   }
 
   // This thread ended `record`. Most often it is the newest one.
@@ -131,18 +131,26 @@ class ThreadPaths {
   // The same without looking at what was settled; `least` if there is no later one.
   std::uint32_t last_call_outside(Path path, std::uint64_t owner_cfa, std::uint32_t least) const;
 
-  // Calls visit(record, is_newest) for what lives, was made by `path` after hook call `since` and before the throw at
-  // `clock`, newest first, and was not settled before; settles it: its event was judged.
+  // Where several allocations of `path` are unsettled: remembers whose handles stand in the stack between `begin` and
+  // `end`, the frames of the owner and of what it called. They were made by the activation that is there now: an
+  // earlier one's variables were overwritten.
+  void look_in_frames(Path path, const std::uint64_t* begin, const std::uint64_t* end);
+
+  // Calls visit(record, is_sure) for what lives, was made by `path` after hook call `since` and before the throw at
+  // `clock`, newest first, and was not settled before; settles it: its event was judged. The newest one is sure, and so
+  // are those in the owner's frames. When the owner keeps the newest one in its frames, those that are not there were
+  // made by an earlier activation at the same place, and are left out.
   template <typename Visit>
   void settle(Path path, std::uint32_t since, std::uint32_t clock, Visit visit) {
     PathData& data = paths_[path];
-    bool newest = true;
+    const Entry* newest = nullptr;
     for (std::uint32_t i = count_; i > 0; --i) {
       const Entry& entry = entries_[i - 1];
       if (entry.made <= since || entry.made <= data.settled) break;
       if (entry.path != path || entry.made > clock || !lives(entry)) continue;
-      visit(entry.record, newest);
-      newest = false;
+      if (newest == nullptr) newest = &entry;
+      if (&entry == newest || entry.in_frames || !newest->in_frames)
+        visit(entry.record, &entry == newest || entry.in_frames);
     }
     data.settled = clock_;
   }
@@ -190,7 +198,8 @@ class ThreadPaths {
   struct Entry {
     format::Ref record;
     std::uint32_t generation;
-    Path path;
+    Path path : 31;
+    bool in_frames : 1;  // see look_in_frames()
     std::uint32_t made;
   };
   struct NodeData {

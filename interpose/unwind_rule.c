@@ -35,6 +35,7 @@ int culprit_function_at(unw_word_t address, struct culprit_function* function) {
   memset(&info, 0, sizeof(info));
   if (dwarf_find_proc_info(unw_local_addr_space, address, &info, 1, NULL) < 0) return -1;
   function->begin = info.start_ip;
+  function->end = info.end_ip;
   function->lsda = info.lsda;
   function->is_part = 0;
   if (info.unwind_info != NULL && info.format != UNW_INFO_FORMAT_DYNAMIC) {

@@ -23,6 +23,7 @@ __attribute__((visibility("hidden"))) int culprit_unwind_step(unw_cursor_t* curs
 
 struct culprit_function {
   unsigned long begin;
+  unsigned long end;
   unsigned long lsda; /* 0 = none */
   int is_part;        /* split off by the compiler: where it begins its frame already stands */
 };
