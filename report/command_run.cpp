@@ -13,6 +13,7 @@
 
 #include "report/child_process.h"
 #include "report/exit_codes.h"
+#include "report/framework_caches.h"
 #include "report/preload.h"
 #include "report/run_dumps.h"
 
@@ -79,6 +80,7 @@ void add_run_command(CLI::App* app, RunCommand* command) {
   app->add_option("--out", command->out,
                   "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
       ->type_name("PATTERN");
+  app->add_flag("--no-framework-caches", command->no_framework_caches, framework_cache_help());
   app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       ->check(CLI::Range(0, 256))
       ->type_name("N");
@@ -118,6 +120,9 @@ int run_run_command(const RunCommand& command) {
 
   if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
+  if (command.no_framework_caches) {
+    for (auto& variable : framework_cache_switches()) environment.push_back(std::move(variable));
+  }
   if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
   const std::uint64_t start = realtime_ns();

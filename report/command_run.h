@@ -16,6 +16,7 @@ struct RunCommand {
   std::string out;
   std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
   std::string log;
+  bool no_framework_caches = false;
   FailOptions fail;
   OutputOptions output;
 };

@@ -100,6 +100,7 @@ constexpr CauseHint kHints[] = {
 std::string hint_for(const Group& group, bool running) {
   if (!group.library.empty()) return {};
   if (group.cause == Cause::kNeverFreed) return running ? std::string() : never_freed_hint(group);
+  if (group.pool != nullptr) return group.pool->hint != nullptr ? group.pool->hint : "";
   const Evidence* evidence = deciding_evidence(group);
   if (evidence == nullptr) return {};
   for (const CauseHint& hint : kHints) {

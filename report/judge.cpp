@@ -107,7 +107,7 @@ class Judge {
       merge_same_place(groups);
       std::vector<Group*> all;
       for (Group& group : *groups) {
-        group.cause = decide_cause(group.evidence);
+        group.cause = group.pool != nullptr ? Cause::kCached : decide_cause(group.evidence);
         add_ended_threads(&group);
         all.push_back(&group);
       }
@@ -138,6 +138,7 @@ class Judge {
       group.freed = history->second.made - history->second.kept;
     }
     if (options_.default_suppressions) group.library = rules_.owning_library(*group.stack);
+    if (group.library.empty() && kind_class(kind) != KindClass::kObject) group.pool = pools_.owning_pool(*group.stack);
     return group;
   }
 
@@ -180,7 +181,7 @@ class Judge {
     Summary& summary = report_.summary;
     std::map<std::pair<std::optional<unsigned>, Kind>, Total> totals;
     for (const Group& group : report_.leaks) {
-      if (group.cause == Cause::kCached) summary.cached_bytes += group.bytes;
+      if (group.cause == Cause::kCached) add_cached(group);
       if (group.cause == Cause::kCached && !options_.strict) continue;
       const bool host = kind_class(group.kind) == KindClass::kHostMemory;
       (host ? summary.leaked_host_bytes : summary.leaked_device_bytes) += group.bytes;
@@ -194,6 +195,8 @@ class Judge {
       total.bytes += group.bytes;
       total.count += group.count;
     }
+    std::stable_sort(summary.caches.begin(), summary.caches.end(),
+                     [](const CacheTotal& left, const CacheTotal& right) { return left.bytes > right.bytes; });
     for (const auto& [key, total] : totals) summary.totals.push_back(total);
     for (const Group& group : report_.library) {
       summary.library_bytes += group.bytes;
@@ -203,6 +206,16 @@ class Judge {
       if (group.library.empty()) summary.resources += group.count;
     }
     for (const ErrorGroup& error : report_.errors) summary.errors += error.count;
+  }
+
+  void add_cached(const Group& group) {
+    report_.summary.cached_bytes += group.bytes;
+    std::vector<CacheTotal>& caches = report_.summary.caches;
+    auto at =
+        std::find_if(caches.begin(), caches.end(), [&](const CacheTotal& cache) { return cache.pool == group.pool; });
+    if (at == caches.end()) at = caches.insert(caches.end(), CacheTotal{group.pool, 0, 0});
+    at->bytes += group.bytes;
+    at->segments += group.count;
   }
 
   struct History {
@@ -216,6 +229,7 @@ class Judge {
   Report& report_;
   const EvidenceBuilder evidence_;
   LibraryRules rules_;
+  PoolRules pools_;
   std::unordered_map<Ref, History> history_;
 };
 

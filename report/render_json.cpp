@@ -131,6 +131,7 @@ Json group_json(const Group& group, bool running) {
   one["count"] = group.count;
   one["device"] = device_json(group.device);
   one["cause"] = cause_name(group.cause);
+  if (group.pool != nullptr) one["pool"] = group.pool->name;
   if (!group.library.empty()) one["library"] = group.library;
   one["evidence"] = Json::array();
   for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence));
@@ -226,6 +227,10 @@ Json summary_json(const Report& report) {
   one["dropped_stacks"] = report.dropped.stacks;
   one["dropped_others"] = report.dropped.others;
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
+  one["caches"] = Json::array();
+  for (const CacheTotal& cache : summary.caches) {
+    one["caches"].push_back({{"pool", cache.pool->name}, {"bytes", cache.bytes}, {"segments", cache.segments}});
+  }
   one["totals"] = Json::array();
   for (const Total& total : summary.totals) {
     one["totals"].push_back({{"device", device_json(total.device)},

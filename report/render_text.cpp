@@ -21,6 +21,7 @@ using namespace format;
 namespace {
 
 constexpr std::size_t kLongestCommand = 120;
+constexpr std::size_t kShownSegments = 3;
 
 std::string device_text(const std::optional<unsigned>& device) {
   return device ? "GPU " + std::to_string(*device) : "host";
@@ -63,7 +64,12 @@ class TextReport {
     print_header();
     print_verdict();
     std::size_t number = 0;
-    print_groups(report_.leaks, &number);
+    std::vector<const Group*> counted;
+    for (const Group& group : report_.leaks) {
+      if (options_.strict || group.cause != Cause::kCached) counted.push_back(&group);
+    }
+    print_groups(counted, &number);
+    if (!options_.strict) print_caches(&number);
     if (!report_.library.empty()) {
       out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
       print_groups(report_.library, &number);
@@ -164,7 +170,7 @@ class TextReport {
   std::string cause_text(const Group& group) const {
     switch (group.cause) {
       case Cause::kCached:
-        return "CACHED";
+        return std::string("CACHED by the ") + group.pool->name;
       case Cause::kFailedFree:
         return "FREE REFUSED";
       case Cause::kHeld:
@@ -183,6 +189,12 @@ class TextReport {
 
   // `number`: of the last group that was printed.
   void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
+    std::vector<const Group*> all;
+    for (const Group& group : groups) all.push_back(&group);
+    print_groups(all, number);
+  }
+
+  void print_groups(const std::vector<const Group*>& groups, std::size_t* number) const {
     write_in_order(groups.size(), out_, [&] {
       // The thread's own printer, because it remembers frames.
       auto buffer = std::make_unique<StringBuffer>();
@@ -191,7 +203,7 @@ class TextReport {
       return [&, buffer = std::move(buffer), stream = std::move(stream), printer = std::move(printer)](
                  std::size_t i, std::string* text) {
         buffer->write_to(text);
-        printer->print_group(groups[i], std::to_string(*number + i + 1));
+        printer->print_group(*groups[i], std::to_string(*number + i + 1));
       };
     });
     *number += groups.size();
@@ -225,6 +237,31 @@ class TextReport {
     print_threads(group);
     const std::string hint = hint_for(group, running());
     if (!hint.empty()) fields_.field("hint", hint);
+  }
+
+  // One entry for each allocator, with the places that made it take the most.
+  void print_caches(std::size_t* number) {
+    if (report_.summary.caches.empty()) return;
+    out_ << "\n" << palette_.title("CACHED") << " (--strict counts it)\n";
+    for (const CacheTotal& cache : report_.summary.caches) {
+      out_ << "\n"
+           << padded(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
+           << plural(cache.segments, "segment", "segments") << "  " << cache.pool->name << "\n";
+      std::size_t shown = 0;
+      for (const Group& group : report_.leaks) {  // largest first
+        if (group.pool != cache.pool || ++shown > kShownSegments) continue;
+        const Frame* user = user_of_pool(*group.stack, *cache.pool);
+        fields_.field(shown == 1 ? "largest" : "", format_bytes(group.bytes) + "  " + std::to_string(group.count) +
+                                                       "x  " +
+                                                       (user == nullptr ? "(stack not recorded)" : described(*user)));
+      }
+      if (cache.pool->hint != nullptr) fields_.field("hint", cache.pool->hint);
+    }
+  }
+
+  static std::string described(const Frame& frame) {
+    const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
+    return place + frame_function(frame);
   }
 
   // A library without debug information: its own frames say little, so the place that called it comes first.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "interpose/dump_format.h"
+#include "report/pool_rules.h"
 #include "report/process_status.h"
 #include "report/stacks.h"
 
@@ -87,6 +88,7 @@ struct Group {
   std::uint64_t freed = 0;              // how many of those were freed again
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory
+  const Pool* pool = nullptr;           // whose segment it is; nullptr: of no caching allocator
   std::string library;                  // which library made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
   std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
@@ -164,6 +166,13 @@ struct Total {
   std::uint64_t count = 0;
 };
 
+// What one caching allocator keeps.
+struct CacheTotal {
+  const Pool* pool = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t segments = 0;
+};
+
 struct Summary {
   std::uint64_t leaked_bytes = 0;
   std::uint64_t leaked_device_bytes = 0;
@@ -186,7 +195,8 @@ struct Summary {
   std::uint64_t stack_mismatches = 0;
   std::uint64_t contexts_verified = 0;
   std::uint64_t context_mismatches = 0;
-  std::vector<Total> totals;  // of the leaks, by device and kind
+  std::vector<CacheTotal> caches;  // largest first
+  std::vector<Total> totals;       // of the leaks, by device and kind
 };
 
 struct Report {

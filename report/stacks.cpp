@@ -50,8 +50,11 @@ bool is_startup(const Frame& frame) {
 
 bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
 
-// Public but not for people: what nvcc's generated code calls.
-bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+// Public but not for people: what nvcc's generated code calls; and what a static runtime is made of.
+bool is_runtime_helper(const Frame& frame) {
+  return !frame.approximate &&
+         (starts_with(frame.function, "__cuda") || starts_with(frame.function, "libcudart_static_"));
+}
 
 // CPython's evaluation loop stands for whatever Python code runs.
 bool is_python(const Frame& frame) {

@@ -1,0 +1,109 @@
+#include "report/pool_rules.h"
+
+#include <fnmatch.h>
+
+#include <cstring>
+#include <iterator>
+
+namespace culprit {
+namespace {
+
+constexpr char kSwitchedOff[] = "culprit run --no-framework-caches shows each tensor by itself";
+
+constexpr Pool kPyTorch = {"PyTorch caching allocator", kSwitchedOff};
+constexpr Pool kPyTorchHost = {"PyTorch pinned memory cache", nullptr};
+constexpr Pool kCuPy = {"CuPy memory pool", "cupy.cuda.set_allocator(None) in the program shows each array by itself"};
+constexpr Pool kCuPyHost = {"CuPy pinned memory pool", nullptr};
+constexpr Pool kRmm = {"RMM pool", "rmm::mr::cuda_memory_resource in the program shows each buffer by itself"};
+constexpr Pool kTensorFlow = {"TensorFlow BFC allocator", kSwitchedOff};
+constexpr Pool kXla = {"XLA BFC allocator", kSwitchedOff};
+constexpr Pool kOnnxRuntime = {"ONNX Runtime arena", nullptr};
+
+struct Rule {
+  const Pool* pool;
+  const char* module;    // pattern for the base name of the frame's module, or for its path when it has a '/'; or any
+  const char* function;  // pattern for the frame's function
+  // How many frames in a row, of that module and without names, say the same where the library was stripped; 0: none
+  // do.
+  std::size_t nameless;
+};
+
+// Seen on an H200 with PyTorch 2.11, CuPy 14.2 and JAX 0.11. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor passes
+// through NativeCachingAllocator::allocate alone, with the cache through DeviceCachingAllocator and 4 to 6 frames of
+// the library. Without CuPy's pool its Memory is made by the same _malloc, but not by a SingleDeviceMemoryPool. XLA's
+// "platform" allocator goes past the BFCAllocator.
+// The first rule that fits a frame wins, from the call outward.
+// clang-format off
+constexpr Rule kRules[] = {
+    {&kPyTorch,     "libc10_cuda*.so*",               "c10::cuda::CUDACachingAllocator::*DeviceCachingAllocator::*", 3},
+    {&kPyTorchHost, "libtorch_cuda*.so*",             "at::*CachingHostAllocator*", 0},
+    {&kPyTorchHost, "libtorch_cuda*.so*",             "at::*CUDAHostAllocator*", 0},
+    {&kCuPy,        "*/cupy/cuda/memory.*",           "*SingleDeviceMemoryPool*", 0},
+    {&kCuPyHost,    "*/cupy/cuda/pinned_memory.*",    "*PinnedMemoryPool*", 0},
+    {&kRmm,         nullptr,                          "rmm::mr::*pool_memory_resource*", 0},
+    {&kRmm,         nullptr,                          "rmm::mr::*arena_memory_resource*", 0},
+    {&kRmm,         nullptr,                          "rmm::mr::detail::arena::*", 0},
+    {&kRmm,         nullptr,                          "rmm::mr::*fixed_size_memory_resource*", 0},
+    {&kTensorFlow,  "libtensorflow*.so*",             "tsl::BFCAllocator::*", 0},
+    {&kTensorFlow,  nullptr,                          "tensorflow::BFCAllocator::*", 0},
+    {&kXla,         nullptr,                          "tsl::BFCAllocator::*", 0},
+    {&kOnnxRuntime, nullptr,                          "onnxruntime::BFCArena::*", 0},
+};
+// clang-format on
+
+bool matches(const char* pattern, const std::string& text) { return ::fnmatch(pattern, text.c_str(), 0) == 0; }
+
+bool in_module_of(const Rule& rule, const Frame& frame) {
+  if (rule.module == nullptr) return true;
+  if (frame.module == nullptr) return false;
+  return matches(rule.module, std::strchr(rule.module, '/') != nullptr ? frame.module->path : frame.module->name);
+}
+
+bool is_named(const Frame& frame) { return !frame.approximate && !frame.function.empty(); }
+
+bool fits(const Rule& rule, const Frame& frame) {
+  return in_module_of(rule, frame) && is_named(frame) && matches(rule.function, frame.function);
+}
+
+}  // namespace
+
+const PoolRules::Known& PoolRules::known(const Frame* frame) {
+  const auto [at, added] = frames_.try_emplace(frame);
+  for (std::size_t i = 0; added && i < std::size(kRules); ++i) {
+    const int number = static_cast<int>(i);
+    if (at->second.named < 0 && fits(kRules[i], *frame)) at->second.named = number;
+    const bool nameless = kRules[i].nameless != 0 && !is_named(*frame) && in_module_of(kRules[i], *frame);
+    if (at->second.nameless < 0 && nameless) at->second.nameless = number;
+  }
+  return at->second;
+}
+
+const Pool* PoolRules::owning_pool(const ResolvedStack& stack) {
+  std::size_t nameless = 0;  // frames in a row that one rule would take without a name
+  int rule_of_nameless = -1;
+  for (const Frame* frame : stack.frames) {
+    const Known& what = known(frame);
+    if (what.named >= 0) return kRules[what.named].pool;
+    nameless = what.nameless >= 0 && what.nameless == rule_of_nameless ? nameless + 1 : 1;
+    rule_of_nameless = what.nameless;
+    if (rule_of_nameless >= 0 && nameless >= kRules[rule_of_nameless].nameless) return kRules[rule_of_nameless].pool;
+  }
+  return nullptr;
+}
+
+const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
+  const std::vector<const Frame*>& frames = stack.frames;
+  std::size_t outside = 0;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    for (const Rule& rule : kRules) {
+      const bool inside = fits(rule, *frames[i]) || (rule.nameless != 0 && in_module_of(rule, *frames[i]));
+      if (rule.pool == &pool && inside) outside = i + 1;
+    }
+  }
+  for (std::size_t i = outside; i < frames.size(); ++i) {
+    if (!frames[i]->file.empty()) return frames[i];
+  }
+  return outside < frames.size() ? frames[outside] : nullptr;
+}
+
+}  // namespace culprit

@@ -1,0 +1,38 @@
+// The caching allocators of frameworks: which memory is a segment of one of them.
+#pragma once
+
+#include <unordered_map>
+
+#include "report/stacks.h"
+
+namespace culprit {
+
+struct Pool {
+  const char* name;  // "PyTorch caching allocator"
+  const char* hint;  // what a user can do about it; nullptr: nothing
+};
+
+// Remembers what it found out about frames. Not thread-safe.
+class PoolRules {
+ public:
+  // The pool that made an allocation with this stack for itself; nullptr when none did. Knows the pools by the
+  // functions that take segments from CUDA; what the same libraries allocate otherwise is nobody's cache.
+  const Pool* owning_pool(const ResolvedStack& stack);
+
+ private:
+  // What the rules say of one frame: the first that its function fits, and the first for a nameless frame of its
+  // module. -1: none.
+  struct Known {
+    int named = -1;
+    int nameless = -1;
+  };
+  const Known& known(const Frame* frame);
+
+  std::unordered_map<const Frame*, Known> frames_;
+};
+
+// Who asked the pool: the innermost frame outside of it that has a source line, else the innermost one; nullptr when
+// the stack has none.
+const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool);
+
+}  // namespace culprit

@@ -1,0 +1,35 @@
+// A framework's cache is told apart from what its library allocates otherwise.
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+
+TEST_CASE("segments of a caching allocator are cached and a raw allocation of its library leaks", "[pools]") {
+  const Run run = run_preloaded("load_plugin", {subject_path("libc10_cuda.so").string()});
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  const std::vector<Group> cached = report.through("alloc_block");
+  REQUIRE(cached.size() == 1);
+  CHECK(cached[0].cause == "cached");
+  CHECK(cached[0].count == 2);
+  CHECK(cached[0].json.at("pool") == "PyTorch caching allocator");
+  const std::vector<Group> raw = report.through("raw_device_malloc");
+  REQUIRE(raw.size() == 1);
+  CHECK(raw[0].cause == "never-freed");
+  const nlohmann::json& summary = report.json.at("summary");
+  CHECK(summary.at("cached_bytes") == 22002);
+  CHECK(summary.at("leaked_bytes") == 4 * 20001);
+  CHECK(summary.at("caches").at(0).at("segments") == 2);
+}
+
+TEST_CASE("culprit run --no-framework-caches switches the caches off, but for what is set", "[pools]") {
+  RunOptions options;
+  options.environment["TF_GPU_ALLOCATOR"] = "mine";
+  options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "";
+  const std::vector<std::string> print = {
+      "/bin/sh", "-c", "echo $PYTORCH_NO_CUDA_MEMORY_CACHING $XLA_PYTHON_CLIENT_ALLOCATOR $TF_GPU_ALLOCATOR"};
+  CHECK(culprit_run({"--no-framework-caches"}, print, options).out == "1 platform mine\n");
+  CHECK(culprit_run({}, print, options).out == "mine\n");
+}
+
+}  // namespace culprit::test
