@@ -50,11 +50,11 @@ bool is_startup(const Frame& frame) {
 
 bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
 
-// Public but not for people: what nvcc's generated code calls; and what a static runtime is made of.
-bool is_runtime_helper(const Frame& frame) {
-  return !frame.approximate &&
-         (starts_with(frame.function, "__cuda") || starts_with(frame.function, "libcudart_static_"));
-}
+// Public but not for people: what nvcc's generated code calls.
+bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+
+// What NVIDIA's static runtime is made of.
+bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
 
 // CPython's evaluation loop stands for whatever Python code runs.
 bool is_python(const Frame& frame) {
@@ -76,7 +76,8 @@ std::string hex(const std::uint8_t* bytes, std::size_t count) {
 bool is_system_code(const Frame& frame) {
   return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
          in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
-         in_module(frame, "libstdc++.so") || in_module(frame, "libc++") || in_module(frame, "libgcc_s.so");
+         is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
+         in_module(frame, "libgcc_s.so");
 }
 
 std::string_view base_name(std::string_view path) {

@@ -9,13 +9,14 @@ TEST_CASE("segments of a caching allocator are cached and a raw allocation of it
   REQUIRE(run.exit_code == 0);
   const Report report = read_report(run.dump());
   const std::vector<Group> cached = report.through("alloc_block");
-  REQUIRE(cached.size() == 1);
-  CHECK(cached[0].cause == "cached");
-  CHECK(cached[0].count == 2);
-  CHECK(cached[0].json.at("pool") == "PyTorch caching allocator");
+  REQUIRE(cached.size() == 2);  // the program uses the library at two places
+  for (const Group& group : cached) {
+    CHECK(group.cause == "cached");
+    CHECK(group.json.at("pool") == "PyTorch caching allocator");
+  }
   const std::vector<Group> raw = report.through("raw_device_malloc");
-  REQUIRE(raw.size() == 1);
-  CHECK(raw[0].cause == "never-freed");
+  REQUIRE(raw.size() == 2);
+  for (const Group& group : raw) CHECK(group.cause == "never-freed");
   const nlohmann::json& summary = report.json.at("summary");
   CHECK(summary.at("cached_bytes") == 22002);
   CHECK(summary.at("leaked_bytes") == 4 * 20001);

@@ -268,6 +268,7 @@ TEST_CASE("an error return needs an owner that is the user's code", "[report][ca
   CHECK(cause_with_owner_in("/lib/libstdc++.so.6", "execute_native_thread_routine") == Cause::kNeverFreed);
   CHECK(cause_with_owner_in("/lib/libcudart.so.13", "cudaMalloc3DArray") == Cause::kNeverFreed);
   CHECK(cause_with_owner_in("/bin/static", "cudaMalloc") == Cause::kNeverFreed);
+  CHECK(cause_with_owner_in("/bin/static", "libcudart_static_f74e2f2b") == Cause::kNeverFreed);
   CHECK(cause_with_owner_in("/lib/libcublas.so.13", "cublasCreate_v2") == Cause::kNeverFreed);
   CHECK(cause_with_owner_in("/lib/libcuda.so.1", "cuLaunchKernel") == Cause::kNeverFreed);
   CHECK(cause_with_owner_in("/usr/bin/python3.12", "_PyEval_EvalFrameDefault", kModuleExecutable) ==
