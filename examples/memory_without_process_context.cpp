@@ -5,15 +5,14 @@
 // made.
 //
 // True report: one leak of 16 MiB, allocated in make_table. The request that failed is no leak: it made nothing.
-//   without arguments  the context outlives main: never freed
-//   --destroy          the context is destroyed, and the table goes with it: a leak all the same, with the cause
-//   context-teardown
+//   without arguments  left behind when the second step failed
+//   --destroy          the same, and the context goes with it: a leak all the same
 //   --clean            the table is freed before the context is destroyed: nothing
 //
 // run:
-// expect: leak bytes=16777216 count=1 function=make_table cause=never-freed
+// expect: leak bytes=16777216 count=1 function=make_table cause=error-return
 // run: --destroy
-// expect: leak bytes=16777216 count=1 function=make_table cause=context-teardown
+// expect: leak bytes=16777216 count=1 function=make_table cause=error-return
 // run: --clean
 // expect: clean
 #include <cuda.h>
