@@ -70,7 +70,7 @@ void count_calls_like(std::uint64_t return_address, const FunctionInfo& part, in
 #endif
 }
 
-SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uint64_t caught, TypeInfo type,
+SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uint64_t catch_call, TypeInfo type,
                               FunctionAt function_at) {
   if (thrown == made) return SameHandler::kYes;
   FunctionInfo at_throw = {};
@@ -79,12 +79,12 @@ SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uin
   if (at_throw.lsda == nullptr || at_made.lsda == nullptr) return SameHandler::kNo;
   FunctionInfo at_catch = {};
   int handlers = 2;
-  if (function_at(plain(caught), &at_catch)) {
+  if (catch_call != 0 && function_at(catch_call, &at_catch)) {
     handlers = 0;
-    count_calls_like(plain(caught), at_catch, &handlers);
-    if (at_throw.begin != at_catch.begin) count_calls_like(plain(caught), at_throw, &handlers);
+    count_calls_like(catch_call, at_catch, &handlers);
+    if (at_throw.begin != at_catch.begin) count_calls_like(catch_call, at_throw, &handlers);
     if (at_made.begin != at_catch.begin && at_made.begin != at_throw.begin)
-      count_calls_like(plain(caught), at_made, &handlers);
+      count_calls_like(catch_call, at_made, &handlers);
   }
   Lsda thrown_lsda(at_throw.lsda, at_throw.lsda_end, at_throw.begin);
   Lsda made_lsda(at_made.lsda, at_made.lsda_end, at_made.begin);
@@ -93,13 +93,13 @@ SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uin
 
 Landing look_for_landing(const ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
   ThreadPaths::Meeting meeting = paths.meet(caught, thrown);
-  if (meeting.a == 0) return {Landing::How::kUnknown, 0};
+  if (meeting.a == 0) return {Landing::How::kUnknown, 0, 0};
   // The handler is in a frame that stood at the throw. Anything else that takes an exception is a part of the runtime
   // that is about to end the program: it found no handler, or a function that must not throw.
   bool in_handler = meeting.a_inner == paths.innermost(caught) && meeting.b_inner != 0 &&
                     same_function(paths.address(meeting.a_inner), paths.address(meeting.b_inner), function_at);
-  if (!in_handler) return {Landing::How::kUncaught, ThreadPaths::kOutermost};
-  return {Landing::How::kCaught, paths.cfa(meeting.b_inner)};
+  if (!in_handler) return {Landing::How::kUncaught, ThreadPaths::kOutermost, 0};
+  return {Landing::How::kCaught, paths.cfa(meeting.b_inner), plain(paths.address(meeting.a_inner))};
 }
 
 ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,
@@ -115,8 +115,8 @@ ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thro
   } else if (verdict.cfa != landing.handler_cfa) {
     verdict.abandoned = verdict.cfa < landing.handler_cfa;
   } else {
-    SameHandler same = handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine),
-                                         paths.address(paths.innermost(caught)), type, function_at);
+    SameHandler same = handler_waits_for(paths.address(owner.theirs), paths.address(owner.mine), landing.catch_call,
+                                         type, function_at);
     verdict.abandoned = same != SameHandler::kNo;
     verdict.ambiguous = same == SameHandler::kPerhaps;
   }
@@ -131,7 +131,35 @@ Landing find_landing(ThreadPaths& paths, Path thrown, Path caught, FunctionAt fu
     Landing found = look_for_landing(paths, thrown, caught, function_at);
     *known = {0, thrown, caught, static_cast<std::uint16_t>(found.how), false, false, found.handler_cfa};
   }
-  return {static_cast<Landing::How>(known->owner_depth), known->cfa};
+  return {static_cast<Landing::How>(known->owner_depth), known->cfa, plain(paths.address(paths.innermost(caught)))};
+}
+
+FoundHandler find_handler(const ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
+  Node last = 0;
+  for (Node node = paths.innermost(thrown); node != 0; node = paths.outer(node)) {
+    last = node;
+    FunctionInfo info = {};
+    if (!function_at(plain(paths.address(node)), &info)) break;
+    Lsda lsda(info.lsda, info.lsda_end, info.begin);
+    const Lsda::CallSite site = lsda.call_site(plain(paths.address(node)));
+    for (int i = 0; i < site.count; ++i) {
+      TypeInfo handler = nullptr;
+      if (lsda.type_of(site.filters[i], &handler) && is_caught_by(type, handler) != 0)
+        return {{Landing::How::kCaught, paths.cfa(node), 0}, node, site.landing_pad};
+    }
+  }
+  bool whole = last != 0 && paths.outer(last) == 0 && !paths.is_cut(thrown);
+  Landing::How how = whole ? Landing::How::kUncaught : Landing::How::kUnknown;
+  return {{how, ThreadPaths::kOutermost, 0}, 0, 0};
+}
+
+Landing find_landing_by_tables(ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
+  ThreadPaths::Verdict* known = paths.verdict(0, thrown, thrown);
+  if (!known->is_about(0, thrown, thrown)) {
+    Landing found = find_handler(paths, thrown, type, function_at).landing;
+    *known = {0, thrown, thrown, static_cast<std::uint16_t>(found.how), false, false, found.handler_cfa};
+  }
+  return {static_cast<Landing::How>(known->owner_depth), known->cfa, 0};
 }
 
 ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,

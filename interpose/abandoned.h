@@ -40,6 +40,7 @@ struct Landing {
     kUncaught,  // the runtime took it, to end the program
   } how;
   std::uint64_t handler_cfa;
+  std::uint64_t catch_call;  // where the handler's call of __cxa_begin_catch returns to, 0 = not known
 };
 
 // `caught`: the path of the call of __cxa_begin_catch.
@@ -48,6 +49,17 @@ Landing find_landing(ThreadPaths& paths, ThreadPaths::Path thrown, ThreadPaths::
 // To be called at the throw, while the frames stand: looks where the owners of what lives keep their handles
 // (ThreadPaths::look_in_frames).
 void look_at_owners(ThreadPaths& paths, ThreadPaths::Path thrown, FunctionAt function_at);
+
+// The handler as the tables say, for a runtime whose __cxa_begin_catch nobody can see: what the unwinder is about to
+// find. `frame`: of the handler's function in the throw's path, 0 = none; `pad`: where the handler begins.
+struct FoundHandler {
+  Landing landing;
+  ThreadPaths::Node frame;
+  std::uint64_t pad;
+};
+FoundHandler find_handler(const ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type, FunctionAt function_at);
+// Its landing alone, remembered.
+Landing find_landing_by_tables(ThreadPaths& paths, ThreadPaths::Path thrown, TypeInfo type, FunctionAt function_at);
 
 // Whether what was made by `path` was abandoned by an exception of `type`. Remembered in `paths`; forget_verdicts()
 // when a module was unloaded.

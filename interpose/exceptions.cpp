@@ -7,7 +7,6 @@
 // A program may throw a million times a second: a thread that owns nothing alive does next to nothing here, one that
 // does pays for its paths, not for its allocations.
 #include <errno.h>
-#include <link.h>
 
 #include <cstring>
 
@@ -15,7 +14,6 @@
 #include "interpose/cxx_runtime.h"
 #include "interpose/cxx_types.h"
 #include "interpose/process.h"
-#include "interpose/unwind_rule.h"
 
 // What the stubs call: the caller's first two arguments, and the stub's frame (saved rbp, return address). Each returns
 // where to jump.
@@ -53,61 +51,6 @@ class StubFrame {
   const char* outer_;
 };
 
-struct Segment {
-  std::uint64_t address;
-  std::uint64_t end;
-};
-
-int visit_for_segment(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* segment = static_cast<Segment*>(data);
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type != PT_LOAD || segment->address < begin || segment->address >= begin + header.p_memsz) continue;
-    segment->end = begin + header.p_memsz;
-    return 1;
-  }
-  return 0;
-}
-
-struct Startup {
-  std::uint64_t address;
-  bool found;
-};
-
-int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* startup = static_cast<Startup*>(data);
-  const char* name = info->dlpi_name == nullptr ? nullptr : std::strrchr(info->dlpi_name, '/');
-  if (name == nullptr || (std::strcmp(name, "/libc.so.6") != 0 && std::strcmp(name, "/libpthread.so.0") != 0)) return 0;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_LOAD && startup->address >= begin && startup->address < begin + header.p_memsz)
-      startup->found = true;
-  }
-  return startup->found;
-}
-
-bool function_at(std::uint64_t return_address, FunctionInfo* info) {
-  culprit_function function;
-  if (culprit_function_at(return_address - 1, &function) != 0) return false;
-  Startup startup = {return_address, false};
-  dl_iterate_phdr(visit_for_libc, &startup);
-  *info = {function.begin, function.end, function.is_part != 0, startup.found, nullptr, nullptr};
-  Segment segment = {function.lsda, 0};
-  if (function.lsda != 0) dl_iterate_phdr(visit_for_segment, &segment);
-  if (segment.end == 0) return true;
-  info->lsda = reinterpret_cast<const std::uint8_t*>(segment.address);
-  info->lsda_end = reinterpret_cast<const std::uint8_t*>(segment.end);
-  return true;
-}
-
-}  // namespace
-
-bool find_function(std::uint64_t return_address, FunctionInfo* info) { return function_at(return_address, info); }
-
-namespace {
-
 // The path of the stack that current_stack() just returned. A stack that was cut short is walked anew, further: what
 // holds allocations is often far above a throw. Unwinding that many frames takes much longer than this.
 ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
@@ -136,7 +79,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   format::Ref stack = current_stack(*process);
   ThreadPaths::Path path = path_of_throw(*process, frame, stack);
   paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
-  look_at_owners(paths, path, function_at);
+  look_at_owners(paths, path, find_function);
   if (again && known != nullptr) stack = known->stack;
   Flight* flight = paths.begin_flight(object, path, stack);
   flight->rethrown = again;
@@ -188,57 +131,126 @@ void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std:
   }
 }
 
+// An exception that was judged, and what it abandoned.
+struct Judged {
+  ThrownObject object;
+  ThrowTable::Throw thrown;
+  std::uint32_t clock;  // of the throw
+  std::uint32_t epoch;  // of the paths
+  Abandoned abandoned;
+};
+
+// What the exception thrown by `path` and taken at `caught` abandoned.
+void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
+  ThreadPaths& paths = *thread_state.paths;
+  if (landing.how == Landing::How::kUnknown) return;
+  Abandoned& abandoned = judged->abandoned;
+  paths.for_each_unsettled([&](ThreadPaths::Path made) {
+    ThreadPaths::Verdict verdict = judge(paths, made, path, caught, landing, judged->object.type, find_function);
+    if (!verdict.abandoned || abandoned.count == Abandoned::kMost) return;
+    std::uint32_t since = paths.running_since(made, verdict.cfa);
+    if (paths.has_unsettled(made, since, judged->clock))
+      abandoned.parts[abandoned.count++] = {made, since, verdict.owner_depth, verdict.ambiguous};
+  });
+}
+
+void describe(Process& process, const Landing& landing, format::Ref stack, format::Ref catch_stack, bool rethrown,
+              Judged* judged) {
+  bool was_caught = landing.how == Landing::How::kCaught;
+  judged->thrown = {type_name(judged->object.type),
+                    stack,
+                    was_caught ? catch_stack : 0,
+                    thread_state.index,
+                    static_cast<std::uint8_t>((was_caught ? format::kThrowCaught : format::kThrowUncaught) |
+                                              (rethrown ? format::kThrowRethrown : 0)),
+                    now_ns(process)};
+}
+
+// Writes it into the dump. To be called outside of the tracker's bookkeeping, because what() may be asked.
+void record(Process& process, const Judged& judged) {
+  format::Ref ref = 0;
+  {
+    Recording recording;
+    ref = process.throws.count(judged.thrown, process.dump);
+  }
+  const char* what = ref == 0 ? ask_what(judged.object) : nullptr;
+  Recording recording;
+  if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
+  if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
+  if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+}
+
 // A handler begins, or the runtime is about to end the program.
 void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_thread();
   if (process == nullptr || !thread_state.paths->in_flight()) return;
   ThreadPaths& paths = *thread_state.paths;
-  const ThrownObject object = thrown_object(unwind_exception);
-  Flight* flight = paths.flight_of(object.object);
+  Judged judged = {};
+  judged.object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(judged.object.object);
   if (flight == nullptr || !flight->flying) return;
-
-  Abandoned abandoned;
-  ThrowTable::Throw thrown = {};
-  format::Ref ref = 0;
-  std::uint32_t epoch;
   {
     Recording recording;
     StubFrame stub(frame);
     format::Ref catch_stack = current_stack(*process);  // not seen yet: the flight is still on
     ThreadPaths::Path caught = thread_state.path;
-    epoch = paths.epoch();
-    bool comparable = flight->epoch == epoch && flight->path != 0 && caught != 0;
-    Landing landing = {Landing::How::kUnknown, 0};
+    judged.clock = flight->clock;
+    judged.epoch = paths.epoch();
     paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
-    if (comparable) landing = find_landing(paths, flight->path, caught, function_at);
-    if (landing.how != Landing::How::kUnknown) {
-      paths.for_each_unsettled([&](ThreadPaths::Path path) {
-        ThreadPaths::Verdict verdict = judge(paths, path, flight->path, caught, landing, object.type, function_at);
-        if (!verdict.abandoned || abandoned.count == Abandoned::kMost) return;
-        std::uint32_t since = paths.running_since(path, verdict.cfa);
-        if (paths.has_unsettled(path, since, flight->clock))
-          abandoned.parts[abandoned.count++] = {path, since, verdict.owner_depth, verdict.ambiguous};
-      });
+    if (flight->epoch == judged.epoch && flight->path != 0 && caught != 0) {
+      Landing landing = find_landing(paths, flight->path, caught, find_function);
+      collect(flight->path, caught, landing, &judged);
+      describe(*process, landing, flight->stack, catch_stack, flight->rethrown, &judged);
     }
-    bool was_caught = landing.how == Landing::How::kCaught;
-    thrown.type = type_name(object.type);
-    thrown.stack = flight->stack;
-    thrown.catch_stack = was_caught ? catch_stack : 0;
-    thrown.thread = thread_state.index;
-    thrown.flags = static_cast<std::uint8_t>((was_caught ? format::kThrowCaught : format::kThrowUncaught) |
-                                             (flight->rethrown ? format::kThrowRethrown : 0));
-    thrown.time_ns = now_ns(*process);
     paths.end_flight(flight);
     paths.see(caught);
-    if (abandoned.count == 0) return;
-    ref = process->throws.count(thrown, process->dump);
   }
-  std::uint32_t clock = flight->clock;
-  const char* what = ref == 0 ? ask_what(object) : nullptr;
-  Recording recording;
-  if (ref == 0) ref = process->throws.add(thrown, what, process->dump);
-  if (ref == 0) add_counter(process->dump.header()->dropped_others, 1);
-  if (ref != 0 && paths.epoch() == epoch) mark(*process, abandoned, ref, clock);
+  if (judged.abandoned.count != 0) record(*process, judged);
+}
+
+// A C++ runtime inside a module (-static-libstdc++) sets an exception off, by the unwinder that it shares with others.
+// Nobody will see its __cxa_begin_catch, so the handler is looked up in the tables, as the unwinder is about to do; and
+// what was abandoned is marked now. What is freed on the way takes its mark along.
+void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
+  Process* process = process_of_this_thread();
+  if (process == nullptr) return;
+  ThreadPaths& paths = *thread_state.paths;
+  Judged judged = {};
+  judged.object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(judged.object.object);
+  if (flight != nullptr && flight->flying) return;  // its __cxa_throw was seen
+  if (!paths.any_live()) return;
+  {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path thrown = path_of_throw(*process, frame, stack);
+    judged.epoch = paths.epoch();
+    judged.clock = paths.clock();
+    if (thrown == 0) return;
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, thrown, find_function);
+    add_counter(process->dump.header()->throws, 1);
+    TypeInfo type = judged.object.type;
+    collect(thrown, thrown, find_landing_by_tables(paths, thrown, type, find_function), &judged);
+    if (judged.abandoned.count == 0) return;
+    FoundHandler handler = find_handler(paths, thrown, type, find_function);
+    // The innermost frame is the runtime's own throw; the handler's stack is what lies outside of it.
+    RawStack raw;
+    raw.truncated = paths.is_cut(thrown);
+    auto outward = [&](ThreadPaths::Node node) {
+      for (raw.count = 0; node != 0 && raw.count < process->options.depth; node = paths.outer(node))
+        raw.frames[raw.count++] = paths.address(node);
+    };
+    outward(paths.outer(paths.innermost(thrown)));
+    format::Ref thrown_stack = process->stacks.intern(raw, process->modules, process->dump, nullptr);
+    outward(handler.frame);
+    raw.frames[0] = handler.pad | format::kFrameExact;
+    format::Ref catch_stack = 0;
+    if (handler.frame != 0) catch_stack = process->stacks.intern(raw, process->modules, process->dump, nullptr);
+    describe(*process, handler.landing, thrown_stack, catch_stack, false, &judged);
+  }
+  record(*process, judged);
 }
 
 // The object of the exception that `throw;` throws again: the top of the thread's caught exceptions.
@@ -290,6 +302,7 @@ void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* fra
   return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
 }
 
-void* culprit_note_raise(void*, void*, const std::uint64_t* frame) {
+void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
+  note_raise(unwind_exception, frame);
   return cxx_function(CxxFunction::kRaise, caller_of(frame));
 }

@@ -89,6 +89,8 @@ class ThreadPaths {
   std::uint16_t depth(Node node) const { return nodes_[node].depth; }
   Node innermost(Path path) const { return paths_[path].innermost; }
   Node outer(Node node) const { return nodes_[node].outer; }
+  // Whether the outermost frames are not known.
+  bool is_cut(Path path) const { return nodes_[paths_[path].innermost].cut; }
 
   // Hook calls so far; the one that made the newest thing, of this path or of all.
   std::uint32_t clock() const { return clock_; }

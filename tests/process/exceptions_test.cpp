@@ -286,6 +286,44 @@ TEST_CASE("exception: in a library that catches all, throws, and is unloaded", "
   }
 }
 
+TEST_CASE("exception: thrown by a runtime inside the program that shares the unwinder", "[exceptions]") {
+  for (const char* variant : {"exceptions_O0_static_cxx", "exceptions_O2_static_cxx"}) {
+    INFO(variant);
+    auto left_by = [&](const char* mode) {
+      RunOptions options;
+      options.environment["CULPRIT_QUIET"] = "1";
+      return leaks_by_size(read_report(run_preloaded(variant, {mode}, options).dump()));
+    };
+    Sizes sizes = left_by("callee");
+    check_blamed(sizes, 1001, kRuntimeError, "callee");
+    CHECK(sizes[1001].evidence.at("what") == "residual is NaN");
+    CHECK(sizes[1001].is_thrown_at("check_residual"));
+    sizes = left_by("same_function_destructor");
+    check_blamed(sizes, 1201, kLogicError, "same_function_destructor");
+    sizes = left_by("recursion_half_way");
+    check_blamed(sizes, 1651, kRuntimeError, "recurse_and_catch", 2);
+    sizes = left_by("nobody_catches");
+    check_blamed(sizes, 3001, kRuntimeError, "");
+    sizes = left_by("caught_in_callee");
+    check_innocent(sizes, 1901);
+    sizes = left_by("freed_by_guard");
+    check_innocent(sizes, 2002);
+    CHECK(sizes.size() == 1);
+    CHECK(left_by("freed_later").empty());
+  }
+}
+
+// Nothing of its throws is seen: no cause, and no wrong one.
+TEST_CASE("exception: thrown by a program that shares nothing", "[exceptions]") {
+  for (const char* variant : {"exceptions_O0_static_all", "exceptions_O2_static_all"}) {
+    INFO(variant);
+    const Run run = run_preloaded(variant, {"callee"});
+    REQUIRE(run.exit_code == 0);
+    Sizes sizes = leaks_by_size(read_report(run.dump()));
+    check_innocent(sizes, 1001);
+  }
+}
+
 TEST_CASE("exception: in a fork child", "[exceptions]") {
   for (const std::string& variant : variants()) {
     INFO(variant);
