@@ -3,7 +3,8 @@
 // An exception between cudaMalloc and cudaFree: the catch in main keeps the program alive, and each failed step
 // leaves its residual behind. The steps that do not throw free it.
 //
-// True report: one leak of 256 MiB in 4 allocations from solve_step, all left through the exception. With --clean (an owner frees it): nothing.
+// True report: one leak of 256 MiB in 4 allocations from solve_step, all left through the exception. With --clean (an
+// owner frees it): nothing.
 //
 // run:
 // expect: leak bytes=268435456 count=4 function=solve_step api=cudaMalloc cause=exception
