@@ -112,7 +112,8 @@ struct Header {
                                       // for again ...
   std::uint64_t context_mismatches;   // live: ... and were others
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
-  std::uint8_t reserved1[4096 - 360];
+  Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
+  std::uint8_t reserved1[4096 - 364];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

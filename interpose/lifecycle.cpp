@@ -111,6 +111,7 @@ void begin_exit(int, void*) {
   format::Header* header = process->dump.header();
   header->end_time_ns = now_ns(*process);
   header->process_state = format::ProcessState::kExiting;
+  if (process->options.fail[0] != '\0') header->exit_stack = current_stack(*process);
   read_devices_at_exit(*process);
   search_holders(*process);
 }

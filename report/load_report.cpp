@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "report/record_facts.h"
+
 namespace culprit {
 
 using namespace format;
@@ -129,7 +131,16 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);
-  stacks->resolve(stacks_of(tables, dump), places_of(tables));
+  const std::vector<SiteRecord> sites = dump.sites();
+  std::vector<Ref> wanted = stacks_of(tables, dump);
+  for (const SiteRecord& site : sites) wanted.push_back(site.stack);
+  if (header.exit_stack != 0) wanted.push_back(header.exit_stack);
+  stacks->resolve(wanted, places_of(tables));
+  for (const SiteRecord& site : sites) {
+    const ResolvedStack& stack = stacks->stack(site.stack);
+    report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
+  }
+  if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   group_by_holder(dump, *stacks, &tables);
   judge(tables, dump, *stacks, options.judge, &report);
   report.stacks = stacks;

@@ -6,6 +6,7 @@
 
 #include "report/command_report.h"
 #include "report/command_run.h"
+#include "report/command_sweep.h"
 #include "report/exit_codes.h"
 
 namespace {
@@ -15,10 +16,11 @@ constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back,
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
     "read;\n"
-    "4 a CUDA library was loaded but no hook was ever called. `culprit run` passes the command's own exit code "
+    "4 a CUDA library was loaded but no hook was ever called. `culprit run` and `culprit sweep` pass the command's own "
+    "exit code "
     "through.";
 
-// The words after the first "--" belong to the command that `culprit run` starts; CLI11 need not see them.
+// The words after the first "--" belong to the command that `culprit run` or `sweep` starts; CLI11 need not see them.
 std::vector<std::string> take_command(std::vector<std::string>* arguments) {
   std::vector<std::string> command;
   for (std::size_t i = 0; i < arguments->size(); ++i) {
@@ -39,7 +41,7 @@ int usage_error(const std::string& message, const std::string& command) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool running = !arguments.empty() && arguments.front() == "run";
+  const bool running = !arguments.empty() && (arguments.front() == "run" || arguments.front() == "sweep");
   std::vector<std::string> words;
   bool separated = false;
   if (running) {
@@ -60,6 +62,14 @@ int main(int argc, char** argv) {
   run->prefix_command();
   culprit::add_run_command(run, &run_command);
 
+  culprit::SweepCommand sweep_command;
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "Run a command again and again, failing one allocation each time, and report what only then leaks");
+  sweep->footer(std::string("Give the command after --:  culprit sweep --jobs 4 -- ./app --its-option\n\n") +
+                kExitCodes);
+  sweep->prefix_command();
+  culprit::add_sweep_command(sweep, &sweep_command);
+
   culprit::ReportCommand report_command;
   CLI::App* report = app.add_subcommand("report", "Show what dumps of finished or running processes hold");
   report->footer(kExitCodes);
@@ -76,15 +86,21 @@ int main(int argc, char** argv) {
     return usage_error(error.what(), chosen.empty() ? "" : chosen.front()->get_name());
   }
 
-  if (run->parsed()) {
+  if (run->parsed() || sweep->parsed()) {
+    const CLI::App* starter = run->parsed() ? run : sweep;
     // `culprit run ./app --flag`, without "--": everything from the first word on that is no option of ours.
-    std::vector<std::string> first = run->remaining();
+    std::vector<std::string> first = starter->remaining();
     if (!first.empty()) {
-      if (first.front().compare(0, 1, "-") == 0) return usage_error("unknown option " + first.front(), "run");
+      if (first.front().compare(0, 1, "-") == 0)
+        return usage_error("unknown option " + first.front(), starter->get_name());
       if (separated) first.push_back("--");
       words.insert(words.begin(), first.begin(), first.end());
     }
-    if (words.empty()) return usage_error("no command to run", "run");
+    if (words.empty()) return usage_error("no command to run", starter->get_name());
+    if (sweep->parsed()) {
+      sweep_command.command = words;
+      return culprit::run_sweep_command(sweep_command);
+    }
     run_command.command = words;
     return culprit::run_run_command(run_command);
   }

@@ -16,11 +16,28 @@ struct RenderOptions {
   bool kept = true;        // the dumps stay, so that further commands can be suggested
 };
 
+struct Sweep;
+
 void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 
 // One report is one object of schema culprit.report/1; several stand in the list of a culprit.reports/1. Text that is
 // no valid UTF-8 is made so.
 void render_json(const std::vector<Report>& reports, std::ostream& out);
+
+// What a sweep found: for people, and as one object of schema culprit.sweep/1.
+void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out);
+void render_sweep_json(const Sweep& sweep, std::ostream& out);
+
+// One group as it stands in the text report, an empty line before it; one error likewise.
+void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,
+                  std::ostream& out);
+void render_error(const Report& report, const ErrorGroup& error, std::size_t number, const RenderOptions& options,
+                  std::ostream& out);
+
+// The same as objects of JSON text.
+std::string group_as_json(const Group& group);
+std::string error_as_json(const ErrorGroup& error);
+std::string stack_as_json(const ResolvedStack& stack);
 
 // "1.25 GiB", "11001 B", with three digits that matter.
 std::string format_bytes(std::uint64_t bytes);

@@ -424,4 +424,14 @@ void render_json(const std::vector<Report>& reports, std::ostream& out) {
   out << (first ? "]\n}\n" : "\n  ]\n}\n");
 }
 
+std::string group_as_json(const Group& group) {
+  std::string text;
+  GroupWriter(false, 0).write(group, &text);
+  return text;
+}
+
+std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(error), 0); }
+
+std::string stack_as_json(const ResolvedStack& stack) { return text_of(stack_json(&stack), 0); }
+
 }  // namespace culprit

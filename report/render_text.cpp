@@ -87,6 +87,9 @@ class TextReport {
   }
 
  private:
+  friend void culprit::render_group(const Report&, const Group&, std::size_t, const RenderOptions&, std::ostream&);
+  friend void culprit::render_error(const Report&, const ErrorGroup&, std::size_t, const RenderOptions&, std::ostream&);
+
   bool running() const { return report_.process.status.ended == Ended::kRunning; }
 
   // Comes first: everything below it is only part of the truth.
@@ -414,6 +417,16 @@ void render_text(const std::vector<Report>& reports, const RenderOptions& option
     first = false;
     TextReport(report, options, out).print();
   }
+}
+
+void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,
+                  std::ostream& out) {
+  TextReport(report, options, out).print_group(group, std::to_string(number));
+}
+
+void render_error(const Report& report, const ErrorGroup& error, std::size_t number, const RenderOptions& options,
+                  std::ostream& out) {
+  TextReport(report, options, out).print_error(error, static_cast<int>(number));
 }
 
 }  // namespace culprit

@@ -129,6 +129,15 @@ struct DeviceInfo {
   std::uint64_t pool_used = 0;
 };
 
+// A stack that allocates memory, by a name that CULPRIT_FAIL takes. Known only when CULPRIT_FAIL asked for it.
+struct AllocationSite {
+  std::uint64_t site = 0;
+  std::uint64_t number = 0;  // of its first call, among the process's allocation calls
+  std::uint64_t calls = 0;
+  std::string api;
+  const ResolvedStack* stack = nullptr;
+};
+
 struct ProcessInfo {
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
@@ -203,7 +212,10 @@ struct Report {
   std::string dump_path;
   ProcessInfo process;
   bool hook_called = false;
-  std::uint64_t injected_failures = 0;  // calls that CULPRIT_FAIL made fail
+  // Known when CULPRIT_FAIL was set.
+  std::uint64_t injected_failures = 0;  // calls that were made to fail
+  std::vector<AllocationSite> sites;
+  const ResolvedStack* exit_stack = nullptr;  // where exit() was called, start-up code included; nullptr: not known
   std::vector<DeviceInfo> devices;
   Summary summary;
   Dropped dropped;

@@ -108,22 +108,28 @@ Report load_for_output(const std::string& path, const OutputOptions& options) {
   return load_report(path, report_options);
 }
 
-int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
+int write_output(const OutputOptions& options, DefaultStream stream,
+                 const std::function<void(bool, std::ostream&)>& render_to) {
   if (options.output.empty()) {
     const bool to_stdout = stream == DefaultStream::kStdout;
     std::ostream& out = to_stdout ? std::cout : std::cerr;
-    render(reports, options, wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), kept, out);
+    render_to(wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
     out.flush();
     if (out) return kExitFine;
     std::cerr << "culprit: the report could not be written completely\n";
     return kExitUnreadable;
   }
   std::ofstream file(options.output, std::ios::trunc);
-  if (file) render(reports, options, false, kept, file);
+  if (file) render_to(false, file);
   file.flush();
   if (file) return kExitFine;
   std::cerr << "culprit: " << options.output << ": cannot be written; choose another file with -o\n";
   return kExitUnreadable;
+}
+
+int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
+  return write_output(options, stream,
+                      [&](bool colours, std::ostream& out) { render(reports, options, colours, kept, out); });
 }
 
 int verdict(const std::vector<Report>& reports, const OutputOptions& options) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,10 @@ enum class DefaultStream { kStdout, kStderr };
 // Writes the reports to the file that was asked for, else to `stream`. Returns kExitFine, or kExitUnreadable with a
 // message on stderr when the output cannot be written.
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept);
+
+// Calls `render(colours, stream)` for the file that was asked for, else for `stream`. Returns as write_reports() does.
+int write_output(const OutputOptions& options, DefaultStream stream,
+                 const std::function<void(bool, std::ostream&)>& render);
 
 // The exit code that --fail-on and --error-exitcode ask for; kExitFine when nothing they ask about was found.
 // --error-exitcode alone asks about leaks and errors.

@@ -63,7 +63,7 @@ const std::string kAnyLibrary = "CULPRIT_LIBRARY=/lib/x86_64-linux-gnu/libm.so.6
 
 TEST_CASE("help and version are on stdout", "[report][cli]") {
   CHECK(has(shell("CULPRIT --version").output, "culprit "));
-  for (const char* line : {"CULPRIT --help", "CULPRIT run --help", "CULPRIT report --help"}) {
+  for (const char* line : {"CULPRIT --help", "CULPRIT run --help", "CULPRIT sweep --help", "CULPRIT report --help"}) {
     const Finished finished = shell(std::string(line) + " 2>/dev/null");
     CHECK(finished.exit_code == 0);
     CHECK(has(finished.output, "Exit codes"));
@@ -83,6 +83,14 @@ TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
                            "CULPRIT report --fail-on sometimes x 2>&1",
                            "CULPRIT report --error-exitcode 256 x 2>&1",
                            "CULPRIT run --depth 257 -- true 2>&1",
+                           "CULPRIT sweep 2>&1",
+                           "CULPRIT sweep --bogus -- true 2>&1",
+                           "CULPRIT sweep --jobs 0 -- true 2>&1",
+                           "CULPRIT sweep --timeout 0 -- true 2>&1",
+                           "CULPRIT sweep --max-runs 0 -- true 2>&1",
+                           "CULPRIT sweep --site xyz -- true 2>&1",
+                           "CULPRIT sweep --resources -- true 2>&1",
+                           "CULPRIT sweep --fail-on resources -- true 2>&1",
                            "CULPRIT run --fail-alloc 0 -- true 2>&1",
                            "CULPRIT run --fail-alloc x -- true 2>&1",
                            "CULPRIT run --fail-call cuMemAlloc -- true 2>&1",

@@ -1,0 +1,180 @@
+// culprit sweep: what only leaks, crashes or hangs when an allocation fails, and nothing else.
+#include <csignal>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+namespace {
+
+struct SweepRun {
+  Run run;
+  nlohmann::json json;
+  // How often a run ended so.
+  long outcomes(const std::string& name) const {
+    long count = 0;
+    for (const nlohmann::json& one : json.at("runs")) count += one.at("outcome") == name ? 1 : 0;
+    return count;
+  }
+};
+
+SweepRun sweep(const std::vector<std::string>& command, std::vector<std::string> sweep_options = {}) {
+  TemporaryFolder folder;
+  const std::string file = (folder.path() / "sweep.json").string();
+  sweep_options.insert(sweep_options.end(), {"--format", "json", "-o", file});
+  SweepRun result = {culprit_command("sweep", sweep_options, command), {}};
+  INFO(result.run.err);
+  REQUIRE(std::filesystem::exists(file));
+  std::ifstream stream(file);
+  result.json = nlohmann::json::parse(stream);
+  return result;
+}
+
+std::string example(const std::string& name) {
+  return (subject_path("").parent_path().parent_path() / "examples" / name).string();
+}
+
+}  // namespace
+
+TEST_CASE("a sweep finds the leak on the failure path of the second allocation and nothing else", "[sweep]") {
+  const SweepRun found = sweep({"sweep_target", "leak"});
+  CHECK(found.run.exit_code == 0);
+  CHECK(found.run.out == "built\n");  // of the clean run only
+  INFO(found.json.dump(1));
+  CHECK(found.json.at("sites") == 3);
+  REQUIRE(found.json.at("leaks").size() == 1);
+  const nlohmann::json& leak = found.json["leaks"][0];
+  CHECK(leak.at("bytes") == 11001);
+  CHECK(leak.at("count") == 1);
+  CHECK(leak.at("cause") == "error-return");
+  CHECK(has_frame(read_stack(leak.at("stack")), "make_first"));
+  REQUIRE(leak.at("runs").size() == 1);
+  const nlohmann::json& run = found.json["runs"][leak["runs"][0].get<std::size_t>()];
+  CHECK(run.at("api") == "cudaMallocAsync");
+  CHECK(run.at("outcome") == "found");
+  CHECK(has_frame(read_stack(run.at("stack")), "build"));
+  CHECK(found.outcomes("fine") == 2);
+  CHECK(found.json.at("errors").empty());
+}
+
+TEST_CASE("a sweep names the line, the failure and how to see it again", "[sweep]") {
+  const Run run = culprit_command("sweep", {}, {"sweep_target", "leak"});
+  INFO(run.err);
+  CHECK(run.err.find("1 leak that the clean run does not have") != std::string::npos);
+  CHECK(run.err.find("sweep_target.cpp:24") != std::string::npos);
+  CHECK(run.err.find("cudaMallocAsync at sweep_target.cpp:40 build fails") != std::string::npos);
+  const std::size_t again = run.err.find("CULPRIT_FAIL=alloc-site:");
+  REQUIRE(again != std::string::npos);
+  RunOptions options;
+  options.environment["CULPRIT_FAIL"] = run.err.substr(again + 13, 27);
+  const Run repeated = culprit_run({"--fail-on", "leaks"}, {"sweep_target", "leak"}, options);
+  CHECK(repeated.exit_code == 1);
+  CHECK(repeated.out == "not built\n");
+  CHECK(repeated.err.find("ERROR RETURN") != std::string::npos);
+}
+
+TEST_CASE("a sweep of a program that frees everything finds nothing", "[sweep]") {
+  const SweepRun found = sweep({"sweep_target", "clean"}, {"--fail-on", "leaks,errors"});
+  CHECK(found.run.exit_code == 0);
+  CHECK(found.json.at("leaks").empty());
+  CHECK(found.json.at("errors").empty());
+  CHECK(found.outcomes("fine") == 3);
+}
+
+TEST_CASE("a sweep reports crashes and hangs", "[sweep]") {
+  const SweepRun crash = sweep({"sweep_target", "crash"}, {"--fail-on", "errors"});
+  CHECK(crash.run.exit_code == 1);
+  CHECK(crash.outcomes("crash") == 1);
+  CHECK(crash.outcomes("fine") == 2);
+  CHECK(crash.json.at("runs")[1].at("signal") == "SIGSEGV");
+  CHECK(crash.json.at("leaks").empty());
+
+  const SweepRun hang = sweep({"sweep_target", "hang"}, {"--timeout", "2", "--jobs", "3", "--error-exitcode", "9"});
+  CHECK(hang.run.exit_code == 9);
+  CHECK(hang.json.at("runs")[1].at("outcome") == "hang");
+}
+
+TEST_CASE("a sweep reports frees that only go wrong after a failure", "[sweep]") {
+  const SweepRun found = sweep({"sweep_target", "double"});
+  INFO(found.json.dump(1));
+  CHECK(found.json.at("leaks").empty());
+  REQUIRE(found.json.at("errors").size() == 1);
+  CHECK(found.json["errors"][0].at("type") == "double-free");
+  CHECK(found.json["runs"][2].at("outcome") == "found");
+}
+
+TEST_CASE("what a program holds when it gives up by exit is not counted", "[sweep]") {
+  const SweepRun found = sweep({"sweep_target", "exit"});
+  INFO(found.json.dump(1));
+  CHECK(found.json.at("leaks").empty());
+  CHECK(found.outcomes("gave-up") == 3);
+  CHECK(has_frame(read_stack(found.json["runs"][1].at("exit_stack")), "give_up"));
+}
+
+TEST_CASE("a leak that the clean run has too counts as far as it grew", "[sweep]") {
+  const SweepRun found = sweep({"sweep_target", "grow"}, {"--fail-on", "leaks"});
+  INFO(found.json.dump(1));
+  CHECK(found.run.exit_code == 1);
+  CHECK(found.json.at("clean").at("leaks") == 1);
+  REQUIRE(found.json.at("leaks").size() == 1);
+  CHECK(found.json["leaks"][0].at("count") == 1);
+  CHECK(found.json["leaks"][0].at("bytes") == 11001);
+}
+
+TEST_CASE("a sweep takes some of the sites only, and says which do not exist", "[sweep]") {
+  const SweepRun all = sweep({"sweep_target", "leak"}, {"--max-runs", "2"});
+  CHECK(all.json.at("sites") == 3);
+  REQUIRE(all.json.at("runs").size() == 2);
+  const SweepRun one = sweep({"sweep_target", "leak"}, {"--site", all.json["runs"][1].at("site")});
+  REQUIRE(one.json.at("runs").size() == 1);
+  CHECK(one.json.at("leaks").size() == 1);
+  const Run wrong = culprit_command("sweep", {"--site", "0123456789abcdef"}, {"sweep_target", "leak"});
+  CHECK(wrong.exit_code == 3);
+  CHECK(wrong.err.find("no such allocation site") != std::string::npos);
+}
+
+TEST_CASE("a sweep passes the clean run's exit code through and leaves no dumps", "[sweep]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  options.environment["TMPDIR"] = options.folder->path().string();
+  const Run failing = culprit_command("sweep", {"--show-output"}, {"sweep_target", "failing"}, options);
+  CHECK(failing.exit_code == 5);
+  CHECK(failing.err.find("ends with 5 although nothing was made to fail") != std::string::npos);
+  CHECK(failing.out.find("not built") != std::string::npos);
+  CHECK(std::filesystem::is_empty(options.folder->path()));
+
+  const std::filesystem::path kept = options.folder->path() / "kept";
+  const Run keeping = culprit_command("sweep", {"--out", kept.string()}, {"sweep_target", "leak"}, options);
+  CHECK(keeping.exit_code == 0);
+  for (const char* part : {"clean", "1", "2", "3"}) CHECK_FALSE(std::filesystem::is_empty(kept / part));
+}
+
+TEST_CASE("a sweep of what allocates nothing says so", "[sweep]") {
+  const Run none = culprit_command("sweep", {}, {"no_cuda"});
+  CHECK(none.err.find("no allocation was seen") != std::string::npos);
+  CHECK(culprit_command("sweep", {}, {"/no/such/program"}).exit_code == 127);
+  const Run killed = culprit_command("sweep", {}, {"end_how", "kill"});
+  CHECK((killed.signal == SIGKILL || killed.exit_code == 128 + SIGKILL));
+  CHECK(killed.err.find("although nothing was made to fail") != std::string::npos);
+}
+
+TEST_CASE("the example that forgets its first buffer is found by a sweep", "[sweep]") {
+  if (!std::filesystem::exists(example("out_of_memory_second_buffer"))) {
+    WARN("skipped: the examples are not here");
+    return;
+  }
+  for (const char* name : {"out_of_memory_second_buffer", "out_of_memory_second_buffer_static"}) {
+    if (on_gpu() && std::string(name) != "out_of_memory_second_buffer") continue;
+    const SweepRun found = sweep({example(name)});
+    INFO(found.json.dump(1));
+    CHECK(found.run.exit_code == 0);
+    CHECK(found.json.at("sites") == 3);
+    REQUIRE(found.json.at("leaks").size() == 1);
+    CHECK(found.json["leaks"][0].at("bytes") == std::size_t{64} << 20);
+    CHECK(found.json["leaks"][0].at("cause") == "error-return");
+    CHECK(found.outcomes("fine") == 2);
+  }
+}
+
+}  // namespace culprit::test
