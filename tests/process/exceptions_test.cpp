@@ -313,6 +313,20 @@ TEST_CASE("exception: thrown by a runtime inside the program that shares the unw
   }
 }
 
+TEST_CASE("exception: of libc++abi", "[exceptions]") {
+  if (!std::filesystem::exists(subject_path("exceptions_abi"))) {
+    WARN("skipped: no libc++abi when the subjects were built");
+    return;
+  }
+  const Run run = run_preloaded("exceptions_abi");
+  REQUIRE(run.exit_code == 0);
+  Sizes sizes = leaks_by_size(read_report(run.dump()));
+  check_blamed(sizes, 4001, "Failure", "rethrow");
+  check_blamed(sizes, 4002, "Failure", "main");
+  CHECK(sizes[4002].evidence.at("rethrown") == true);
+  check_innocent(sizes, 4003);
+}
+
 // Nothing of its throws is seen: no cause, and no wrong one.
 TEST_CASE("exception: thrown by a program that shares nothing", "[exceptions]") {
   for (const char* variant : {"exceptions_O0_static_all", "exceptions_O2_static_all"}) {
