@@ -23,7 +23,12 @@ class Judge {
  public:
   Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
         Report* report)
-      : dump_(dump), stacks_(stacks), options_(options), report_(*report), evidence_(dump, stacks, tables) {}
+      : dump_(dump),
+        stacks_(stacks),
+        options_(options),
+        report_(*report),
+        evidence_(dump, stacks, tables),
+        pools_(stacks) {}
 
   // Counts, for every stack, what it made in all and what of that was not freed.
   void read_history(const Tables& tables) {
@@ -228,8 +233,9 @@ class Judge {
   const JudgeOptions& options_;
   Report& report_;
   const EvidenceBuilder evidence_;
+  const PoolRules pools_;
   LibraryRules rules_;
-  PoolRules pools_;
+
   std::unordered_map<Ref, History> history_;
 };
 

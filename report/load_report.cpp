@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "report/record_facts.h"
 
@@ -80,6 +81,21 @@ DeviceInfo device_info(const DeviceRecord& record) {
   return device;
 }
 
+// Memory of a module whose exceptions could not be seen may have been lost to one.
+void add_unseen_throws(Report* report) {
+  std::set<std::string> told;
+  for (const Group& group : report->leaks) {
+    if (group.cause != Cause::kNeverFreed && group.cause != Cause::kContextTeardown) continue;
+    for (const Frame* frame : group.stack->frames) {
+      if (frame->module == nullptr || !frame->module->own_unwinder || is_system_code(*frame)) continue;
+      if (!told.insert(frame->module->path).second) continue;
+      report->notes.push_back("exceptions that " + frame->module->name +
+                              " throws could not be observed, because it has a C++ runtime of its own inside: link it "
+                              "without -static-libgcc to see which of its leaks an exception left behind");
+    }
+  }
+}
+
 void add_notes(Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
@@ -92,6 +108,7 @@ void add_notes(Report* report) {
     notes.push_back(
         "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
   }
+  add_unseen_throws(report);
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
                                      [](const Group& group) { return group.stack->truncated; });
   if (truncated) notes.push_back("some stacks are deeper than was recorded: raise CULPRIT_DEPTH (culprit run --depth)");

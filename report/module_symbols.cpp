@@ -112,6 +112,7 @@ void ModuleFile::read_symbols() {
       return address >= range.begin && address < range.end;
     });
     if (!in_code) continue;
+    if (name[0] == '_' && std::strcmp(name, "_Unwind_RaiseException") == 0) defines_unwinder_ = true;
     const unsigned binding = GELF_ST_BIND(symbol.st_info);
     const int rank = (type == STT_NOTYPE ? 4 : 0) + (binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2);
     symbols_.push_back({address, address + symbol.st_size, name, rank});

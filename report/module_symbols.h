@@ -26,6 +26,9 @@ class ModuleFile {
 
   bool has_debug_info() const { return !units_.empty(); }
 
+  // It defines the function that raises exceptions itself: see own_unwinder.h.
+  bool defines_unwinder() const { return defines_unwinder_; }
+
   // libdwfl's handle, valid as long as this object is open.
   Dwfl_Module* handle() const { return module_; }
 
@@ -60,6 +63,7 @@ class ModuleFile {
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   Dwfl_Module* module_ = nullptr;
+  bool defines_unwinder_ = false;
   std::vector<Symbol> symbols_;         // sorted by begin
   std::vector<UnitRange> unit_ranges_;  // sorted by begin
   std::vector<Unit> units_;

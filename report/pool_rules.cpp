@@ -67,25 +67,29 @@ bool fits(const Rule& rule, const Frame& frame) {
 
 }  // namespace
 
-const PoolRules::Known& PoolRules::known(const Frame* frame) {
-  const auto [at, added] = frames_.try_emplace(frame);
-  for (std::size_t i = 0; added && i < std::size(kRules); ++i) {
-    const int number = static_cast<int>(i);
-    if (at->second.named < 0 && fits(kRules[i], *frame)) at->second.named = number;
-    const bool nameless = kRules[i].nameless != 0 && !is_named(*frame) && in_module_of(kRules[i], *frame);
-    if (at->second.nameless < 0 && nameless) at->second.nameless = number;
-  }
-  return at->second;
+PoolRules::PoolRules(const StackResolver& stacks) {
+  stacks.for_each_frame([this](const Frame& frame) {
+    Known known;
+    for (std::size_t i = 0; i < std::size(kRules); ++i) {
+      const int number = static_cast<int>(i);
+      if (known.named < 0 && fits(kRules[i], frame)) known.named = number;
+      const bool nameless = kRules[i].nameless != 0 && !is_named(frame) && in_module_of(kRules[i], frame);
+      if (known.nameless < 0 && nameless) known.nameless = number;
+    }
+    if (known.named >= 0 || known.nameless >= 0) frames_.emplace(&frame, known);
+  });
 }
 
-const Pool* PoolRules::owning_pool(const ResolvedStack& stack) {
+const Pool* PoolRules::owning_pool(const ResolvedStack& stack) const {
+  if (frames_.empty()) return nullptr;
   std::size_t nameless = 0;  // frames in a row that one rule would take without a name
   int rule_of_nameless = -1;
   for (const Frame* frame : stack.frames) {
-    const Known& what = known(frame);
-    if (what.named >= 0) return kRules[what.named].pool;
-    nameless = what.nameless >= 0 && what.nameless == rule_of_nameless ? nameless + 1 : 1;
-    rule_of_nameless = what.nameless;
+    const auto at = frames_.find(frame);
+    const Known known = at != frames_.end() ? at->second : Known();
+    if (known.named >= 0) return kRules[known.named].pool;
+    nameless = known.nameless >= 0 && known.nameless == rule_of_nameless ? nameless + 1 : 1;
+    rule_of_nameless = known.nameless;
     if (rule_of_nameless >= 0 && nameless >= kRules[rule_of_nameless].nameless) return kRules[rule_of_nameless].pool;
   }
   return nullptr;

@@ -12,23 +12,25 @@ struct Pool {
   const char* hint;  // what a user can do about it; nullptr: nothing
 };
 
-// Remembers what it found out about frames. Not thread-safe.
+// Knows the pools by the functions that take segments from CUDA; what the same libraries allocate otherwise is nobody's
+// cache. Looks at every frame once, so that a hundred thousand stacks cost little. Const, and usable from any thread.
 class PoolRules {
  public:
-  // The pool that made an allocation with this stack for itself; nullptr when none did. Knows the pools by the
-  // functions that take segments from CUDA; what the same libraries allocate otherwise is nobody's cache.
-  const Pool* owning_pool(const ResolvedStack& stack);
+  // For stacks that this resolver has resolved.
+  explicit PoolRules(const StackResolver& stacks);
+
+  // The pool that made an allocation with this stack for itself; nullptr when none did.
+  const Pool* owning_pool(const ResolvedStack& stack) const;
 
  private:
-  // What the rules say of one frame: the first that its function fits, and the first for a nameless frame of its
-  // module. -1: none.
+  // What the rules say of a frame: the first that its function fits, and the first for a nameless frame of its module.
+  // -1: none.
   struct Known {
     int named = -1;
     int nameless = -1;
   };
-  const Known& known(const Frame* frame);
 
-  std::unordered_map<const Frame*, Known> frames_;
+  std::unordered_map<const Frame*, Known> frames_;  // of those only that any rule concerns
 };
 
 // Who asked the pool: the innermost frame outside of it that has a source line, else the innermost one; nullptr when

@@ -188,6 +188,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     module.build_id = hex(questions[i].build_id.data(), questions[i].build_id.size());
     module.executable = executable[i];
     module.has_debug_info = questions[i].has_debug_info;
+    module.own_unwinder = questions[i].own_unwinder;
     module.state = questions[i].state;
     modules_.push_back(std::move(module));
     modules.push_back(&modules_.back());

@@ -22,6 +22,7 @@ struct Module {
   std::string build_id;  // hex digits, may be empty
   bool executable = false;
   bool has_debug_info = false;
+  bool own_unwinder = false;  // its exceptions cannot be observed
   ModuleState state = ModuleState::kNoFile;
 };
 
@@ -77,6 +78,12 @@ class StackResolver {
   // The function of the frame that is the `depth`th of the recorded stack, counted from the outermost as 1; nullptr
   // when there is none.
   const Frame* frame_from_outermost(format::Ref stack, std::uint32_t depth) const;
+
+  // Every frame that stands in a resolved stack, once.
+  template <typename Visit>
+  void for_each_frame(Visit visit) const {
+    for (const Frame& frame : frames_) visit(frame);
+  }
 
   // What a reader should know about the modules: changed since, or gone.
   std::vector<std::string> notes() const;

@@ -11,6 +11,7 @@
 
 #include "report/data_symbols.h"
 #include "report/module_symbols.h"
+#include "report/own_unwinder.h"
 
 namespace culprit {
 namespace {
@@ -30,6 +31,7 @@ void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   module.state = file.open(path, module.build_id, options);
   if (module.state != ModuleState::kFound) return;
   module.has_debug_info = file.has_debug_info();
+  module.own_unwinder = file.defines_unwinder() || has_hidden_cxx_runtime(file.handle());
   for (std::size_t i = 0; i < module.addresses.size(); ++i) module.locations[i] = file.look_up(module.addresses[i]);
   if (!module.data.empty()) look_up_variables(file.handle(), &module);
 }

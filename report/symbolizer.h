@@ -44,6 +44,7 @@ struct ModuleSymbols {
 
   ModuleState state = ModuleState::kNoFile;
   bool has_debug_info = false;
+  bool own_unwinder = false;  // what it throws cannot be observed: it has a C++ runtime of its own inside
   std::vector<std::vector<CodeLocation>> locations;  // one entry for each address; empty entries when nothing is known
   std::vector<DataSymbol> variables;                 // different ones
   std::vector<std::uint32_t> variable_of;  // one entry for each of `data`: index of a variable, or kNoVariable

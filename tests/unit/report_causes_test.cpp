@@ -487,3 +487,20 @@ TEST_CASE("each cause of one stack has an id of its own in every run", "[report]
   CHECK(with_cause(report, Cause::kException).id == thrown);
   CHECK(thrown != never_freed);
 }
+
+TEST_CASE("a leak in a module whose exceptions cannot be seen has a note", "[report][causes]") {
+  auto notes_of = [](Thrower& program) {
+    std::string all;
+    for (const std::string& note : program.report().notes) all += note + "\n";
+    return all;
+  };
+  Thrower program;
+  program.allocate(program.allocated);
+  CHECK(notes_of(program).find("could not be observed") == std::string::npos);
+  program.symbols.set_own_unwinder("/bin/app");
+  CHECK(notes_of(program).find("exceptions that app throws could not be observed") != std::string::npos);
+  Thrower thrown;
+  thrown.symbols.set_own_unwinder("/bin/app");
+  thrown.allocate(thrown.allocated, thrown.evidence_of(thrown.throw_record()));
+  CHECK(notes_of(thrown).find("could not be observed") == std::string::npos);
+}

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +34,13 @@ class FakeSymbols {
     variables_[module].push_back({begin, begin + bytes, name});
   }
   void set_state(const std::string& module, ModuleState state) { states_[module] = state; }
+  void set_own_unwinder(const std::string& module) { own_unwinders_.insert(module); }
 
   SymbolLookup lookup() const {
     return [this](std::vector<ModuleSymbols>& modules) {
       for (ModuleSymbols& module : modules) {
         const auto state = states_.find(module.path);
+        module.own_unwinder = own_unwinders_.count(module.path) != 0;
         module.state = state == states_.end() ? ModuleState::kFound : state->second;
         for (std::uint64_t address : module.addresses) {
           const auto known = locations_.find({module.path, address});
@@ -73,6 +76,7 @@ class FakeSymbols {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<CodeLocation>> locations_;
   std::map<std::string, std::vector<Range>> variables_;
   std::map<std::string, ModuleState> states_;
+  std::set<std::string> own_unwinders_;
 };
 
 inline format::AllocationRecord live_allocation(format::Ref stack, std::uint64_t bytes,

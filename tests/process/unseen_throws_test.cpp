@@ -1,0 +1,32 @@
+// Where exceptions cannot be observed, the report says so instead of keeping silent about them.
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+bool has_note(const std::string& subject) {
+  const Run run = run_preloaded(subject, {"destroy"});
+  INFO("stderr: " << run.err);
+  REQUIRE(run.exit_code >= 0);
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() >= 1);
+  for (const nlohmann::json& note : report.json.at("notes")) {
+    if (note.get<std::string>().find("could not be observed") != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a leak of a program with a C++ runtime inside has a note that its exceptions were not seen", "[throws]") {
+  CHECK(has_note("unseen_throw"));
+  CHECK(has_note("unseen_throw_stripped"));
+}
+
+TEST_CASE("a leak of a program with a shared C++ runtime or none has no such note", "[throws]") {
+  CHECK_FALSE(has_note("leak_one"));
+  CHECK_FALSE(has_note("teardown"));
+}
+
+}  // namespace culprit::test
