@@ -72,8 +72,8 @@ class ContextTable {
   Entry* find_locked(CUcontext handle);
   Entry* new_entry_locked(DumpWriter& dump);
 
+  std::uint32_t epoch_;  // first: read on every call, beside other such fields of Process
   SpinLock lock_;
-  std::uint32_t epoch_;
   int count_;
   Entry entries_[kMostContexts];
   format::Ref devices_[kMostDevices];

@@ -12,6 +12,10 @@
 #include "interpose/spin_lock.h"
 
 namespace culprit {
+
+void* driver_addresses[kApiCount];  // libcuda's own
+void* next_addresses[kApiCount];    // what our hook calls: libcuda's, or another interposer's that stands between
+
 namespace {
 
 Driver calls;
@@ -19,8 +23,6 @@ ElfModule libcuda;
 std::atomic<int> found;
 SpinLock finding;
 
-void* driver_addresses[kApiCount];  // libcuda's own
-void* next_addresses[kApiCount];    // what our hook calls: libcuda's, or another interposer's that stands between
 void* addresses_behind[kApiCount];  // the same, where something was put in front of it
 void** found_addresses = next_addresses;
 
@@ -100,16 +102,8 @@ bool find_hooked(const void* address, Api* api) {
   return false;
 }
 
-void* driver_address(Api api) {
-  void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  if (address != nullptr || !driver_ready()) return address;
-  return driver_addresses[static_cast<int>(api)];
-}
-
-void* next_address(Api api) {
-  void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  if (address != nullptr || !driver_ready()) return address;
-  return next_addresses[static_cast<int>(api)];
+void* find_address(void* const* addresses, Api api) {
+  return driver_ready() ? addresses[static_cast<int>(api)] : nullptr;
 }
 
 void set_next_address(Api api, void* address) {

@@ -314,9 +314,9 @@ struct ThreadRecord {
   std::uint32_t tid;
   char name[16];  // live: as last seen, NUL-terminated
   std::uint64_t first_seen_ns;
-  std::uint64_t ended_ns;  // live
-  std::uint64_t made;      // live: records that name this thread, ever (its number is used again when none is left)
-  std::uint64_t ended_by_itself;  // live: of those, gone through this thread
+  std::uint64_t ended_ns;         // live
+  std::uint64_t made;             // when ended: records that name it, ever (its number is used again when none is left)
+  std::uint64_t ended_by_itself;  // when ended: of those, gone through this thread
   std::uint64_t ended_by_others;  // live: of those, gone through other threads
 };
 static_assert(sizeof(ThreadRecord) == 64);

@@ -136,11 +136,14 @@ std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
   return index;
 }
 
-void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump) {
+void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t made, std::uint64_t ended,
+                      DumpWriter& dump) {
   ThreadRecord* thread = record(index, dump);
   if (thread == nullptr) return;
   refresh_thread_name(thread);
   thread->ended_ns = now_ns;
+  thread->made = made;
+  thread->ended_by_itself = ended;
   __atomic_store_n(&thread->state, format::ThreadState::kEnded, __ATOMIC_SEQ_CST);
   reuse_if_unnamed(index, dump);
 }

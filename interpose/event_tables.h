@@ -70,17 +70,10 @@ class ThreadTable {
   // Registers the calling thread. Returns its index, format::kNoIndex when there is no room.
   std::uint32_t add(std::uint64_t now_ns, DumpWriter& dump);
 
-  // The calling thread, which has this index, is ending.
-  void end(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump);
+  // The calling thread, which has this index, is ending. `made`: records that name it, ever; `ended`: those of them
+  // that it ended itself.
+  void end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t made, std::uint64_t ended, DumpWriter& dump);
 
-  // A record that names the calling thread was made, or was dropped by it. `own`: its record, nullptr = it has none.
-  // Only the thread itself stores there: no locked instruction.
-  static void count_made(format::ThreadRecord* own) {
-    if (own != nullptr) __atomic_store_n(&own->made, own->made + 1, __ATOMIC_RELAXED);
-  }
-  static void count_gone(format::ThreadRecord* own) {
-    if (own != nullptr) __atomic_store_n(&own->ended_by_itself, own->ended_by_itself + 1, __ATOMIC_RELAXED);
-  }
   // A record that names another thread was dropped.
   void count_gone_elsewhere(std::uint32_t index, DumpWriter& dump);
 

@@ -172,7 +172,7 @@ void sum_live_bytes(Process& process) {
 
 void count_gone(Process& process, std::uint32_t thread) {
   if (thread == thread_state.index) {
-    ThreadTable::count_gone(thread_state.record);
+    ++thread_state.ended;
   } else {
     process.threads.count_gone_elsewhere(thread, process.dump);
   }
@@ -191,38 +191,49 @@ void note_made(const Made& made) {
   Process* process = recording.process();
   if (process == nullptr) return;
   Place place = resolve(*process, made.where);
-  AllocationRecord fields = {};
-  fields.stack = current_stack(*process);
-  fields.handle = made.handle;
-  fields.bytes = made.bytes;
-  fields.extra = made.extra;
-  fields.time_ns = now_ns(*process);
-  fields.thread = thread_state.index;
-  fields.context = place.context;
-  fields.api = static_cast<std::uint16_t>(made.api);
-  fields.device = place.device;
-  fields.kind = made.kind;
-  fields.flags = made.flags;
-  fields.physical = made.physical;
-  if (process->exiting.load(std::memory_order_relaxed) != 0) fields.flags |= format::kFlagExitPhase;
-  fields.handle_references = 1;
-  Ref ref = process->live.add(fields, process->dump, record_cache());
+  Ref stack = current_stack(*process);
+  std::uint64_t now = now_ns(*process);
+  std::uint8_t flags = made.flags;
+  if (process->exiting.load(std::memory_order_relaxed) != 0) flags |= format::kFlagExitPhase;
+  auto fill = [&](AllocationRecord* record) {
+    record->stack = stack;
+    record->handle = made.handle;
+    record->bytes = made.bytes;
+    record->extra = made.extra;
+    record->time_ns = now;
+    record->thread = thread_state.index;
+    record->context = place.context;
+    record->evidence = 0;
+    record->api = static_cast<std::uint16_t>(made.api);
+    record->device = place.device;
+    record->kind = made.kind;
+    record->flags = flags;
+    record->handle_references = 1;
+    record->mappings = 0;
+    record->physical = made.physical;
+  };
+  Ref ref = process->live.make(made.handle, made.kind, place.device, fill, process->dump, record_cache());
   if (ref == 0) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
     return;
   }
+  ++thread_state.made;
+  count_allocation(thread_state.counters, stack, made.bytes, process->dump);
+  if (!is_memory(made.kind)) {
+    note_stream(*process, made.kind);
+    return;
+  }
   if (thread_state.paths != nullptr)
     thread_state.paths->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.path);
   if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
-  if ((made.flags & format::kFlagNotPhysical) != 0) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-  note_stream(*process, made.kind);
-  ThreadTable::count_made(thread_state.record);
-  count_allocation(thread_state.counters, fields.stack, made.bytes, process->dump);
+  bool physical = (flags & format::kFlagNotPhysical) == 0;
+  if (!physical) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.live_device != place.device;
-  change_live_bytes(*process, place.device, static_cast<std::int64_t>(physical_bytes(fields)));
-  if (new_device) read_memory_at_first(*process, place.device, physical_bytes(fields));
+  std::uint64_t bytes = physical ? made.bytes : 0;
+  change_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
+  if (new_device) read_memory_at_first(*process, place.device, bytes);
 }
 
 Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
@@ -230,7 +241,8 @@ Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
-  stack_ = current_stack(*process);
+  // Of what is no memory nobody is told where it was ended, unless that is refused.
+  if (is_memory(kind)) stack_ = current_stack(*process);
   record_ = process->live.take(
       space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
 }
@@ -243,7 +255,7 @@ bool comes_back(Process& process, AllocationRecord* record) {
   if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
   record->flags |= format::kFlagNotPhysical;
   process.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-  ThreadTable::count_made(thread_state.record);
+  ++thread_state.made;
   record->thread = thread_state.index;
   return true;
 }
@@ -255,7 +267,7 @@ void retire(Process& process, Ref ref, Ref stack) {
   if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
   note_stream(process, record.kind);
   process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, record_cache());
-  if (thread_state.paths != nullptr) thread_state.paths->ended(ref);
+  if (thread_state.paths != nullptr && is_memory(record.kind)) thread_state.paths->ended(ref);
 }
 
 }  // namespace
@@ -299,6 +311,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
+  if (stack_ == 0) stack_ = current_stack(process);
   format::ErrorRecord error = {};
   error.api = static_cast<std::uint16_t>(api_);
   error.code = static_cast<std::int32_t>(status);

@@ -16,6 +16,9 @@ inline std::uint64_t mix(std::uint64_t value) {
   return value;
 }
 
+// One multiplication (Knuth's Fibonacci hashing): only the upper bits are good. For the tables that every call touches.
+inline std::uint64_t quick_hash(std::uint64_t value) { return value * 0x9e3779b97f4a7c15ULL; }
+
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed) {
   const auto* byte = static_cast<const unsigned char*>(data);
   std::uint64_t hash = mix(seed ^ 0x9e3779b97f4a7c15ULL);

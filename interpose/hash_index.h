@@ -88,8 +88,9 @@ class HashIndex {
  private:
   static constexpr std::uint32_t kFirstCapacity = 256;  // one page of 16-byte entries
 
+  // Not the uppermost eight bits: by those LiveTable chooses the index.
   static std::uint32_t slot(std::uint64_t key, std::uint32_t mask) {
-    return static_cast<std::uint32_t>(mix(key) >> 16) & mask;
+    return static_cast<std::uint32_t>(quick_hash(key) << 8 >> __builtin_clzll(mask));
   }
 
   static void place(Entry* entries, std::uint32_t mask, const Entry& entry) {

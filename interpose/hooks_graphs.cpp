@@ -13,10 +13,7 @@ using format::AllocationRecord;
 using format::Kind;
 using format::Ref;
 
-// The graph that a call on this stream goes into, nullptr when the stream is not being captured.
-CUgraph captured_graph(CUstream stream) {
-  Process* process = process_if_recording();
-  if (process == nullptr || process->captures.load(std::memory_order_relaxed) == 0) return nullptr;
+CUgraph ask_captured_graph(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUgraph graph = nullptr;
   if (driver().cuStreamGetCaptureInfo_v2 == nullptr ||
@@ -24,6 +21,15 @@ CUgraph captured_graph(CUstream stream) {
     return nullptr;
   }
   return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
+}
+
+// The graph that a call on this stream goes into, nullptr when the stream is not being captured.
+CUgraph captured_graph(CUstream stream) {
+  Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
+  if (process == nullptr) process = process_if_recording();
+  // In a fork child that has not begun to record this is the wiped, empty one.
+  if (process == nullptr || process->captures.load(std::memory_order_relaxed) == 0) return nullptr;
+  return ask_captured_graph(stream);
 }
 
 void note_graph_memory(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const Where& where) {

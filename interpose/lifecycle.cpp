@@ -59,7 +59,7 @@ void find_next_functions() {
 void thread_ends(void*) {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
-  process->threads.end(thread_state.index, now_ns(*process), process->dump);
+  process->threads.end(thread_state.index, now_ns(*process), thread_state.made, thread_state.ended, process->dump);
   flush_live_bytes(*process);
   if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
   thread_state.counters = nullptr;

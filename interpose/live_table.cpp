@@ -18,23 +18,10 @@ HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint
   return here != nullptr ? here : elsewhere;
 }
 
-Ref LiveTable::add(const AllocationRecord& fields, DumpWriter& dump, RecordCache* cache) {
-  Ref ref = records_.take(cache, dump);
-  if (ref == 0) return 0;
-  auto* record = dump.at<AllocationRecord>(ref);
-  std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
-              reinterpret_cast<const char*>(&fields) + sizeof(fields.state), sizeof(fields) - sizeof(fields.state));
-  publish(record, AllocationState::kLive, true);
-  std::uint32_t stale = 0;
-  bool indexed;
-  Shard& shard = shard_of(fields.handle);
-  {
-    SpinGuard guard(shard.lock);
-    indexed = shard.index.put(fields.handle, ref, tag_of(space_of(fields.kind), fields.device), &stale);
-  }
-  if (!indexed) dump.stop(format::StopReason::kNoMemory, 0);
-  if (!indexed || stale != 0) retire(indexed ? stale : ref, dump, {}, cache);
-  return indexed ? ref : 0;
+Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, RecordCache* cache) {
+  if (stale == 0) dump.stop(format::StopReason::kNoMemory, 0);
+  retire(stale == 0 ? ref : stale, dump, {}, cache);
+  return stale == 0 ? 0 : ref;
 }
 
 Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter&) {

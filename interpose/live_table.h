@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
@@ -62,7 +63,21 @@ class LiveTable {
   // nullptr. A record with the same space, handle and
   // device is replaced: the driver hands an address out again only after it was given back, whoever did it unseen.
   // Returns 0 when there is no room. Thread-safe, as are all functions here.
-  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, RecordCache* cache = nullptr);
+  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, RecordCache* cache = nullptr) {
+    return make(
+        fields.handle, fields.kind, fields.device,
+        [&](format::AllocationRecord* record) {
+          std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
+                      reinterpret_cast<const char*>(&fields) + sizeof(fields.state),
+                      sizeof(fields) - sizeof(fields.state));
+        },
+        dump, cache);
+  }
+
+  // The same; fill(record) stores every field but `state`.
+  template <typename Fill>
+  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t device, Fill fill, DumpWriter& dump,
+                   RecordCache* cache);
 
   // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
   format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
@@ -106,7 +121,7 @@ class LiveTable {
   };
 
   // By other bits of the hash than the index uses.
-  Shard& shard_of(std::uint64_t handle) { return shards_[mix(handle) >> 56]; }
+  Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
   static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
     return static_cast<std::uint32_t>(space) << 8 | device;
   }
@@ -123,12 +138,34 @@ class LiveTable {
     record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
   }
 
+  // make() found `stale` in the place of `ref`, or (0) no room in the index.
+  format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, RecordCache* cache);
+
   RecordPool records_;
   Shard shards_[kShards];
 };
 
+template <typename Fill>
+inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t device, Fill fill,
+                                   DumpWriter& dump, RecordCache* cache) {
+  format::Ref ref = records_.take(cache, dump);
+  if (ref == 0) return 0;
+  auto* record = dump.at<format::AllocationRecord>(ref);
+  fill(record);
+  publish(record, format::AllocationState::kLive, true);
+  std::uint32_t stale = 0;
+  bool indexed;
+  Shard& shard = shard_of(handle);
+  {
+    SpinGuard guard(shard.lock);
+    indexed = shard.index.put(handle, ref, tag_of(space_of(kind), device), &stale);
+  }
+  if (__builtin_expect(indexed && stale == 0, 1)) return ref;
+  return drop_stale(ref, stale, dump, cache);
+}
+
 template <typename Device>
-format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
+inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
   SpinGuard guard(shard.lock);
   int candidates = 0;

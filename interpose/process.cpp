@@ -109,7 +109,8 @@ bool start(Process& process) {
   NoCancellation guard;
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
-  process.quick_stacks = process.options.depth > 0 && !process.options.verify_stacks;
+  process.verify = process.options.verify_stacks;
+  process.quick_stacks = process.options.depth > 0 && !process.verify;
   process.clock.start();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
@@ -131,7 +132,7 @@ void register_thread(Process& process) {
   thread_state.context_known = false;
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
-  thread_state.record = process.threads.record(thread_state.index, process.dump);
+  thread_state.made = thread_state.ended = 0;
   watch_thread_end();
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
   int error = 0;

@@ -24,8 +24,8 @@ class RecordCache {
   }
 
   std::uint32_t first_;
-  std::uint32_t count_;
   std::uint32_t fresh_count_;
+  std::uint32_t count_;
   format::Ref ended_[kCapacity];  // a ring, oldest first
   format::Ref fresh_[kBatch];
 };

@@ -14,10 +14,21 @@ bool find_hooked_name(const char* symbol, Api* api);
 // Our hook for a row.
 void* hook_address(Api api);
 
+extern void* driver_addresses[kApiCount];
+extern void* next_addresses[kApiCount];
+// Looks for libcuda when the address is not known yet.
+void* find_address(void* const* addresses, Api api);
+
 // libcuda's own function of a row, and what our hook calls: the same, or another interposer's that stands between us
 // and libcuda. nullptr when this driver does not have it.
-void* driver_address(Api api);
-void* next_address(Api api);
+inline void* driver_address(Api api) {
+  void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
+  return __builtin_expect(address != nullptr, 1) ? address : find_address(driver_addresses, api);
+}
+inline void* next_address(Api api) {
+  void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
+  return __builtin_expect(address != nullptr, 1) ? address : find_address(next_addresses, api);
+}
 void set_next_address(Api api, void* address);
 
 // From now on hooks call stand_in(api) for every row, which calls on with address_behind_stand_in(api). Call once,

@@ -4,7 +4,13 @@ namespace culprit {
 
 void StackMemo::forget_all() {
   for (Entry& any : entries_) any.stack = 0;
+  for (Recent& any : recent_) any.stack = 0;
   used_ = 0;
+}
+
+void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
+  recent_[slot_of(first_key(entry.frame, frame[1]))] = {entry.frame, entry.generation, entry.stack,
+                                                        entry.first, entry.count,      entry.path};
 }
 
 format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
@@ -16,7 +22,7 @@ format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generati
     const Block* blocks = blocks_ + entry.first;
     const Block* different = first_difference(base, blocks + miss_.block, blocks + entry.count);
     if (different == blocks + entry.count) {
-      recent_[slot_of(first_key(base, frame[1]))] = static_cast<std::uint16_t>(&entry - entries_);
+      make_recent(frame, entry);
       *path = entry.path;
       return entry.stack;
     }
@@ -61,10 +67,10 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
     forget_all();
     miss_ = {first_key(base, frame[1]), 0, 0, 0};
   }
-  recent_[slot_of(first_key(base, frame[1]))] = static_cast<std::uint16_t>(slot_of(miss_.key));
   entries_[slot_of(miss_.key)] = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
   for (std::uint32_t i = 0; i < count; ++i) blocks_[used_ + i] = blocks[i];
   used_ += count;
+  make_recent(frame, entries_[slot_of(miss_.key)]);
 }
 
 }  // namespace culprit

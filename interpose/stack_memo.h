@@ -12,8 +12,8 @@
 // is never remembered). Same return address: same function at the same place, same rule. Same stack pointer, and same
 // rbp where the rule uses it: same CFA, so the next slot is where it was. By induction all slots are the true ones; for
 // the same reason no slot that is read can lie outside the stack, as long as none is read beyond the first difference;
-// so four are compared at a time only where they share a page. Without the rbp checks this was wrong 4 times in 17 hits
-// in functions with alloca.
+// so eight are compared at a time only where they share a page. Without the rbp checks this was wrong 4 times in 17
+// hits in functions with alloca.
 //
 // Many stacks have the same innermost frame: an allocator called from everywhere. At the first difference from one
 // stack the search goes on at another one, looked up by the first one's number, the place of the difference and the
@@ -57,7 +57,7 @@ class StackMemo {
 
  private:
   static constexpr std::uint32_t kEntries = 1024;          // a power of two
-  static constexpr std::uint32_t kArenaBlocks = 8 * 1024;  // checks of about 700 stacks of 40 frames
+  static constexpr std::uint32_t kArenaBlocks = 5 * 1024;  // checks of about 700 stacks of 40 frames
   static constexpr int kMostSteps = 64;
   struct Entry {
     std::uint64_t key;
@@ -69,9 +69,9 @@ class StackMemo {
     std::uint32_t count;   // of blocks
     std::uint32_t path;    // see ThreadPaths
   };
-  // Four checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer repeats
+  // Eight checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer repeats
   // its last one.
-  static constexpr int kBlock = 4;
+  static constexpr int kBlock = 8;
   struct Block {
     std::uint64_t values[kBlock];
     std::uint32_t offsets[kBlock];  // slot address minus frame address
@@ -87,19 +87,31 @@ class StackMemo {
     return (frame >> 4) * 0x9e3779b97f4a7c15ULL ^ return_address * 0xff51afd7ed558ccdULL;
   }
   static std::uint64_t next_key(const Entry& entry, const Miss& miss) {
-    return ((std::uint64_t{entry.number} << 16 ^ miss.block << 2 ^ miss.place) * 0x9e3779b97f4a7c15ULL) ^
+    return ((std::uint64_t{entry.number} << 16 ^ miss.block << 3 ^ miss.place) * 0x9e3779b97f4a7c15ULL) ^
            miss.value * 0xff51afd7ed558ccdULL;
   }
   static std::uint32_t slot_of(std::uint64_t key) { return static_cast<std::uint32_t>(key >> 32) & (kEntries - 1); }
-  static std::uint64_t read(std::uint64_t slot) { return *reinterpret_cast<const volatile std::uint64_t*>(slot); }
+  // A word of somebody else's: of whatever type. (Not volatile, which costs an instruction each.)
+  typedef std::uint64_t __attribute__((may_alias)) StackWord;
+  static std::uint64_t read(std::uint64_t slot) { return *reinterpret_cast<const StackWord*>(slot); }
 
   // The first block in which not all checks hold; `end` if there is none.
   static const Block* first_difference(std::uint64_t base, const Block* block, const Block* end);
+  void make_recent(const std::uint64_t* frame, const Entry& entry);
   // look_up() from the beginning, through all the stacks with this innermost frame.
   format::Ref search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
   Entry entries_[kEntries];
-  std::uint16_t recent_[kEntries];  // by first_key(): the entry that was the right one last time
+  // By first_key(): a copy of the entry that was the right one last time, in half a cache line.
+  struct alignas(32) Recent {
+    std::uint64_t frame;
+    std::uint32_t generation;
+    format::Ref stack;
+    std::uint32_t first;
+    std::uint32_t count;
+    std::uint32_t path;
+  };
+  Recent recent_[kEntries];
   Miss miss_;
   std::uint32_t used_;
   std::uint32_t numbers_;
@@ -107,17 +119,19 @@ class StackMemo {
 };
 
 inline const StackMemo::Block* StackMemo::first_difference(std::uint64_t base, const Block* block, const Block* end) {
+  static_assert(kBlock == 8);
   for (; block != end; ++block) {
     auto differs = [&](int place) { return read(base + block->offsets[place]) ^ block->values[place]; };
-    std::uint64_t different = differs(0) | differs(1) | differs(2) | differs(3);
-    if (different != 0) break;
+    std::uint64_t inner = differs(0) | differs(1) | differs(2) | differs(3);
+    std::uint64_t outer = differs(4) | differs(5) | differs(6) | differs(7);
+    if ((inner | outer) != 0) break;
   }
   return block;
 }
 
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
-  const Entry& entry = entries_[recent_[slot_of(first_key(base, frame[1]))]];
+  const Recent& entry = recent_[slot_of(first_key(base, frame[1]))];
   if (__builtin_expect(entry.frame == base && entry.generation == generation && entry.stack != 0, 1)) {
     const Block* end = blocks_ + entry.first + entry.count;
     if (__builtin_expect(first_difference(base, blocks_ + entry.first, end) == end, 1)) {

@@ -12,7 +12,8 @@ namespace culprit {
 struct ThreadMemory;
 class ThreadPaths;
 
-struct ThreadState {
+// What every call touches comes first, in two cache lines.
+struct alignas(64) ThreadState {
   // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested:
   // the driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation
   // that leaves through a hook can not clear a flag; a later hook higher on the stack sees that the old one is gone.
@@ -23,15 +24,14 @@ struct ThreadState {
   bool in_tracker;                   // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
   std::uint32_t generation;          // of the Process that the rest belongs to: a fork child starts anew
   std::uint32_t index;               // in the dump's threads
+  std::uint32_t path;                // in `paths`: of the stack that current_stack() returned last, 0 = not known
   int* error_number;                 // the thread's errno
   ThreadMemory* memory;              // nullptr = none
   ThreadPaths* paths;                // nullptr = none
-  std::uint32_t path;                // in `paths`: of the stack that current_stack() returned last, 0 = not known
-  format::ThreadRecord* record;      // nullptr = no room in the dump
   format::ThreadCounters* counters;  // nullptr = no room in the dump
-  void* runtime_free;                // runtime_frees.cpp: what free_at_exit() has to call
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;
+
   std::uint8_t live_device;
   // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
   // one current (see changes_context() in hooks.cpp).
@@ -43,6 +43,9 @@ struct ThreadState {
   std::uint32_t stream_epoch;
   std::uint32_t stream_context_epoch;
   Place stream_place;
+  std::uint64_t made;   // records that name this thread as their maker ...
+  std::uint64_t ended;  // ... and those of them that it ended itself
+  void* runtime_free;   // runtime_frees.cpp: what free_at_exit() has to call
 };
 
 // __thread and not thread_local: that asks on every access, in a file that does not see the definition, whether a

@@ -112,8 +112,7 @@ TEST_CASE_METHOD(Fixture, "what went with a context is added up by stack") {
 TEST_CASE_METHOD(Fixture, "a thread's number is used again only when nothing names it any more") {
   Zeroed<ThreadTable> threads;
   std::uint32_t first = threads->add(1, *dump);
-  ThreadTable::count_made(threads->record(first, *dump));
-  threads->end(first, 2, *dump);
+  threads->end(first, 2, 1, 0, *dump);
   CHECK(threads->record(first, *dump)->state == ThreadState::kEnded);
   std::uint32_t second = threads->add(3, *dump);
   CHECK(second != first);
@@ -131,9 +130,7 @@ TEST_CASE_METHOD(Fixture, "a program with a thread for each task keeps a small t
   for (int i = 0; i < 100000; ++i) {
     std::uint32_t index = threads->add(1, *dump);
     REQUIRE(index != format::kNoIndex);
-    ThreadTable::count_made(threads->record(index, *dump));
-    ThreadTable::count_gone(threads->record(index, *dump));
-    threads->end(index, 2, *dump);
+    threads->end(index, 2, 1, 1, *dump);
     if (i == 0) size = dump->header()->file_bytes;
   }
   CHECK(dump->header()->file_bytes == size);
