@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/placement.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <x86intrin.h>
@@ -41,7 +43,7 @@ class Clock {
   static constexpr std::uint64_t kLeastNs = 10000000;  // shorter than this says too little about the rate
 
   // The longer the span, the better the rate: measured at 10 ms, and again whenever the age has grown fourfold.
-  std::uint64_t measure(std::uint64_t elapsed) {
+  CULPRIT_COLD std::uint64_t measure(std::uint64_t elapsed) {
     std::uint64_t ns = clock_ns(CLOCK_MONOTONIC) - start_ns_;
     if (ns >= kLeastNs && elapsed != 0) {
       rate_.store(static_cast<std::uint64_t>((static_cast<unsigned __int128>(ns) << 32) / elapsed),

@@ -63,7 +63,7 @@ bool ends(Kind by, Api api, Kind what) {
   }
 }
 
-Place place_of_stream(Process& process, CUstream stream) {
+CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
   std::uint32_t epoch = process.stream_epoch.load(std::memory_order_acquire);
   std::uint32_t context_epoch = process.contexts.epoch();
   ThreadState& thread = thread_state;
@@ -107,7 +107,8 @@ std::uint64_t physical_bytes(const AllocationRecord& record) {
 
 // A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the
 // last one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
-void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device, std::uint64_t live) {
+CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
+                                      std::uint64_t live) {
   constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
   constexpr std::uint64_t kLeastInterval = 50000000;
   std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
@@ -124,7 +125,7 @@ void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceR
   if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
 }
 
-void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
   format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
   if (device != nullptr && device->first.total_bytes == 0) read_memory_at_peak(process, ordinal, device, live);
 }
@@ -251,7 +252,7 @@ namespace {
 
 // Graph memory that is freed from outside its graph, which still exists: the next launch makes it again, at the same
 // address.
-bool comes_back(Process& process, AllocationRecord* record) {
+CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
   if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
   record->flags |= format::kFlagNotPhysical;
   process.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include "interpose/api.h"
 #include "interpose/contexts.h"
 #include "interpose/dump_format.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -33,18 +34,18 @@ struct Made {
 };
 
 // The driver made something.
-void note_made(const Made& made);
+CULPRIT_HOT void note_made(const Made& made);
 
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
   // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0
   // is nothing.
-  Ending(Api api, format::Kind kind, std::uint64_t handle);
-  void finish(CUresult status);
+  CULPRIT_HOT Ending(Api api, format::Kind kind, std::uint64_t handle);
+  CULPRIT_HOT void finish(CUresult status);
 
  private:
-  void record_refusal(Process& process, CUresult status);
+  CULPRIT_COLD void record_refusal(Process& process, CUresult status);
 
   Api api_;
   format::Kind kind_;
@@ -75,7 +76,7 @@ void note_context_made(Api api, format::Kind kind, CUcontext handle, CUdevice de
 void change_live_bytes(Process& process, std::uint8_t device, std::int64_t change);
 
 // Adds what the calling thread holds back to its device's sum of live bytes.
-void flush_live_bytes(Process& process);
+CULPRIT_COLD void flush_live_bytes(Process& process);
 
 // Counts every device's live bytes anew, exactly. Walks all live allocations.
 void sum_live_bytes(Process& process);

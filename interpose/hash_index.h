@@ -6,6 +6,7 @@
 
 #include "interpose/hash.h"
 #include "interpose/os.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -99,7 +100,7 @@ class HashIndex {
     entries[i] = entry;
   }
 
-  bool grow() {
+  CULPRIT_COLD bool grow() {
     std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
     int error = 0;
     auto* entries = static_cast<Entry*>(map_private(sizeof(Entry) * static_cast<std::uint64_t>(capacity), &error));

@@ -13,6 +13,7 @@
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
+#include "interpose/placement.h"
 #include "interpose/record_pool.h"
 
 namespace culprit {
@@ -139,7 +140,7 @@ class LiveTable {
   }
 
   // make() found `stale` in the place of `ref`, or (0) no room in the index.
-  format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, RecordCache* cache);
+  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, RecordCache* cache);
 
   RecordPool records_;
   Shard shards_[kShards];

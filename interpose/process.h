@@ -15,6 +15,7 @@
 #include "interpose/log.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
+#include "interpose/placement.h"
 #include "interpose/site_table.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
@@ -115,7 +116,7 @@ class Recording {
   Process* process() const { return process_; }
 
  private:
-  void begin();
+  CULPRIT_COLD void begin();
 
   Process* process_;
   int saved_errno_;
@@ -143,7 +144,7 @@ inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
 
 // current_stack() when the stack is not known from the last time.
-format::Ref find_current_stack(Process& process);
+CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
 // The calling thread's stack as a number in the dump, 0 if it could not be stored.
 inline format::Ref current_stack(Process& process) {
@@ -164,10 +165,10 @@ inline format::Ref current_stack(Process& process) {
 inline RecordCache* record_cache() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
 
 // Asks the driver which context is current, and remembers its place.
-Place ask_current_place(Process& process);
+CULPRIT_COLD Place ask_current_place(Process& process);
 
 // With CULPRIT_VERIFY_STACKS=1: compares what is remembered with what the driver says, and counts.
-void verify_place(Process& process, Place remembered);
+CULPRIT_COLD void verify_place(Process& process, Place remembered);
 
 // The place of the context that is current to the calling thread. Asking the driver costs as much as all the rest of
 // recording an event, so it is asked once.

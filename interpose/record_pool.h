@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "interpose/dump_writer.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -55,8 +56,8 @@ class RecordPool {
 
  private:
   format::Ref take_shared(DumpWriter& dump);
-  format::Ref refill(RecordCache* cache, DumpWriter& dump);
-  void give_shared(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  CULPRIT_COLD format::Ref refill(RecordCache* cache, DumpWriter& dump);
+  CULPRIT_COLD void give_shared(RecordCache* cache, format::Ref ref, DumpWriter& dump);
   void chain_locked(format::Ref ref, DumpWriter& dump);
   format::Ref unchain_locked(DumpWriter& dump);
 

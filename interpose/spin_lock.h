@@ -9,12 +9,22 @@
 
 #include <atomic>
 
+#include "interpose/placement.h"
+
 namespace culprit {
 
 class SpinLock {
  public:
   void lock() {
-    for (int spins = 0; held_.exchange(1, std::memory_order_acquire) != 0;) {
+    if (held_.exchange(1, std::memory_order_acquire) != 0) wait();
+  }
+  void unlock() { held_.store(0, std::memory_order_release); }
+
+ private:
+  static constexpr int kSpinsBeforeYield = 200;
+  CULPRIT_COLD void wait() {
+    int spins = 0;
+    do {
       while (held_.load(std::memory_order_relaxed) != 0) {
         pause();
         if (++spins >= kSpinsBeforeYield) {  // the holder may have been descheduled
@@ -22,12 +32,8 @@ class SpinLock {
           spins = 0;
         }
       }
-    }
+    } while (held_.exchange(1, std::memory_order_acquire) != 0);
   }
-  void unlock() { held_.store(0, std::memory_order_release); }
-
- private:
-  static constexpr int kSpinsBeforeYield = 200;
   static void pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

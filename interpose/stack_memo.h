@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "interpose/dump_format.h"
+#include "interpose/placement.h"
 #include "interpose/stack.h"
 
 namespace culprit {
@@ -99,7 +100,7 @@ class StackMemo {
   static const Block* first_difference(std::uint64_t base, const Block* block, const Block* end);
   void make_recent(const std::uint64_t* frame, const Entry& entry);
   // look_up() from the beginning, through all the stacks with this innermost frame.
-  format::Ref search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
+  CULPRIT_COLD format::Ref search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
   Entry entries_[kEntries];
   // By first_key(): a copy of the entry that was the right one last time, in half a cache line.

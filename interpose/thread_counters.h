@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "interpose/dump_writer.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -31,7 +32,7 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
 }
 
 // Gives a counter of the calling thread to `stack`.
-void start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
+CULPRIT_COLD void start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
 // Counts an allocation of `bytes` made with `stack`, and a free. `block`: the calling thread's, nullptr = it has none.
 inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {

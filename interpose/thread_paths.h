@@ -17,6 +17,7 @@
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
+#include "interpose/placement.h"
 #include "interpose/stack.h"
 
 namespace culprit {
@@ -228,10 +229,10 @@ class ThreadPaths {
   }
   Node add_node(Node outer, std::uint64_t address, std::uint64_t pointer, bool cut);
   Path add_path(const std::uint64_t* addresses, const std::uint64_t* pointers, int count, bool cut);
-  void make_room();
+  CULPRIT_COLD void make_room();
   void drop_ended();
   void renumber();
-  void restart_clock();
+  CULPRIT_COLD void restart_clock();
 
   DumpWriter* dump_;
   Entry* entries_;

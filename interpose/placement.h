@@ -1,0 +1,6 @@
+// Where code lies. The hooks run between stretches of the driver's code, which push ours out of the processor's caches:
+// what every call runs is kept together and free of what hardly any call runs.
+#pragma once
+
+#define CULPRIT_HOT __attribute__((hot))
+#define CULPRIT_COLD __attribute__((cold, noinline))
