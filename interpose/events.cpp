@@ -145,14 +145,21 @@ void flush_live_bytes(Process& process) {
 }
 
 // Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.
-void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t change) {
-  constexpr std::int64_t kHeldBack = 4 << 20;
-  if (thread_state.live_device != ordinal) {
+__attribute__((always_inline)) inline void change_own_live_bytes(Process& process, std::uint8_t ordinal,
+                                                                 std::int64_t change) {
+  constexpr std::uint64_t kHeldBack = 4 << 20;
+  ThreadState& thread = thread_state;
+  if (__builtin_expect(thread.live_device != ordinal, 0)) {
     flush_live_bytes(process);
-    thread_state.live_device = ordinal;
+    thread.live_device = ordinal;
   }
-  thread_state.live_delta += change;
-  if (thread_state.live_delta >= kHeldBack || thread_state.live_delta <= -kHeldBack) flush_live_bytes(process);
+  thread.live_delta += change;
+  if (__builtin_expect(static_cast<std::uint64_t>(thread.live_delta) + kHeldBack > 2 * kHeldBack, 0))
+    flush_live_bytes(process);
+}
+
+void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t change) {
+  change_own_live_bytes(process, ordinal, change);
 }
 
 void sum_live_bytes(Process& process) {
@@ -172,18 +179,30 @@ void sum_live_bytes(Process& process) {
 }
 
 void count_gone(Process& process, std::uint32_t thread) {
-  if (thread == thread_state.index) {
+  if (__builtin_expect(thread == thread_state.index, 1)) {
     ++thread_state.ended;
   } else {
     process.threads.count_gone_elsewhere(thread, process.dump);
   }
 }
 
+namespace {
+
+__attribute__((always_inline)) inline void count_end_of(Process& process, const AllocationRecord& record) {
+  if (__builtin_expect(record.thread == thread_state.index, 1)) {
+    ++thread_state.ended;
+  } else {
+    process.threads.count_gone_elsewhere(record.thread, process.dump);
+  }
+  if (is_on_device(record.kind))
+    change_own_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
+}
+
+}  // namespace
+
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
   if (explicitly) count_free(thread_state.counters, process.dump);
-  count_gone(process, record.thread);
-  if (is_on_device(record.kind))
-    change_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
+  count_end_of(process, record);
 }
 
 void note_made(const Made& made) {
@@ -233,7 +252,7 @@ void note_made(const Made& made) {
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.live_device != place.device;
   std::uint64_t bytes = physical ? made.bytes : 0;
-  change_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
+  change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
   if (new_device) read_memory_at_first(*process, place.device, bytes);
 }
 
@@ -262,7 +281,7 @@ CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
 }
 
 // What is freed is gone for good.
-void retire(Process& process, Ref ref, Ref stack) {
+__attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
   const auto& record = *process.dump.at<AllocationRecord>(ref);
   if (record.kind == Kind::kGraphMemory) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
   if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
@@ -288,7 +307,8 @@ void Ending::finish(CUresult status) {
       return;
     }
     auto& record = *process->dump.at<AllocationRecord>(record_);
-    count_end(*process, record, true);
+    count_free(thread_state.counters, process->dump);
+    count_end_of(*process, record);
     if (record.kind == Kind::kGraphMemory && !late && comes_back(*process, &record)) {
       process->live.put_back(record_, process->dump);
       return;

@@ -51,6 +51,25 @@ class HashIndex {
     return nullptr;
   }
 
+  // The entries with this key whose tag, without its lowest eight bits, is `tag`: one of them, and whether there are
+  // several.
+  struct Found {
+    Entry* entry;
+    bool several;
+  };
+  Found find_by_tag(std::uint64_t key, std::uint32_t tag) {
+    Found found = {nullptr, false};
+    if (capacity_ == 0) return found;
+    std::uint32_t mask = capacity_ - 1;
+    for (std::uint32_t i = slot(key, mask); entries_[i].value != 0; i = (i + 1) & mask) {
+      if (entries_[i].key != key || entries_[i].tag >> 8 != tag) continue;
+      found.several = found.entry != nullptr;
+      found.entry = &entries_[i];
+      if (found.several) break;
+    }
+    return found;
+  }
+
   // Removes an entry that find() returned. Closes the gap, so that no tombstones slow down later look-ups.
   void erase(Entry* entry) {
     std::uint32_t mask = capacity_ - 1;

@@ -27,7 +27,7 @@ enum class Space : std::uint8_t {
   kOther = 3,  // + the kind: each kind of resource has a space of its own
 };
 
-constexpr std::uint8_t space_of(format::Kind kind) {
+constexpr std::uint8_t choose_space(format::Kind kind) {
   switch (kind) {
     case format::Kind::kDevice:
     case format::Kind::kManaged:
@@ -48,6 +48,16 @@ constexpr std::uint8_t space_of(format::Kind kind) {
       return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(kind);
   }
 }
+
+// The same, looked up: kinds come from dumps' writers only, all below this.
+struct SpaceTable {
+  std::uint8_t of[64];
+  constexpr SpaceTable() : of() {
+    for (int kind = 0; kind < 64; ++kind) of[kind] = choose_space(static_cast<format::Kind>(kind));
+  }
+};
+inline constexpr SpaceTable kSpaces;
+constexpr std::uint8_t space_of(format::Kind kind) { return kSpaces.of[static_cast<std::uint8_t>(kind) & 63]; }
 
 // How something was ended, kept for double frees.
 struct EndedBy {
@@ -169,19 +179,11 @@ template <typename Device>
 inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
   SpinGuard guard(shard.lock);
-  int candidates = 0;
-  HashIndex::Entry* entry = nullptr;
-  shard.index.find(handle, [&](HashIndex::Entry& candidate) {
-    if (candidate.tag >> 8 == space) {
-      entry = &candidate;
-      ++candidates;
-    }
-    return false;
-  });
-  if (candidates == 0) return 0;
-  if (candidates > 1) entry = look_up(shard, space, handle, device());
-  format::Ref ref = entry->value;
-  shard.index.erase(entry);
+  HashIndex::Found found = shard.index.find_by_tag(handle, space);
+  if (found.entry == nullptr) return 0;
+  if (__builtin_expect(found.several, 0)) found.entry = look_up(shard, space, handle, device());
+  format::Ref ref = found.entry->value;
+  shard.index.erase(found.entry);
   publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
 }
