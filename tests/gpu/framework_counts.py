@@ -4,10 +4,9 @@
 Each script keeps some buffers and frees others, then ends with os._exit, so that no destructor frees the kept ones. It runs twice, keeping
 none and keeping them: the difference between the two reports must be exactly the kept buffers, whatever the framework holds for itself.
 """
-import importlib.util
 import sys
 
-from preloaded import FAIL, PASS, SKIP, finish, groups, row, run
+from preloaded import FAIL, PASS, SKIP, finish, groups, installed, row, run
 
 SIZES = [11001, 20001, 300001, 4000001]
 FREED = [5001, 600001]
@@ -87,11 +86,7 @@ def live(script, kept):
 
 def main():
     for name, (package, script) in SCRIPTS.items():
-        try:
-            found = importlib.util.find_spec(package) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
+        if not installed(package):
             row(SKIP, name, f"{package} is not installed")
             continue
         try:

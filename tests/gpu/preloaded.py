@@ -3,6 +3,7 @@
 A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed. CULPRIT_TREE names the unpacked
 tree with bin/culprit and lib/libculprit.so.
 """
+import importlib.util
 import json
 import os
 import subprocess
@@ -26,6 +27,13 @@ def row(outcome, name, detail=""):
 
 def finish():
     sys.exit(1 if failed else 0)
+
+
+def installed(package):
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package that it lies in
+        return False
 
 
 class Run:
