@@ -1,9 +1,10 @@
 // Allocates and frees from as many kinds of stack as there are: deep recursion, alloca and variable-size frames, frames
 // that exceptions unwound, signal handlers, a library that is closed and opened again, user-made stacks, many threads.
 //
-//   stack_storm PLUGIN ROUNDS THREADS
+//   stack_storm PLUGIN ROUNDS THREADS [RELOAD]
 //
-// Run with CULPRIT_VERIFY_STACKS=1 it proves that a remembered stack is the real one.
+// One round in RELOAD (64) opens and closes PLUGIN, after which every stack has to be walked again. Run with
+// CULPRIT_VERIFY_STACKS=1 it proves that a remembered stack is the real one.
 #include <alloca.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -26,9 +27,11 @@ namespace {
 unsigned next_random(unsigned* seed) { return *seed = *seed * 1664525U + 1013904223U; }
 
 __attribute__((noinline)) void pair() {
-  CUdeviceptr memory = 0;
-  CHECKED(cuMemAlloc(&memory, 256));
-  CHECKED(cuMemFree(memory));
+  for (int i = 0; i < 4; ++i) {
+    CUdeviceptr memory = 0;
+    CHECKED(cuMemAlloc(&memory, 256));
+    CHECKED(cuMemFree(memory));
+  }
   KEEP_FRAME();
 }
 
@@ -95,7 +98,14 @@ void run_generator(Generator* generator) {
 
 using Allocate = void (*)(void (*)());
 
-void storm(const char* plugin, long rounds, unsigned seed) {
+void reload(const char* plugin) {
+  void* library = dlopen(plugin, RTLD_NOW);
+  if (library == nullptr) std::abort();
+  reinterpret_cast<Allocate>(dlsym(library, "call_back"))(pair);
+  dlclose(library);
+}
+
+void storm(const char* plugin, long rounds, unsigned every, unsigned seed) {
   Generator generator;
   generator.seed = seed;
   getcontext(&generator.self);
@@ -104,17 +114,12 @@ void storm(const char* plugin, long rounds, unsigned seed) {
   generator.self.uc_link = nullptr;
   makecontext(&generator.self, generate, 0);
   for (long round = 0; round < rounds; ++round) {
+    if ((next_random(&seed) >> 8) % every == 0) reload(plugin);
     switch (next_random(&seed) % 64) {
       case 0:
         raise(SIGUSR1);
         break;
-      case 1: {
-        void* library = dlopen(plugin, RTLD_NOW);
-        if (library == nullptr) std::abort();
-        reinterpret_cast<Allocate>(dlsym(library, "call_back"))(pair);
-        dlclose(library);
-        break;
-      }
+      case 1:
       case 2:
       case 3:
         through_exception(&seed);
@@ -135,9 +140,10 @@ void storm(const char* plugin, long rounds, unsigned seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc < 4) return 2;
   long rounds = std::atol(argv[2]);
   int threads = std::atoi(argv[3]);
+  unsigned every = argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 64;
   signal(SIGUSR1, on_signal);
   CHECKED(cuInit(0));
   CUcontext context = nullptr;
@@ -146,7 +152,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < threads; ++i) {
     others.emplace_back([=] {
       CHECKED(cuCtxSetCurrent(context));
-      storm(argv[1], rounds, static_cast<unsigned>(i) * 7919U + 1);
+      storm(argv[1], rounds, every, static_cast<unsigned>(i) * 7919U + 1);
     });
   }
   for (std::thread& thread : others) thread.join();
