@@ -23,10 +23,10 @@ void check_storm(const char* rounds, const char* threads, const char* reload, lo
 }  // namespace
 
 TEST_CASE("remembered stacks are right in recursion, alloca, exceptions, generators, signals, dlclose", "[stacks]") {
-  check_storm("4000", "1", "64", 400);
+  check_storm("1000", "1", "64", 400);
 }
 
-TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("500", "16", "64", 300); }
+TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("150", "16", "64", 300); }
 
 // Ten million captures take minutes: run with [storm] by hand and on the GPU machine.
 TEST_CASE("remembered stacks stay right for ten million captures", "[.storm]") {
