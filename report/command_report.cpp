@@ -9,9 +9,11 @@ namespace culprit {
 void add_report_command(CLI::App* app, ReportCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
   add_output_options(app, &command->output);
+  add_selection_options(app, &command->selection, &command->output.fail_on);
 }
 
-int run_report_command(const ReportCommand& command) {
+int run_report_command(const ReportCommand& command) try {
+  const Selection selection(command.selection);
   std::vector<Report> reports;
   bool unreadable = false;
   for (const std::string& path : command.dumps) {
@@ -23,15 +25,21 @@ int run_report_command(const ReportCommand& command) {
     }
   }
   if (!reports.empty()) {
+    selection.apply(command.output.strict, &reports);
     const int written = write_reports(reports, command.output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
+  // A baseline without what could not be read would call it new tomorrow.
   if (unreadable) return kExitUnreadable;
+  selection.write(command.output.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine) return found;
   bool hooked = false;
   for (const Report& report : reports) hooked = hooked || report.hook_called;
   return hooked ? kExitFine : kExitNoHook;
+} catch (const FileError& error) {
+  std::cerr << "culprit: " << error.what() << "\n";
+  return kExitUnreadable;
 }
 
 }  // namespace culprit

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "report/report_options.h"
+#include "report/selection.h"
 
 namespace culprit {
 
 struct ReportCommand {
   std::vector<std::string> dumps;
   OutputOptions output;
+  SelectionOptions selection;
 };
 
 // Declares the command's options on `app`.

@@ -46,9 +46,11 @@ int start_failure(const std::string& command, int error) {
 }
 
 // The part of the exit code that is ours: what the reports say.
-int report_run(const std::vector<std::string>& paths, const RunCommand& command, bool kept) {
+int report_run(const std::vector<std::string>& paths, const RunCommand& command, const Selection& selection,
+               bool kept) {
   bool unreadable = false;
-  const std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
+  std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
+  selection.apply(command.output.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
@@ -64,6 +66,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
     if (written != kExitFine) return written;
   }
   if (unreadable) return kExitUnreadable;
+  selection.write(command.output.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine || reports.empty()) return found;
   for (const Report& report : reports) {
@@ -89,9 +92,11 @@ void add_run_command(CLI::App* app, RunCommand* command) {
       ->type_name("LEVEL");
   add_fail_options(app, &command->fail);
   add_output_options(app, &command->output);
+  add_selection_options(app, &command->selection, &command->output.fail_on);
 }
 
 int run_run_command(const RunCommand& command) {
+  std::optional<Selection> selection;
   std::optional<TemporaryFolder> folder;
   std::string pattern;
   Environment environment;
@@ -103,6 +108,7 @@ int run_run_command(const RunCommand& command) {
     return kExitUsage;
   }
   try {
+    selection.emplace(command.selection);
     const char* present = std::getenv("CULPRIT_OUT");
     if (!command.out.empty()) {
       pattern = absolute_pattern(command.out);
@@ -130,7 +136,12 @@ int run_run_command(const RunCommand& command) {
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
 
   const bool kept = !folder.has_value();
-  const int found = report_run(find_dumps(pattern, start), command, kept);
+  int found = kExitUnreadable;
+  try {
+    found = report_run(find_dumps(pattern, start), command, *selection, kept);
+  } catch (const FileError& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+  }
   folder.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;

@@ -7,6 +7,7 @@
 
 #include "report/fail_options.h"
 #include "report/report_options.h"
+#include "report/selection.h"
 
 namespace culprit {
 
@@ -19,6 +20,7 @@ struct RunCommand {
   bool no_framework_caches = false;
   FailOptions fail;
   OutputOptions output;
+  SelectionOptions selection;
 };
 
 // Declares the command's options on `app`. The words of the command itself come separately.

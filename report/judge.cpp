@@ -1,7 +1,6 @@
 #include "report/judge.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 
 #include "report/cuda_names.h"
@@ -11,6 +10,7 @@
 #include "report/kinds.h"
 #include "report/library_rules.h"
 #include "report/record_facts.h"
+#include "report/summary.h"
 
 namespace culprit {
 
@@ -125,7 +125,7 @@ class Judge {
     }
     std::stable_sort(report_.errors.begin(), report_.errors.end(),
                      [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
-    sum_up();
+    sum_up(options_.strict, &report_);
   }
 
  private:
@@ -180,47 +180,6 @@ class Judge {
     } else {
       report_.leaks.push_back(std::move(group));
     }
-  }
-
-  void sum_up() {
-    Summary& summary = report_.summary;
-    std::map<std::pair<std::optional<unsigned>, Kind>, Total> totals;
-    for (const Group& group : report_.leaks) {
-      if (group.cause == Cause::kCached) add_cached(group);
-      if (group.cause == Cause::kCached && !options_.strict) continue;
-      const bool host = kind_class(group.kind) == KindClass::kHostMemory;
-      (host ? summary.leaked_host_bytes : summary.leaked_device_bytes) += group.bytes;
-      summary.leaked_bytes += group.bytes;
-      summary.leaked_allocations += group.count;
-      summary.thread_ended_bytes += group.ended_bytes;
-      ++summary.groups;
-      Total& total = totals[{host ? std::nullopt : group.device, group.kind}];
-      total.device = host ? std::nullopt : group.device;
-      total.kind = group.kind;
-      total.bytes += group.bytes;
-      total.count += group.count;
-    }
-    std::stable_sort(summary.caches.begin(), summary.caches.end(),
-                     [](const CacheTotal& left, const CacheTotal& right) { return left.bytes > right.bytes; });
-    for (const auto& [key, total] : totals) summary.totals.push_back(total);
-    for (const Group& group : report_.library) {
-      summary.library_bytes += group.bytes;
-      summary.library_allocations += group.count;
-    }
-    for (const Group& group : report_.resources) {
-      if (group.library.empty()) summary.resources += group.count;
-    }
-    for (const ErrorGroup& error : report_.errors) summary.errors += error.count;
-  }
-
-  void add_cached(const Group& group) {
-    report_.summary.cached_bytes += group.bytes;
-    std::vector<CacheTotal>& caches = report_.summary.caches;
-    auto at =
-        std::find_if(caches.begin(), caches.end(), [&](const CacheTotal& cache) { return cache.pool == group.pool; });
-    if (at == caches.end()) at = caches.insert(caches.end(), CacheTotal{group.pool, 0, 0});
-    at->bytes += group.bytes;
-    at->segments += group.count;
   }
 
   struct History {

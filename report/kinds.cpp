@@ -72,6 +72,12 @@ std::string kind_name(Kind kind) {
   return row != nullptr ? row->name : "kind " + std::to_string(static_cast<unsigned>(kind));
 }
 
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const KindRow& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
 std::string kind_count_name(Kind kind, std::uint64_t count) {
   const KindRow* row = find_row(kind);
   if (row == nullptr) return "of " + kind_name(kind);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "interpose/dump_format.h"
 
@@ -17,6 +18,9 @@ enum class KindClass {
 
 // The name in reports and JSON, e.g. "stream-ordered"; "kind 77" for one that this version does not know.
 std::string kind_name(format::Kind kind);
+
+// The names of all kinds.
+std::vector<std::string> kind_names();
 
 // "events" for 18, "event" for 1: for the line that sums up hidden resources.
 std::string kind_count_name(format::Kind kind, std::uint64_t count);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "report/baseline.h"
 #include "report/evidence_text.h"
 #include "report/hints.h"
 #include "report/kinds.h"
@@ -133,6 +134,11 @@ Json group_json(const Group& group, bool running) {
   one["cause"] = cause_name(group.cause);
   if (group.pool != nullptr) one["pool"] = group.pool->name;
   if (!group.library.empty()) one["library"] = group.library;
+  if (group.comparison != Comparison::kNone) {
+    const bool known = group.comparison != Comparison::kNew;
+    one["baseline"] = {{"state", comparison_name(group.comparison)},
+                       {"bytes", known ? Json(group.baseline_bytes) : Json()}};
+  }
   one["evidence"] = Json::array();
   for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence));
   if (group.kind == format::Kind::kVmmPhysical) {
@@ -239,6 +245,18 @@ Json summary_json(const Report& report) {
                              {"count", total.count}});
   }
   return one;
+}
+
+Json hidden_json(const HiddenTotal& hidden) {
+  return {{"groups", hidden.groups}, {"allocations", hidden.allocations}, {"bytes", hidden.bytes}};
+}
+
+Json baseline_json(const BaselineResult& baseline) {
+  return {{"file", baseline.path},
+          {"new", baseline.added},
+          {"grown", baseline.grown},
+          {"known", baseline.known},
+          {"gone", baseline.gone}};
 }
 
 // The modules that the stacks pass through, each once: which build of them it was.
@@ -364,6 +382,8 @@ class ReportWriter {
     member("process", process_json(report_.process));
     member("devices", devices_json(report_));
     member("summary", summary_json(report_));
+    if (report_.filtered) member("filtered", hidden_json(*report_.filtered));
+    if (report_.baseline) member("baseline", baseline_json(*report_.baseline));
     member("holder_search", {{"state", holder_search_name(report_.holder_search.state)},
                              {"time_ns", report_.holder_search.ns},
                              {"bytes", report_.holder_search.bytes}});

@@ -220,6 +220,8 @@ class TextReport {
     } else if (foreign) {
       cause += ", in a library";
     }
+    if (group.comparison == Comparison::kNew) cause += ", NEW";
+    if (group.comparison == Comparison::kGrown) cause += ", GROWN from " + format_bytes(group.baseline_bytes);
     out_ << "\n"
          << padded(number, 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
          << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group.kind, group.device)
@@ -379,10 +381,25 @@ class TextReport {
       }
       if (!line.empty()) out_ << "hidden  " << line << ": --resources\n";
     }
+    print_hidden();
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
     if (options_.kept && report_.summary.groups != 0) {
       out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
     }
+  }
+
+  // What was found and is not in the lists, or is in them without being news.
+  void print_hidden() {
+    if (report_.filtered && report_.filtered->groups != 0) {
+      out_ << "hidden  " << format_bytes(report_.filtered->bytes) << " in "
+           << plural(report_.filtered->groups, "group", "groups") << " that the filters leave out\n";
+    }
+    if (!report_.baseline) return;
+    const BaselineResult& baseline = *report_.baseline;
+    out_ << "since   " << printable(baseline.path) << ": " << baseline.added << " new, " << baseline.grown << " grown, "
+         << baseline.known << " known";
+    if (!baseline.gone.empty()) out_ << ", " << baseline.gone.size() << " gone";
+    out_ << "\n";
   }
 
   void print_device(const DeviceInfo& device) {

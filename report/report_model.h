@@ -68,6 +68,9 @@ struct Evidence {
   std::vector<format::Ref> records;  // what in the dump says so
 };
 
+// How a leak compares with the baseline that it was held against.
+enum class Comparison { kNone, kNew, kGrown, kKnown };
+
 // A group of allocations or other resources with one stack, kind, device, API and cause.
 struct Group {
   std::string id;  // 16 hex digits, the same in every run of the same program
@@ -92,6 +95,8 @@ struct Group {
   std::string library;                  // which library made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
   std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
+  Comparison comparison = Comparison::kNone;
+  std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: what the baseline has, of all processes
 };
 
 struct ErrorGroup {
@@ -208,6 +213,27 @@ struct Summary {
   std::vector<Total> totals;       // of the leaks, by device and kind
 };
 
+// Memory that was found and is not shown.
+struct HiddenTotal {
+  std::uint64_t groups = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t bytes = 0;
+  void add(const Group& group) {
+    ++groups;
+    allocations += group.count;
+    bytes += group.bytes;
+  }
+};
+
+// How the leaks compare with a baseline, as numbers of groups.
+struct BaselineResult {
+  std::string path;
+  std::uint64_t added = 0;
+  std::uint64_t grown = 0;
+  std::uint64_t known = 0;
+  std::vector<std::string> gone;  // ids that no process leaked; the last report has them
+};
+
 struct Report {
   std::string dump_path;
   ProcessInfo process;
@@ -224,6 +250,8 @@ struct Report {
   std::vector<Group> library;  // what libraries hold for themselves, not counted
   std::vector<Group> resources;
   std::vector<ErrorGroup> errors;
+  std::optional<HiddenTotal> filtered;     // what filters took out; empty: there were none
+  std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;
   std::shared_ptr<const StackResolver> stacks;  // owns what the stack pointers point to
 };

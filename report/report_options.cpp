@@ -43,7 +43,7 @@ class Progress {
 };
 
 bool asks(const OutputOptions& options, const std::string& what) {
-  if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources";
+  if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources" && what != "new";
   for (const std::string& one : options.fail_on) {
     if (one == what) return true;
   }
@@ -84,8 +84,10 @@ void add_output_options(CLI::App* command, OutputOptions* options) {
       ->allow_extra_args(false);
   command
       ->add_option("--fail-on", options->fail_on,
-                   "Exit with 1 when these are found: leaks, errors, resources (a comma between several), or none")
-      ->check(CLI::IsMember({"leaks", "errors", "resources", "none"}))
+                   "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
+                   "grown), errors, "
+                   "resources (a comma between several), or none")
+      ->check(CLI::IsMember({"leaks", "new", "errors", "resources", "none"}))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("WHAT");
@@ -136,6 +138,7 @@ int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
   bool found = false;
   for (const Report& report : reports) {
     found = found || (asks(options, "leaks") && report.summary.groups != 0) ||
+            (asks(options, "new") && report.baseline && report.baseline->added + report.baseline->grown != 0) ||
             (asks(options, "errors") && report.summary.errors != 0) ||
             (asks(options, "resources") && report.summary.resources != 0);
   }

@@ -1,8 +1,6 @@
 // The culprit command from outside: exit codes, messages, where output goes.
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,38 +8,16 @@
 #include "report/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
+#include "tests/unit/shell.h"
 
 using namespace culprit;
 using culprit::test::DumpBuilder;
+using culprit::test::Finished;
+using culprit::test::has;
 using culprit::test::live_allocation;
+using culprit::test::shell;
 
 namespace {
-
-struct Finished {
-  int exit_code = -1;
-  int signal = 0;
-  std::string output;
-};
-
-// Runs a shell command line in which CULPRIT stands for the command.
-Finished shell(std::string line) {
-  const std::string word = "CULPRIT";
-  for (std::size_t at = line.find(word + " "); at != std::string::npos; at = line.find(word + " ", at + 1)) {
-    line.replace(at, word.size(), CULPRIT_COMMAND);
-  }
-  Finished finished;
-  FILE* pipe = ::popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
-    finished.output.append(buffer, got);
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status)) finished.exit_code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) finished.signal = WTERMSIG(status);
-  return finished;
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A folder with a dump that has a leak and one that has none.
 struct Dumps {
@@ -82,6 +58,15 @@ TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
                            "CULPRIT report --format yaml x 2>&1",
                            "CULPRIT report --fail-on sometimes x 2>&1",
                            "CULPRIT report --error-exitcode 256 x 2>&1",
+                           "CULPRIT report --fail-on new x 2>&1",
+                           "CULPRIT run --fail-on new -- true 2>&1",
+                           "CULPRIT report --min-bytes many x 2>&1",
+                           "CULPRIT report --causes bad-luck x 2>&1",
+                           "CULPRIT report --kinds teapot x 2>&1",
+                           "CULPRIT report --devices all x 2>&1",
+                           "CULPRIT report --allow-growth 10% x 2>&1",
+                           "CULPRIT report --baseline b --allow-growth ten x 2>&1",
+                           "CULPRIT sweep --fail-on new -- true 2>&1",
                            "CULPRIT run --depth 257 -- true 2>&1",
                            "CULPRIT sweep 2>&1",
                            "CULPRIT sweep --bogus -- true 2>&1",

@@ -36,6 +36,7 @@ add_executable(report_unit_test
   ${unit}/report_pools_test.cpp
   ${unit}/report_process_status_test.cpp
   ${unit}/report_reader_test.cpp
+  ${unit}/report_selection_test.cpp
   ${unit}/report_stacks_test.cpp
   ${unit}/report_symbolizer_test.cpp
 )

@@ -1,0 +1,26 @@
+// Sizes as people write them on a command line or in a file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace culprit {
+
+// "4096", "64K", "64KiB", "1.5 GiB", "2MB": K, M, G and T are powers of 1024, with or without "iB" or "B", in any case.
+// Nothing when the text is no size or does not fit into 64 bits.
+std::optional<std::uint64_t> parse_bytes(const std::string& text);
+
+// By how much a leak may grow before it counts as grown.
+struct Growth {
+  double percent = 0;
+  std::uint64_t bytes = 0;
+};
+
+// "10%" or a size. Nothing when the text is neither.
+std::optional<Growth> parse_growth(const std::string& text);
+
+// Whether `now` is more than `before` and what `allowed` adds to it.
+bool has_grown(std::uint64_t before, std::uint64_t now, const Growth& allowed);
+
+}  // namespace culprit

@@ -1,0 +1,125 @@
+#include "report/selection.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "report/byte_size.h"
+#include "report/kinds.h"
+#include "report/summary.h"
+
+namespace culprit {
+namespace {
+
+constexpr Cause kCauses[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld,      Cause::kException,
+                             Cause::kErrorReturn, Cause::kContextTeardown, Cause::kNeverFreed};
+
+bool is_in(const std::vector<std::string>& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+std::string check_bytes(const std::string& text) {
+  return parse_bytes(text) ? "" : text + ": a size is needed, like 4096, 64K or 1.5GiB";
+}
+
+std::string check_growth(const std::string& text) {
+  return parse_growth(text) ? "" : text + ": a percentage or a size is needed, like 10% or 64MiB";
+}
+
+std::string check_device(const std::string& text) {
+  const bool number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  return number || text == "host" ? "" : text + ": a GPU's number or \"host\" is needed";
+}
+
+// A GPU's number, or where the memory is when no GPU has it.
+std::string device_of(const Group& group) {
+  if (kind_class(group.kind) == KindClass::kHostMemory) return "host";
+  return group.device ? std::to_string(*group.device) : "";
+}
+
+}  // namespace
+
+void add_selection_options(CLI::App* command, SelectionOptions* options, const std::vector<std::string>* fail_on) {
+  std::vector<std::string> causes;
+  for (const Cause cause : kCauses) causes.emplace_back(cause_name(cause));
+  command
+      ->add_option("--min-bytes", options->min_bytes, "Only leaks of SIZE and more, all allocations of a stack taken")
+      ->check(check_bytes)
+      ->type_name("SIZE");
+  auto list = [&](const char* name, std::vector<std::string>* values, const std::string& help, const char* type) {
+    return command->add_option(name, *values, help)->delimiter(',')->allow_extra_args(false)->type_name(type);
+  };
+  list("--causes", &options->causes, "Only leaks with these causes: " + CLI::detail::join(causes, ", "), "CAUSE,...")
+      ->check(CLI::IsMember(causes));
+  list("--kinds", &options->kinds, "Only these kinds of memory and resources: device, managed, pinned-host, ...",
+       "KIND,...")
+      ->check(CLI::IsMember(kind_names()));
+  list("--devices", &options->devices, "Only what is on these GPUs, by number; host: memory of the host", "N,...")
+      ->check(check_device);
+  CLI::Option* baseline =
+      command
+          ->add_option("--baseline", options->baseline,
+                       "Say which leaks are new or have grown since FILE was written; for --fail-on new")
+          ->type_name("FILE");
+  command
+      ->add_option("--write-baseline", options->write_baseline,
+                   "Write the leaks that are reported to FILE; the comments that it has are kept")
+      ->type_name("FILE");
+  command
+      ->add_option("--allow-growth", options->allow_growth,
+                   "With --baseline: how much a known leak may grow, as 10% or 64MiB (default 0)")
+      ->check(check_growth)
+      ->needs(baseline)
+      ->type_name("N%|SIZE");
+  command->callback([options, fail_on] {
+    if (is_in(*fail_on, "new") && options->baseline.empty())
+      throw CLI::ValidationError("--fail-on new", "needs --baseline FILE to compare with");
+  });
+}
+
+Selection::Selection(const SelectionOptions& options) : options_(options) {
+  min_bytes_ = parse_bytes(options.min_bytes).value_or(0);
+  growth_ = parse_growth(options.allow_growth).value_or(Growth());
+  if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
+  // Found out before a program runs for an hour.
+  if (!options.write_baseline.empty() && std::ifstream(options.write_baseline).is_open())
+    read_baseline(options.write_baseline);
+}
+
+bool Selection::wanted(const Group& group, bool memory) const {
+  if (memory && group.bytes < min_bytes_) return false;
+  if (memory && !options_.causes.empty() && !is_in(options_.causes, cause_name(group.cause))) return false;
+  if (!options_.kinds.empty() && !is_in(options_.kinds, kind_name(group.kind))) return false;
+  return options_.devices.empty() || is_in(options_.devices, device_of(group));
+}
+
+void Selection::filter(Report* report) const {
+  if (min_bytes_ == 0 && options_.causes.empty() && options_.kinds.empty() && options_.devices.empty()) return;
+  report->filtered = HiddenTotal();
+  for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
+    const bool memory = groups != &report->resources;
+    auto kept = groups->begin();
+    for (Group& group : *groups) {
+      if (wanted(group, memory)) {
+        if (&*kept != &group) *kept = std::move(group);
+        ++kept;
+      } else if (memory) {
+        report->filtered->add(group);
+      }
+    }
+    groups->erase(kept, groups->end());
+  }
+}
+
+void Selection::apply(bool strict, std::vector<Report>* reports) const {
+  for (Report& report : *reports) {
+    filter(&report);
+    sum_up(strict, &report);
+  }
+  if (baseline_) compare(*baseline_, options_.baseline, growth_, strict, reports);
+}
+
+void Selection::write(bool strict, const std::vector<Report>& reports) const {
+  if (!options_.write_baseline.empty()) write_baseline(options_.write_baseline, baseline_of(reports, strict));
+}
+
+}  // namespace culprit

@@ -1,0 +1,51 @@
+// Which of the leaks that were found are shown and counted: filters and the baseline that they are compared with.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/baseline.h"
+#include "report/report_model.h"
+
+namespace culprit {
+
+// What the command line asked for.
+struct SelectionOptions {
+  std::string min_bytes;
+  std::vector<std::string> causes;
+  std::vector<std::string> kinds;
+  std::vector<std::string> devices;  // ordinals, or "host"
+  std::string baseline;
+  std::string write_baseline;
+  std::string allow_growth;
+};
+
+// Declares the options on `command`. `fail_on`: what --fail-on will hold; "new" needs a baseline.
+void add_selection_options(CLI::App* command, SelectionOptions* options, const std::vector<std::string>* fail_on);
+
+// Not thread-safe.
+class Selection {
+ public:
+  // Reads the files that the options name. Throws FileError when one of them is not what it should be.
+  explicit Selection(const SelectionOptions& options);
+
+  // Takes out of the reports what was not asked for, sums them up anew and compares them with the baseline.
+  void apply(bool strict, std::vector<Report>* reports) const;
+
+  // Writes the baseline that was asked for. Throws FileError.
+  void write(bool strict, const std::vector<Report>& reports) const;
+
+ private:
+  bool wanted(const Group& group, bool memory) const;
+  void filter(Report* report) const;
+
+  SelectionOptions options_;
+  std::uint64_t min_bytes_ = 0;
+  Growth growth_;
+  std::optional<Baseline> baseline_;
+};
+
+}  // namespace culprit
