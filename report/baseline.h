@@ -13,20 +13,14 @@
 
 #include <cstdint>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "report/byte_size.h"
+#include "report/file_error.h"
 #include "report/report_model.h"
 
 namespace culprit {
-
-// What is wrong with a file that a person wrote, and where. The message begins with the file's name.
-class FileError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct BaselineLeak {
   std::uint64_t bytes = 0;

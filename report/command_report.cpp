@@ -9,11 +9,13 @@ namespace culprit {
 void add_report_command(CLI::App* app, ReportCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
   add_output_options(app, &command->output);
+  app->add_flag("--suggest-suppressions", command->suggest_suppressions,
+                "Instead of a report write suppressions that hide the leaks which are found");
   add_selection_options(app, &command->selection, &command->output.fail_on);
 }
 
 int run_report_command(const ReportCommand& command) try {
-  const Selection selection(command.selection);
+  Selection selection(command.selection);
   std::vector<Report> reports;
   bool unreadable = false;
   for (const std::string& path : command.dumps) {
@@ -26,7 +28,12 @@ int run_report_command(const ReportCommand& command) try {
   }
   if (!reports.empty()) {
     selection.apply(command.output.strict, &reports);
-    const int written = write_reports(reports, command.output, DefaultStream::kStdout, true);
+    const int written = command.suggest_suppressions
+                            ? write_output(command.output, DefaultStream::kStdout,
+                                           [&](bool, std::ostream& out) {
+                                             out << suggest_suppressions(reports, command.output.strict);
+                                           })
+                            : write_reports(reports, command.output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
   // A baseline without what could not be read would call it new tomorrow.

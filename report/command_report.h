@@ -13,6 +13,7 @@ struct ReportCommand {
   std::vector<std::string> dumps;
   OutputOptions output;
   SelectionOptions selection;
+  bool suggest_suppressions = false;
 };
 
 // Declares the command's options on `app`.

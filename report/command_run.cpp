@@ -46,11 +46,10 @@ int start_failure(const std::string& command, int error) {
 }
 
 // The part of the exit code that is ours: what the reports say.
-int report_run(const std::vector<std::string>& paths, const RunCommand& command, const Selection& selection,
-               bool kept) {
+int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
   bool unreadable = false;
   std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
-  selection.apply(command.output.strict, &reports);
+  selection->apply(command.output.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
@@ -66,7 +65,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
     if (written != kExitFine) return written;
   }
   if (unreadable) return kExitUnreadable;
-  selection.write(command.output.strict, reports);
+  selection->write(command.output.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine || reports.empty()) return found;
   for (const Report& report : reports) {
@@ -138,7 +137,7 @@ int run_run_command(const RunCommand& command) {
   const bool kept = !folder.has_value();
   int found = kExitUnreadable;
   try {
-    found = report_run(find_dumps(pattern, start), command, *selection, kept);
+    found = report_run(find_dumps(pattern, start), command, &*selection, kept);
   } catch (const FileError& error) {
     std::cerr << "culprit: " << error.what() << "\n";
   }

@@ -251,6 +251,18 @@ Json hidden_json(const HiddenTotal& hidden) {
   return {{"groups", hidden.groups}, {"allocations", hidden.allocations}, {"bytes", hidden.bytes}};
 }
 
+Json suppressed_json(const Report& report) {
+  Json list = Json::array();
+  for (const SuppressionUse& use : report.suppressed) {
+    Json one = hidden_json(use.hidden);
+    one["file"] = use.path;
+    one["line"] = use.line;
+    one["suppression"] = use.text;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 Json baseline_json(const BaselineResult& baseline) {
   return {{"file", baseline.path},
           {"new", baseline.added},
@@ -382,6 +394,7 @@ class ReportWriter {
     member("process", process_json(report_.process));
     member("devices", devices_json(report_));
     member("summary", summary_json(report_));
+    if (!report_.suppressed.empty()) member("suppressed", suppressed_json(report_));
     if (report_.filtered) member("filtered", hidden_json(*report_.filtered));
     if (report_.baseline) member("baseline", baseline_json(*report_.baseline));
     member("holder_search", {{"state", holder_search_name(report_.holder_search.state)},

@@ -390,6 +390,11 @@ class TextReport {
 
   // What was found and is not in the lists, or is in them without being news.
   void print_hidden() {
+    for (const SuppressionUse& use : report_.suppressed) {
+      out_ << "hidden  " << format_bytes(use.hidden.bytes) << " in "
+           << plural(use.hidden.allocations, "allocation", "allocations") << " by " << printable(use.path) << ":"
+           << use.line << " " << printable(use.text) << "\n";
+    }
     if (report_.filtered && report_.filtered->groups != 0) {
       out_ << "hidden  " << format_bytes(report_.filtered->bytes) << " in "
            << plural(report_.filtered->groups, "group", "groups") << " that the filters leave out\n";

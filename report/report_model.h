@@ -225,6 +225,14 @@ struct HiddenTotal {
   }
 };
 
+// What one line of a suppressions file hid.
+struct SuppressionUse {
+  std::string path;
+  std::uint64_t line = 0;
+  std::string text;  // "leak:foo"
+  HiddenTotal hidden;
+};
+
 // How the leaks compare with a baseline, as numbers of groups.
 struct BaselineResult {
   std::string path;
@@ -250,6 +258,7 @@ struct Report {
   std::vector<Group> library;  // what libraries hold for themselves, not counted
   std::vector<Group> resources;
   std::vector<ErrorGroup> errors;
+  std::vector<SuppressionUse> suppressed;  // in the order of the lines
   std::optional<HiddenTotal> filtered;     // what filters took out; empty: there were none
   std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;

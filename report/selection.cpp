@@ -1,6 +1,7 @@
 #include "report/selection.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "report/byte_size.h"
@@ -42,6 +43,13 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, const s
   std::vector<std::string> causes;
   for (const Cause cause : kCauses) causes.emplace_back(cause_name(cause));
   command
+      ->add_option(
+          "--suppressions", options->suppressions,
+          "Hide the leaks that FILE names, in LeakSanitizer's syntax, and count what each line hid (repeatable; "
+          "default: the file in CULPRIT_SUPPRESSIONS)")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command
       ->add_option("--min-bytes", options->min_bytes, "Only leaks of SIZE and more, all allocations of a stack taken")
       ->check(check_bytes)
       ->type_name("SIZE");
@@ -77,6 +85,10 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, const s
 }
 
 Selection::Selection(const SelectionOptions& options) : options_(options) {
+  std::vector<std::string> files = options.suppressions;
+  const char* present = std::getenv("CULPRIT_SUPPRESSIONS");
+  if (files.empty() && present != nullptr && present[0] != '\0') files.emplace_back(present);
+  for (const std::string& file : files) suppressions_.read(file);
   min_bytes_ = parse_bytes(options.min_bytes).value_or(0);
   growth_ = parse_growth(options.allow_growth).value_or(Growth());
   if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
@@ -110,10 +122,16 @@ void Selection::filter(Report* report) const {
   }
 }
 
-void Selection::apply(bool strict, std::vector<Report>* reports) const {
+void Selection::apply(bool strict, std::vector<Report>* reports) {
   for (Report& report : *reports) {
+    suppressions_.apply(&report);
     filter(&report);
     sum_up(strict, &report);
+  }
+  // Of all the reports together: what one process does not use another may.
+  if (!reports->empty()) {
+    for (const std::string& line : suppressions_.unused())
+      reports->back().notes.push_back("this suppression hid nothing: " + line);
   }
   if (baseline_) compare(*baseline_, options_.baseline, growth_, strict, reports);
 }

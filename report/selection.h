@@ -1,4 +1,5 @@
-// Which of the leaks that were found are shown and counted: filters and the baseline that they are compared with.
+// Which of the leaks that were found are shown and counted: suppressions, filters and the baseline that they are
+// compared with.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,11 +10,13 @@
 
 #include "report/baseline.h"
 #include "report/report_model.h"
+#include "report/suppressions.h"
 
 namespace culprit {
 
 // What the command line asked for.
 struct SelectionOptions {
+  std::vector<std::string> suppressions;  // files; none: CULPRIT_SUPPRESSIONS
   std::string min_bytes;
   std::vector<std::string> causes;
   std::vector<std::string> kinds;
@@ -32,8 +35,9 @@ class Selection {
   // Reads the files that the options name. Throws FileError when one of them is not what it should be.
   explicit Selection(const SelectionOptions& options);
 
-  // Takes out of the reports what was not asked for, sums them up anew and compares them with the baseline.
-  void apply(bool strict, std::vector<Report>* reports) const;
+  // Takes out of the reports what is suppressed or was not asked for, sums them up anew and compares them with the
+  // baseline.
+  void apply(bool strict, std::vector<Report>* reports);
 
   // Writes the baseline that was asked for. Throws FileError.
   void write(bool strict, const std::vector<Report>& reports) const;
@@ -43,6 +47,7 @@ class Selection {
   void filter(Report* report) const;
 
   SelectionOptions options_;
+  Suppressions suppressions_;
   std::uint64_t min_bytes_ = 0;
   Growth growth_;
   std::optional<Baseline> baseline_;

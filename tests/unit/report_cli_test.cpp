@@ -64,6 +64,7 @@ TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
                            "CULPRIT report --causes bad-luck x 2>&1",
                            "CULPRIT report --kinds teapot x 2>&1",
                            "CULPRIT report --devices all x 2>&1",
+                           "CULPRIT report --suppressions 2>&1",
                            "CULPRIT report --allow-growth 10% x 2>&1",
                            "CULPRIT report --baseline b --allow-growth ten x 2>&1",
                            "CULPRIT sweep --fail-on new -- true 2>&1",

@@ -39,6 +39,7 @@ add_executable(report_unit_test
   ${unit}/report_selection_test.cpp
   ${unit}/report_stacks_test.cpp
   ${unit}/report_symbolizer_test.cpp
+  ${unit}/report_suppressions_test.cpp
 )
 target_link_libraries(report_unit_test PRIVATE culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
 target_compile_definitions(report_unit_test PRIVATE
