@@ -217,7 +217,7 @@ TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]")
   CHECK_THROWS_WITH(write_baseline("/nonexistent/b", {}), Catch::Contains("/nonexistent/b: cannot be written"));
 }
 
-TEST_CASE("--fail-on new fails on what the baseline does not have", "[report][selection][cli]") {
+TEST_CASE("fail-on new fails on what the baseline does not have", "[report][selection][cli]") {
   Files files;
   const std::string dump = files.folder.path() + "/a.dump";
   DumpBuilder builder;
