@@ -286,7 +286,6 @@ enum ModuleFlags : std::uint32_t {
   kModuleExecutable = 1,  // the program itself
   kModuleUnloaded = 2,    // live: gone since (dlclose); another module may have taken its addresses
   kModuleNoFile = 4,      // vdso and the like
-  kModuleOwnThrow = 8,    // has a C++ runtime library of its own inside: what it throws can not be observed
 };
 
 struct ModuleRecord {

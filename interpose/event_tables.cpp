@@ -58,6 +58,22 @@ Ref FailedCallTable::add(const format::FailedCallRecord& call, DumpWriter& dump)
   return ref;
 }
 
+void CancelTable::add(const Cancel& cancel) {
+  SpinGuard guard(lock_);
+  cancels_[next_++ % kCapacity] = cancel;
+}
+
+bool CancelTable::take(pthread_t thread, Cancel* cancel) {
+  SpinGuard guard(lock_);
+  for (Cancel& known : cancels_) {
+    if (known.time_ns == 0 || pthread_equal(known.thread, thread) == 0) continue;
+    *cancel = known;
+    known = {};
+    return true;
+  }
+  return false;
+}
+
 Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& dump) {
   std::uint64_t words[] = {
       evidence.error, evidence.thrown, evidence.failed_call,

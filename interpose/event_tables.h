@@ -2,6 +2,8 @@
 // All zeros = empty; they live in memory that the kernel wipes in a fork child. Every function is thread-safe.
 #pragma once
 
+#include <pthread.h>
+
 #include <cstdint>
 
 #include "interpose/dump_writer.h"
@@ -33,6 +35,25 @@ class FailedCallTable {
   SpinLock lock_;
   int count_;
   format::Ref records_[kCapacity];
+};
+
+// Threads that were cancelled and have not ended yet, the last few.
+struct Cancel {
+  pthread_t thread;
+  format::Ref stack;  // of pthread_cancel
+  std::uint64_t time_ns;
+};
+class CancelTable {
+ public:
+  void add(const Cancel& cancel);
+  // Takes the cancellation of `thread` out. False when there is none.
+  bool take(pthread_t thread, Cancel* cancel);
+
+ private:
+  static constexpr std::uint32_t kCapacity = 64;
+  SpinLock lock_;
+  std::uint32_t next_;
+  Cancel cancels_[kCapacity];  // time_ns 0 = unused
 };
 
 // What is known of why allocations were not freed. Equal evidence is stored once: many allocations, few reasons.

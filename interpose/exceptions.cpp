@@ -6,13 +6,17 @@
 //
 // A program may throw a million times a second: a thread that owns nothing alive does next to nothing here, one that
 // does pays for its paths, not for its allocations.
+#include "interpose/exceptions.h"
+
 #include <errno.h>
+#include <pthread.h>
 
 #include <cstring>
 
 #include "interpose/abandoned.h"
 #include "interpose/cxx_runtime.h"
 #include "interpose/cxx_types.h"
+#include "interpose/lifecycle.h"
 #include "interpose/process.h"
 
 // What the stubs call: the caller's first two arguments, and the stub's frame (saved rbp, return address). Each returns
@@ -23,6 +27,8 @@ CULPRIT_NOTE culprit_note_rethrow(void*, void*, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_thread_exit(void* result, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_cancel(void* thread, void*, const std::uint64_t* frame);
 
 namespace culprit {
 namespace {
@@ -173,7 +179,7 @@ void record(Process& process, const Judged& judged) {
     Recording recording;
     ref = process.throws.count(judged.thrown, process.dump);
   }
-  const char* what = ref == 0 ? ask_what(judged.object) : nullptr;
+  const char* what = ref == 0 && judged.object.type != nullptr ? ask_what(judged.object) : nullptr;
   Recording recording;
   if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
   if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
@@ -253,6 +259,38 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   record(*process, judged);
 }
 
+// pthread_exit: all frames of the thread are about to be unwound, and no handler ends that.
+void note_thread_exit(const std::uint64_t* frame) {
+  Process* process = process_of_this_thread();
+  if (process == nullptr || !thread_state.paths->any_live()) return;
+  ThreadPaths& paths = *thread_state.paths;
+  Judged judged = {};
+  {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path exited = path_of_throw(*process, frame, stack);
+    if (exited == 0) return;
+    judged.epoch = paths.epoch();
+    judged.clock = paths.clock();
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, exited, find_function);
+    collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
+    judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
+  }
+  if (judged.abandoned.count != 0) record(*process, judged);
+}
+
+// pthread_cancel: where and when the thread was cancelled. It is unwound later, wherever it stands then, unseen by us.
+void note_cancel(pthread_t thread, const std::uint64_t* frame) {
+  Process* process = process_if_recording();
+  if (process == nullptr || thread_state.in_tracker) return;
+  Recording recording;
+  if (recording.process() == nullptr) return;
+  StubFrame stub(frame);
+  process->cancels.add({thread, current_stack(*process), now_ns(*process)});
+}
+
 // The object of the exception that `throw;` throws again: the top of the thread's caught exceptions.
 const void* rethrown_object(const void* caller) {
   // struct __cxa_eh_globals { __cxa_exception* caughtExceptions; unsigned uncaughtExceptions; }. Where the exception's
@@ -269,6 +307,26 @@ const void* rethrown_object(const void* caller) {
 }
 
 }  // namespace
+
+void note_thread_end(Process& process) {
+  ThreadPaths* paths = thread_state.paths;
+  Cancel cancel;
+  const format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump);
+  if (paths == nullptr || thread == nullptr || !process.cancels.take(pthread_self(), &cancel)) return;
+  // Another thread, long ago, that had the same number and never called CUDA.
+  if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;
+  Judged judged = {};
+  judged.epoch = paths->epoch();
+  judged.clock = paths->clock();
+  judged.thrown = {nullptr, cancel.stack, 0, thread_state.index, format::kThrowForced, now_ns(process)};
+  paths->for_each_unsettled([&](ThreadPaths::Path made) {
+    Abandoned& abandoned = judged.abandoned;
+    if (abandoned.count < Abandoned::kMost && paths->has_unsettled(made, 0, judged.clock))
+      abandoned.parts[abandoned.count++] = {made, 0, 0, false};
+  });
+  if (judged.abandoned.count != 0) record(process, judged);
+}
+
 }  // namespace culprit
 
 using namespace culprit;
@@ -305,4 +363,14 @@ void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* fra
 void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
   note_raise(unwind_exception, frame);
   return cxx_function(CxxFunction::kRaise, caller_of(frame));
+}
+
+void* culprit_note_thread_exit(void*, void*, const std::uint64_t* frame) {
+  note_thread_exit(frame);
+  return next_pthread_exit();
+}
+
+void* culprit_note_cancel(void* thread, void*, const std::uint64_t* frame) {
+  note_cancel(reinterpret_cast<pthread_t>(thread), frame);
+  return next_pthread_cancel();
 }

@@ -31,4 +31,6 @@
     NOTE_AND_FORWARD __cxa_begin_catch, culprit_note_catch
     NOTE_AND_FORWARD _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE, culprit_note_rethrow_exception
     NOTE_AND_FORWARD _Unwind_RaiseException, culprit_note_raise
+    NOTE_AND_FORWARD pthread_exit, culprit_note_thread_exit
+    NOTE_AND_FORWARD pthread_cancel, culprit_note_cancel
     .section .note.GNU-stack, "", %progbits

@@ -1,4 +1,5 @@
-// __cxa_throw and its like: each notes what it has to (exceptions.cpp) and jumps on to the C++ runtime of its caller, with the
+// __cxa_throw and its like, and what unwinds a thread by force: each notes what it has to (exceptions.cpp) and jumps on to the C++
+// runtime of its caller, or to libc, with the
 // caller's arguments and return address as they were: no frame of ours is left when the stack is unwound. The note gets two
 // arguments, and the address of this frame: saved rbp, then the return address.
     .macro NOTE_AND_FORWARD function, note
@@ -35,4 +36,6 @@
     NOTE_AND_FORWARD __cxa_begin_catch, culprit_note_catch
     NOTE_AND_FORWARD _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE, culprit_note_rethrow_exception
     NOTE_AND_FORWARD _Unwind_RaiseException, culprit_note_raise
+    NOTE_AND_FORWARD pthread_exit, culprit_note_thread_exit
+    NOTE_AND_FORWARD pthread_cancel, culprit_note_cancel
     .section .note.GNU-stack, "", @progbits

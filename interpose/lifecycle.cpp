@@ -14,6 +14,7 @@
 #include "interpose/cxx_runtime.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/events.h"
+#include "interpose/exceptions.h"
 #include "interpose/fault_injection.h"
 #include "interpose/holder_search.h"
 #include "interpose/log.h"
@@ -34,6 +35,8 @@ bool thread_end_key_made = false;
 struct NextFunctions {
   void (*exit_now)(int);
   int (*close_library)(void*);
+  void* exit_thread;
+  void* cancel_thread;
 };
 NextFunctions next;
 
@@ -48,7 +51,11 @@ int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* past_us) {
   if (next.exit_now == nullptr) next.exit_now = reinterpret_cast<void (*)(int)>(find_symbol(module, "_exit"));
   if (next.close_library == nullptr)
     next.close_library = reinterpret_cast<int (*)(void*)>(find_symbol(module, "dlclose"));
-  return next.exit_now != nullptr && next.close_library != nullptr;
+  if (next.exit_thread == nullptr) next.exit_thread = reinterpret_cast<void*>(find_symbol(module, "pthread_exit"));
+  if (next.cancel_thread == nullptr)
+    next.cancel_thread = reinterpret_cast<void*>(find_symbol(module, "pthread_cancel"));
+  return next.exit_now != nullptr && next.close_library != nullptr && next.exit_thread != nullptr &&
+         next.cancel_thread != nullptr;
 }
 
 void find_next_functions() {
@@ -59,6 +66,7 @@ void find_next_functions() {
 void thread_ends(void*) {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
+  note_thread_end(*process);
   process->threads.end(thread_state.index, now_ns(*process), thread_state.made, thread_state.ended, process->dump);
   flush_live_bytes(*process);
   if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
@@ -153,6 +161,16 @@ __attribute__((constructor)) void on_load() {
 void register_exit_handlers() {
   on_exit(begin_exit, nullptr);
   at_quick_exit(at_quick_exit_handler);
+}
+
+void* next_pthread_exit() {
+  if (next.exit_thread == nullptr) find_next_functions();
+  return next.exit_thread;
+}
+
+void* next_pthread_cancel() {
+  if (next.cancel_thread == nullptr) find_next_functions();
+  return next.cancel_thread;
 }
 
 void watch_thread_end() {

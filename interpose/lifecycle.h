@@ -9,6 +9,10 @@ void register_exit_handlers();
 // Called when a thread registers: sees to it that its end is noticed.
 void watch_thread_end();
 
+// libc's functions that we stand in front of. Never nullptr once the library is loaded: a libc without them is none.
+void* next_pthread_exit();
+void* next_pthread_cancel();
+
 // The real dlsym, looked up at load (redirect.cpp).
 void prepare_dlsym();
 

@@ -65,6 +65,7 @@ struct Process {
   EvidenceTable evidence;
   ThrowTable throws;
   SiteTable sites;
+  CancelTable cancels;
   ReleaseTable releases;
   ThreadTable threads;
   CounterBlocks counters;

@@ -81,8 +81,9 @@ TEST_CASE("the library exports its table and nothing else", "[exports]") {
   // The few functions of libc that the library answers are named one by one in the map; only the hooks come by pattern.
   const std::set<std::string> named = first_captures(map, "^ *(\\w+);$");
   REQUIRE(named.count("dlsym") == 1);
-  for (const char* name : {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_RaiseException",
-                           "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"}) {
+  for (const char* name :
+       {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_RaiseException", "pthread_exit", "pthread_cancel",
+        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"}) {
     INFO(name);
     CHECK(named.count(name) == 1);
     CHECK(first_captures(symbols, " T (" + std::string(name) + ")$").size() == 1);

@@ -65,4 +65,25 @@ TEST_CASE("two devices with the same addresses are kept apart", "[threads]") {
   CHECK(devices[0].at("uuid").get<std::string>().rfind("GPU-", 0) == 0);
 }
 
+TEST_CASE("what a thread leaves by pthread_exit or cancellation is marked, what it freed is not", "[threads]") {
+  for (const char* mode : {"", "pending"}) {
+    INFO(mode);
+    if (on_gpu() && *mode != '\0') continue;  // NVIDIA's driver has cancellation points of its own
+    std::vector<std::string> arguments;
+    if (*mode != '\0') arguments.push_back(mode);
+    const Report report = read_report(run_preloaded("cancelled_threads", arguments).dump());
+    int forced = 0;
+    for (const nlohmann::json& leak : report.json.at("leaks")) {
+      for (const nlohmann::json& evidence : leak.at("evidence")) {
+        if (evidence.at("type") == "exception" && evidence.at("forced") == true) {
+          CHECK(leak.at("cause") == "exception");
+          ++forced;
+        }
+      }
+    }
+    // A thread that is cancelled before it first calls CUDA was cancelled before anything is known of it.
+    CHECK(forced == (*mode == '\0' ? 2 : 1));
+  }
+}
+
 }  // namespace culprit::test

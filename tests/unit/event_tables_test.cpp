@@ -84,6 +84,19 @@ TEST_CASE_METHOD(Fixture, "equal evidence is one record") {
   CHECK(table->intern(evidence, *dump) != first);
 }
 
+TEST_CASE("a cancelled thread is found once, and many of them push the oldest out") {
+  Zeroed<CancelTable> cancels;
+  auto thread = [](std::uint64_t number) { return static_cast<pthread_t>(number * 64); };
+  Cancel cancel;
+  CHECK_FALSE(cancels->take(thread(1), &cancel));
+  for (std::uint64_t i = 1; i <= 100; ++i) cancels->add({thread(i), static_cast<format::Ref>(i), i});
+  CHECK_FALSE(cancels->take(thread(36), &cancel));
+  REQUIRE(cancels->take(thread(37), &cancel));
+  CHECK(cancel.stack == 37);
+  CHECK(cancel.time_ns == 37);
+  CHECK_FALSE(cancels->take(thread(37), &cancel));
+}
+
 TEST_CASE_METHOD(Fixture, "what went with a context is added up by stack") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};
