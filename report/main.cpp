@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/command_doctor.h"
 #include "report/command_report.h"
 #include "report/command_run.h"
 #include "report/command_sweep.h"
@@ -75,6 +76,11 @@ int main(int argc, char** argv) {
   report->footer(kExitCodes);
   culprit::add_report_command(report, &report_command);
 
+  culprit::DoctorCommand doctor_command;
+  CLI::App* doctor = app.add_subcommand("doctor", "Say who holds the GPUs' memory now, and what brings it back");
+  doctor->footer(kExitCodes);
+  culprit::add_doctor_command(doctor, &doctor_command);
+
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
@@ -104,6 +110,7 @@ int main(int argc, char** argv) {
     run_command.command = words;
     return culprit::run_run_command(run_command);
   }
+  if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");
   return culprit::run_report_command(report_command);
 }

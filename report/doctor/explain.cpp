@@ -1,0 +1,227 @@
+// From facts to who holds what: the only part of `culprit doctor` that concludes anything. No input or output here.
+#include <algorithm>
+#include <set>
+
+#include "report/doctor/diagnosis.h"
+#include "report/doctor/holders.h"
+#include "report/render.h"
+#include "report/text_fields.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+// A GPU that nobody uses shows a few MiB as used; so much is worth a sentence.
+constexpr std::uint64_t kWorthASentence = std::uint64_t{64} << 20;
+
+void add_modes(const GpuFacts& gpu, GpuDiagnosis* diagnosis) {
+  const std::string index = std::to_string(gpu.index);
+  const auto find = [diagnosis](const std::string& text) { diagnosis->findings.push_back(text); };
+  switch (gpu.compute_mode) {
+    case ComputeMode::kExclusiveProcess:
+    case ComputeMode::kExclusiveThread:
+      find("compute mode is " + std::string(compute_mode_name(gpu.compute_mode)) +
+           ": while one process has a context here, every other gets \"CUDA-capable device(s) is/are busy or "
+           "unavailable\", however much memory is free (sudo nvidia-smi -i " +
+           index + " -c DEFAULT)");
+      break;
+    case ComputeMode::kProhibited:
+      find("compute mode is prohibited: no CUDA program can use this GPU (sudo nvidia-smi -i " + index +
+           " -c DEFAULT)");
+      break;
+    default:
+      break;
+  }
+  if (gpu.ecc_errors.value_or(0) != 0) {
+    find(plural(*gpu.ecc_errors, "uncorrected ECC error", "uncorrected ECC errors") +
+         " since the driver was loaded: programs that were running then failed");
+  }
+  if (gpu.retirement_pending)
+    find("memory pages wait to be retired: reset the GPU or reboot (nvidia-smi --gpu-reset -i " + index + ")");
+  if (gpu.remap_pending)
+    find("memory rows wait to be remapped: reset the GPU or reboot (nvidia-smi --gpu-reset -i " + index + ")");
+  if (gpu.remap_failed) find("remapping of bad memory rows has failed: this GPU is to be replaced");
+  if (gpu.ecc && gpu.ecc_pending && *gpu.ecc != *gpu.ecc_pending)
+    find("ECC will be " + std::string(*gpu.ecc_pending ? "on" : "off") + " after the next reset: total memory changes");
+  if (gpu.mig && gpu.mig_devices.empty())
+    find("MIG is on and has no instance that can be seen from here: no CUDA program can use this GPU");
+}
+
+class GpuExplainer {
+ public:
+  GpuExplainer(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
+               const GpuFacts& gpu)
+      : proc_(proc), insides_(insides), finder_(nvml, proc, gpu) {
+    diagnosis_.gpu = gpu;
+  }
+
+  GpuDiagnosis explain() {
+    for (const GpuProcess& named : diagnosis_.gpu.processes) {
+      Holder holder = finder_.named(named);
+      add_inside(&holder);
+      diagnosis_.named += holder.bytes.value_or(0);
+      diagnosis_.holders.push_back(std::move(holder));
+    }
+    for (Holder& holder : finder_.files_only(diagnosis_.holders)) {
+      add_inside(&holder);
+      diagnosis_.holders.push_back(std::move(holder));
+    }
+    std::stable_sort(diagnosis_.holders.begin(), diagnosis_.holders.end(),
+                     [](const Holder& a, const Holder& b) { return a.bytes.value_or(0) > b.bytes.value_or(0); });
+    if (diagnosis_.gpu.memory) {
+      const std::uint64_t used = diagnosis_.gpu.memory->used();
+      diagnosis_.unexplained = used > diagnosis_.named ? used - diagnosis_.named : 0;
+      if (diagnosis_.named > used + kWorthASentence) {
+        diagnosis_.findings.push_back("NVML charges " + format_bytes(diagnosis_.named - used) +
+                                      " more to processes than is used: memory that several of them share is counted "
+                                      "for each");
+      }
+    }
+    add_modes(diagnosis_.gpu, &diagnosis_);
+    add_unexplained();
+    add_next();
+    return std::move(diagnosis_);
+  }
+
+ private:
+  void add_inside(Holder* holder) {
+    const auto known = insides_.find(holder->pid);
+    if (known == insides_.end() || !holder->process || holder->kind == HolderKind::kReusedPid) return;
+    std::vector<std::string> uuids = {diagnosis_.gpu.uuid};
+    for (const MigDevice& mig : diagnosis_.gpu.mig_devices) {
+      if (mig.gpu_instance == holder->gpu_instance) uuids.push_back(mig.uuid);
+    }
+    uuids.emplace_back();
+    for (const std::string& uuid : uuids) {
+      const auto inside = known->second.find(uuid);
+      if (inside == known->second.end()) continue;
+      holder->inside = inside->second;
+      break;
+    }
+  }
+
+  bool has(HolderKind kind) const {
+    return std::any_of(diagnosis_.holders.begin(), diagnosis_.holders.end(),
+                       [kind](const Holder& holder) { return holder.kind == kind; });
+  }
+
+  void add_unexplained() {
+    if (diagnosis_.unexplained.value_or(0) < kWorthASentence) return;
+    const std::string index = std::to_string(diagnosis_.gpu.index);
+    std::string text = format_bytes(*diagnosis_.unexplained) + " are used and charged to no process: ";
+    if (has(HolderKind::kFilesOnly)) {
+      text += "most likely held by the processes below that have the GPU's files open";
+    } else if (!diagnosis_.gpu.processes_known) {
+      text += "NVML did not list the processes";
+    } else if (proc_.unreadable != 0 || proc_.hides_others) {
+      text += "who has the GPU's files open could not be seen of every process";
+      diagnosis_.next.push_back("sudo culprit doctor --gpu " + index);
+    } else if (!proc_.host_view) {
+      text += "most likely by processes outside of this container; ask again on the host";
+    } else if (diagnosis_.holders.empty()) {
+      text += "no process has its files open, so the driver itself keeps it; if it stays, reset the GPU";
+      diagnosis_.next.push_back("sudo nvidia-smi --gpu-reset -i " + index);
+    } else {
+      text += "the driver's own, and what several processes share";
+    }
+    diagnosis_.findings.push_back(text);
+  }
+
+  void add_next() {
+    std::set<std::string> told(diagnosis_.next.begin(), diagnosis_.next.end());
+    for (const Holder& holder : diagnosis_.holders) {
+      for (const std::string& command : holder.next) {
+        if (told.insert(command).second) diagnosis_.next.push_back(command);
+      }
+    }
+    if (!diagnosis_.gpu.memory) return;
+    const bool idle = diagnosis_.holders.empty() && diagnosis_.unexplained.value_or(0) < kWorthASentence;
+    if (idle) {
+      diagnosis_.findings.push_back(
+          "nothing holds memory here now: an out-of-memory error on this GPU came from the program "
+          "itself, or from one that has ended since");
+      diagnosis_.next.push_back("culprit run -- COMMAND");
+    }
+  }
+
+  const ProcFacts& proc_;
+  const std::map<std::uint32_t, InsideByGpu>& insides_;
+  const HolderFinder finder_;
+  GpuDiagnosis diagnosis_;
+};
+
+void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnosis) {
+  std::vector<std::string>& unseen = diagnosis->unseen;
+  if (!nvml.available) unseen.push_back("how much memory is used, and by whom: NVML cannot be used: " + nvml.problem);
+  for (const std::string& line : nvml.unseen) unseen.push_back(line);
+  if (nvml.available && nvml.gpus.empty() && nvml.unseen.empty())
+    unseen.push_back("any GPU: the driver runs and shows none here");
+  for (const GpuFacts& gpu : nvml.gpus) {
+    for (const std::string& line : gpu.unseen) unseen.push_back("GPU " + std::to_string(gpu.index) + ": " + line);
+  }
+  if (!proc.problem.empty()) {
+    unseen.push_back("any process: " + proc.problem);
+    return;
+  }
+  if (!proc.host_view) {
+    unseen.push_back(
+        "processes outside of this PID namespace: culprit runs in a container that does not share the host's (docker "
+        "run "
+        "--pid=host; hostPID: true)");
+  }
+  if (proc.hides_others)
+    unseen.push_back("processes of other users: " + proc.root + " hides them (mounted with hidepid; try as root)");
+  if (proc.unreadable != 0) {
+    unseen.push_back("the open files of " + plural(proc.unreadable, "process", "processes") + ": " +
+                     proc.unreadable_reason + " (try as root)");
+  }
+}
+
+}  // namespace
+
+Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
+                  const std::string& machine_name) {
+  Diagnosis diagnosis;
+  diagnosis.host = machine_name;
+  diagnosis.driver = nvml.driver;
+  diagnosis.nvml = nvml.available;
+  diagnosis.host_view = proc.host_view;
+  for (const GpuFacts& gpu : nvml.gpus) diagnosis.gpus.push_back(GpuExplainer(nvml, proc, insides, gpu).explain());
+  if (nvml.gpus.empty()) {
+    for (const auto& [pid, process] : proc.processes) {
+      if (process.holds_files()) diagnosis.holders.push_back(holder_by_files(process));
+    }
+  }
+  add_unseen(nvml, proc, &diagnosis);
+  return diagnosis;
+}
+
+const char* compute_mode_name(ComputeMode mode) {
+  switch (mode) {
+    case ComputeMode::kUnknown:
+      return "unknown";
+    case ComputeMode::kDefault:
+      return "default";
+    case ComputeMode::kExclusiveThread:
+      return "exclusive-thread";
+    case ComputeMode::kProhibited:
+      return "prohibited";
+    case ComputeMode::kExclusiveProcess:
+      return "exclusive-process";
+  }
+  return "unknown";
+}
+
+const char* gpu_use_name(GpuUse use) {
+  switch (use) {
+    case GpuUse::kCompute:
+      return "compute";
+    case GpuUse::kGraphics:
+      return "graphics";
+    case GpuUse::kMps:
+      return "mps";
+  }
+  return "compute";
+}
+
+}  // namespace culprit

@@ -1,0 +1,106 @@
+// What is inside a process that runs under libculprit.so: its dump, read while it runs.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "report/doctor/diagnosis.h"
+#include "report/kinds.h"
+#include "report/load_report.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::size_t kShownStacks = 3;
+
+class OpenFile {
+ public:
+  explicit OpenFile(int fd) : fd_(fd) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// The owner of the memory is gone, or a free of it was refused. What a running program has not freed yet is just live.
+bool is_lost(Cause cause) {
+  return cause == Cause::kException || cause == Cause::kErrorReturn || cause == Cause::kFailedFree ||
+         cause == Cause::kContextTeardown;
+}
+
+void add_group(const Group& group, Inside* inside) {
+  if (kind_class(group.kind) != KindClass::kDeviceMemory) return;
+  const bool lost = is_lost(group.cause);
+  (group.cause == Cause::kCached ? inside->cached_bytes
+   : lost                        ? inside->lost_bytes
+                                 : inside->live_bytes) += group.bytes;
+  Inside::Stack stack;
+  stack.id = group.id;
+  stack.bytes = group.bytes;
+  stack.count = group.count;
+  stack.api = group.api;
+  if (group.stack != nullptr && !group.stack->frames.empty()) {
+    const Frame& frame = *group.stack->frames.front();
+    const std::string place = frame_place(frame);
+    stack.place = place + (place.empty() ? "" : "  ") + frame_function(frame);
+  }
+  if (lost || group.cause == Cause::kCached) stack.cause = cause_name(group.cause);
+  inside->stacks.push_back(stack);
+}
+
+InsideByGpu by_gpu(const Report& report, const std::string& dump) {
+  InsideByGpu result;
+  for (const DeviceInfo& device : report.devices) {
+    Inside inside;
+    inside.dump = dump;
+    if (device.pool_reserved > device.pool_used) inside.pool_bytes = device.pool_reserved - device.pool_used;
+    for (const std::vector<Group>* groups : {&report.leaks, &report.library}) {
+      for (const Group& group : *groups) {
+        if (group.device == device.ordinal) add_group(group, &inside);
+      }
+    }
+    std::stable_sort(inside.stacks.begin(), inside.stacks.end(),
+                     [](const Inside::Stack& a, const Inside::Stack& b) { return a.bytes > b.bytes; });
+    if (inside.stacks.size() > kShownStacks) inside.stacks.resize(kShownStacks);
+    result[device.uuid] = inside;
+  }
+  return result;
+}
+
+InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) {
+  Inside unreadable;
+  unreadable.dump = process.dump;
+  const OpenFile file(open_in_process(proc.root, process.pid, process.dump));
+  if (file.get() < 0) {
+    unreadable.problem = std::strerror(errno);
+    return {{"", unreadable}};
+  }
+  try {
+    ReportOptions options;
+    options.machine.proc = proc.root;
+    options.symbols.sysroot = proc.root + "/" + std::to_string(process.pid) + "/root";
+    return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);
+  } catch (const DumpError& error) {
+    unreadable.problem = error.what();
+  }
+  return {{"", unreadable}};
+}
+
+}  // namespace
+
+std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
+  std::map<std::uint32_t, InsideByGpu> result;
+  for (const auto& [pid, process] : proc.processes) {
+    if (!process.dump.empty()) result[pid] = look_inside_one(proc, process);
+  }
+  return result;
+}
+
+}  // namespace culprit

@@ -1,0 +1,151 @@
+#include <nlohmann/json.hpp>
+
+#include "report/doctor/render_doctor.h"
+
+namespace culprit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+Json known(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json text(const std::string& value) { return value.empty() ? Json() : Json(value); }
+
+Json container_json(const Container& container) {
+  if (!container.found()) return Json();
+  return {{"runtime", text(container.runtime)},
+          {"id", text(container.id)},
+          {"name", text(container.name)},
+          {"pod", text(container.pod)}};
+}
+
+Json process_json(const ProcessFacts& process) {
+  Json one;
+  one["pid"] = process.pid;
+  one["name"] = process.name;
+  one["command"] = process.command;
+  one["user"] = text(process.user);
+  one["state"] = std::string(1, process.state);
+  one["parent_pid"] = process.parent;
+  one["parent_name"] = text(process.parent_name);
+  one["age_seconds"] = known(process.age_seconds);
+  one["container"] = container_json(process.container);
+  one["gpu_files"] = process.gpus;
+  one["live_threads"] = process.live_threads;
+  one["wait_channel"] = text(process.wait_channel);
+  return one;
+}
+
+Json inside_json(const Holder& holder) {
+  if (!holder.inside) return Json();
+  const Inside& inside = *holder.inside;
+  Json one;
+  one["dump"] = inside.dump;
+  one["problem"] = text(inside.problem);
+  if (!inside.problem.empty()) return one;
+  one["live_bytes"] = inside.live_bytes;
+  one["lost_bytes"] = inside.lost_bytes;
+  one["cached_bytes"] = inside.cached_bytes;
+  one["pool_bytes"] = inside.pool_bytes;
+  one["rest_bytes"] = holder.bytes && *holder.bytes >= inside.known() ? Json(*holder.bytes - inside.known()) : Json();
+  one["stacks"] = Json::array();
+  for (const Inside::Stack& stack : inside.stacks) {
+    one["stacks"].push_back({{"id", stack.id},
+                             {"bytes", stack.bytes},
+                             {"count", stack.count},
+                             {"api", stack.api},
+                             {"place", stack.place},
+                             {"cause", text(stack.cause)}});
+  }
+  return one;
+}
+
+Json holder_json(const Holder& holder) {
+  Json one;
+  one["kind"] = holder_kind_name(holder.kind);
+  one["pid"] = holder.pid;
+  one["bytes"] = known(holder.bytes);
+  one["use"] = holder.use ? Json(gpu_use_name(*holder.use)) : Json();
+  one["role"] = text(holder.role);
+  one["gpu_instance"] = known(holder.gpu_instance);
+  one["compute_instance"] = known(holder.compute_instance);
+  one["process"] = holder.process ? process_json(*holder.process) : Json();
+  one["keepers"] = Json::array();
+  for (const ProcessFacts& keeper : holder.keepers) one["keepers"].push_back(process_json(keeper));
+  one["certain"] = holder.certain;
+  one["inside"] = inside_json(holder);
+  one["explanation"] = text(holder.explanation);
+  one["next"] = holder.next;
+  return one;
+}
+
+Json holders_json(const std::vector<Holder>& holders) {
+  Json list = Json::array();
+  for (const Holder& holder : holders) list.push_back(holder_json(holder));
+  return list;
+}
+
+Json memory_json(const std::optional<GpuMemory>& memory) {
+  if (!memory) return Json();
+  return {{"total_bytes", memory->total},
+          {"reserved_bytes", memory->reserved},
+          {"used_bytes", memory->used()},
+          {"free_bytes", memory->free}};
+}
+
+Json gpu_json(const GpuDiagnosis& diagnosis) {
+  const GpuFacts& gpu = diagnosis.gpu;
+  Json one;
+  one["index"] = gpu.index;
+  one["minor"] = known(gpu.minor);
+  one["uuid"] = text(gpu.uuid);
+  one["name"] = text(gpu.name);
+  one["memory"] = memory_json(gpu.memory);
+  one["named_bytes"] = diagnosis.named;
+  one["unexplained_bytes"] = known(diagnosis.unexplained);
+  one["processes_known"] = gpu.processes_known;
+  one["compute_mode"] = compute_mode_name(gpu.compute_mode);
+  one["persistence"] = known(gpu.persistence);
+  one["ecc"] = known(gpu.ecc);
+  one["uncorrected_ecc_errors"] = known(gpu.ecc_errors);
+  one["retired_pages"] = known(gpu.retired_pages);
+  one["retirement_pending"] = gpu.retirement_pending;
+  one["remapped_rows"] = known(gpu.remapped_rows);
+  one["remap_pending"] = gpu.remap_pending;
+  one["remap_failed"] = gpu.remap_failed;
+  one["mig"] = gpu.mig;
+  one["mig_devices"] = Json::array();
+  for (const MigDevice& mig : gpu.mig_devices) {
+    one["mig_devices"].push_back({{"index", mig.index},
+                                  {"uuid", text(mig.uuid)},
+                                  {"name", text(mig.name)},
+                                  {"gpu_instance", known(mig.gpu_instance)},
+                                  {"compute_instance", known(mig.compute_instance)},
+                                  {"memory", memory_json(mig.memory)}});
+  }
+  one["holders"] = holders_json(diagnosis.holders);
+  one["findings"] = diagnosis.findings;
+  one["next"] = diagnosis.next;
+  return one;
+}
+
+}  // namespace
+
+void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out) {
+  Json one;
+  one["schema"] = "culprit.doctor/1";
+  one["host"] = diagnosis.host;
+  one["driver"] = text(diagnosis.driver);
+  one["nvml"] = diagnosis.nvml;
+  one["host_view"] = diagnosis.host_view;
+  one["gpus"] = Json::array();
+  for (const GpuDiagnosis& gpu : diagnosis.gpus) one["gpus"].push_back(gpu_json(gpu));
+  one["holders"] = holders_json(diagnosis.holders);
+  one["unseen"] = diagnosis.unseen;
+  out << one.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace culprit

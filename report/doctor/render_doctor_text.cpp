@@ -1,0 +1,249 @@
+#include <cmath>
+#include <cstdio>
+
+#include "report/doctor/render_doctor.h"
+#include "report/render.h"
+#include "report/text_fields.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::size_t kWidth = 110;
+constexpr std::size_t kIndent = 3;
+constexpr std::size_t kTextColumn = 13;
+
+std::string age_text(double seconds) {
+  const auto whole = static_cast<unsigned long long>(seconds);
+  char text[48];
+  if (whole < 60) {
+    std::snprintf(text, sizeof(text), "%llu s", whole);
+  } else if (whole < 3600) {
+    std::snprintf(text, sizeof(text), "%llu min", whole / 60);
+  } else if (whole < 86400) {
+    std::snprintf(text, sizeof(text), "%llu h %llu min", whole / 3600, whole / 60 % 60);
+  } else {
+    std::snprintf(text, sizeof(text), "%llu d %llu h", whole / 86400, whole / 3600 % 24);
+  }
+  return text;
+}
+
+const char* title_of(const Holder& holder) {
+  switch (holder.kind) {
+    case HolderKind::kProcess:
+      return "process";
+    case HolderKind::kGhost:
+      return "GHOST";
+    case HolderKind::kReusedPid:
+      return "GHOST, NUMBER RE-USED";
+    case HolderKind::kZombie:
+      return "ZOMBIE";
+    case HolderKind::kStuck:
+      return "STUCK";
+    case HolderKind::kHidden:
+      return "NUMBER ONLY";
+    case HolderKind::kFilesOnly:
+      return "files open";
+  }
+  return "process";
+}
+
+std::string command_text(const ProcessFacts& process) {
+  constexpr std::size_t kLongest = 90;
+  std::string text;
+  for (const std::string& word : process.command) text += (text.empty() ? "" : " ") + word;
+  if (text.empty()) text = process.name;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return printable(text);
+}
+
+class Renderer {
+ public:
+  Renderer(const Diagnosis& diagnosis, bool colours, std::ostream& out)
+      : diagnosis_(diagnosis), palette_(colours), out_(out) {}
+
+  void render() {
+    out_ << palette_.title("culprit doctor") << " · " << printable(diagnosis_.host);
+    if (!diagnosis_.driver.empty()) out_ << " · driver " << printable(diagnosis_.driver);
+    if (diagnosis_.nvml) out_ << " · " << plural(diagnosis_.gpus.size(), "GPU", "GPUs");
+    out_ << "\n";
+    for (const GpuDiagnosis& gpu : diagnosis_.gpus) print_gpu(gpu);
+    if (!diagnosis_.holders.empty()) {
+      out_ << "\n" << palette_.title("processes that have a GPU's files open") << "\n";
+      for (const Holder& holder : diagnosis_.holders) print_holder(holder, nullptr);
+    }
+    if (!diagnosis_.unseen.empty()) {
+      out_ << "\n" << palette_.warn("not seen") << "\n";
+      for (const std::string& line : diagnosis_.unseen) wrapped(line, kIndent);
+    }
+  }
+
+ private:
+  // `text` on lines of its own that begin with `indent` blanks.
+  void wrapped(const std::string& text, std::size_t indent) {
+    const std::string shown = printable(text);
+    std::size_t column = 0;
+    for (std::size_t begin = 0; begin < shown.size();) {
+      const std::size_t end = std::min(shown.find(' ', begin), shown.size());
+      const bool fits = column + 1 + (end - begin) <= kWidth;
+      if (column == 0 || !fits) {
+        out_ << (column == 0 ? "" : "\n") << std::string(indent, ' ');
+        column = indent;
+      } else {
+        out_ << ' ';
+        ++column;
+      }
+      out_ << shown.substr(begin, end - begin);
+      column += end - begin;
+      begin = end + 1;
+    }
+    out_ << "\n";
+  }
+
+  void print_gpu(const GpuDiagnosis& one) {
+    const GpuFacts& gpu = one.gpu;
+    out_ << "\n"
+         << palette_.title("GPU " + std::to_string(gpu.index)) << "  " << printable(gpu.name) << "  "
+         << palette_.faint(printable(gpu.uuid)) << "\n";
+    std::string memory = "memory not told";
+    if (gpu.memory) {
+      memory = palette_.title(format_bytes(gpu.memory->used()) + " used") + " of " + format_bytes(gpu.memory->total) +
+               " · " + format_bytes(gpu.memory->free) + " free · " + format_bytes(gpu.memory->reserved) +
+               " reserved by the driver";
+    }
+    out_ << std::string(kIndent, ' ') << memory << "\n";
+    print_modes(gpu);
+    for (const MigDevice& mig : gpu.mig_devices) print_mig(mig);
+    for (const Holder& holder : one.holders) print_holder(holder, &gpu);
+    if (one.unexplained && !(one.holders.empty() && *one.unexplained == 0)) {
+      out_ << "\n"
+           << std::string(kIndent, ' ') << padded(format_bytes(*one.unexplained), kTextColumn - kIndent)
+           << "unexplained: used, and charged to no process\n";
+    }
+    if (!one.findings.empty()) out_ << "\n";
+    for (const std::string& finding : one.findings) labelled("note", finding);
+    bool first = true;
+    if (!one.next.empty() && one.findings.empty()) out_ << "\n";
+    for (const std::string& command : one.next) {
+      out_ << std::string(kIndent, ' ') << padded(first ? "next" : "", kTextColumn - kIndent)
+           << palette_.title(printable(command)) << "\n";
+      first = false;
+    }
+  }
+
+  void print_modes(const GpuFacts& gpu) {
+    std::string text = "compute mode " + std::string(compute_mode_name(gpu.compute_mode));
+    if (gpu.persistence) text += std::string(" · persistence ") + (*gpu.persistence ? "on" : "off");
+    if (gpu.ecc) text += std::string(" · ECC ") + (*gpu.ecc ? "on" : "off");
+    if (gpu.retired_pages.value_or(0) != 0) text += " · " + plural(*gpu.retired_pages, "retired page", "retired pages");
+    if (gpu.remapped_rows.value_or(0) != 0) text += " · " + plural(*gpu.remapped_rows, "remapped row", "remapped rows");
+    if (gpu.mig) text += " · MIG";
+    out_ << std::string(kIndent, ' ') << palette_.faint(text) << "\n";
+  }
+
+  void print_mig(const MigDevice& mig) {
+    std::string text = "MIG " + std::to_string(mig.index);
+    if (mig.gpu_instance) text += "  instance " + std::to_string(*mig.gpu_instance);
+    text += "  " + printable(mig.name);
+    if (mig.memory) text += "  " + format_bytes(mig.memory->used()) + " used of " + format_bytes(mig.memory->total);
+    out_ << std::string(kIndent, ' ') << text << "  " << palette_.faint(printable(mig.uuid)) << "\n";
+  }
+
+  // "10.7 GiB  98%  GHOST  761".
+  void print_holder(const Holder& holder, const GpuFacts* gpu) {
+    std::string bytes = holder.bytes ? format_bytes(*holder.bytes) : holder.use ? "? B" : "";
+    std::string line = padded(bytes, kTextColumn - kIndent);
+    if (holder.bytes && gpu != nullptr && gpu->memory && gpu->memory->total != 0) {
+      const double share = 100.0 * static_cast<double>(*holder.bytes) / static_cast<double>(gpu->memory->total);
+      line += std::to_string(std::lround(share)) + "%  ";
+    }
+    const std::string title = title_of(holder);
+    const bool ordinary = holder.kind == HolderKind::kProcess || holder.kind == HolderKind::kFilesOnly;
+    line += (ordinary ? title : palette_.bad(title)) + "  " + palette_.title(std::to_string(holder.pid));
+    if (holder.process) line += "  " + command_text(*holder.process);
+    out_ << "\n" << std::string(kIndent, ' ') << line << "\n";
+    std::string facts = about(holder);
+    if (!facts.empty()) out_ << std::string(kTextColumn, ' ') << palette_.faint(facts) << "\n";
+    if (!holder.explanation.empty()) wrapped(holder.explanation, kTextColumn);
+    for (const ProcessFacts& keeper : holder.keepers) print_keeper(keeper);
+    if (holder.inside) print_inside(holder);
+  }
+
+  std::string about(const Holder& holder) {
+    std::string text;
+    const auto add = [&text](const std::string& part) {
+      if (!part.empty()) text += (text.empty() ? "" : " · ") + part;
+    };
+    add(holder.role);
+    if (holder.process) {
+      const ProcessFacts& process = *holder.process;
+      add(printable(process.user));
+      add(printable(container_text(process.container)));
+      if (process.age_seconds) add("started " + age_text(*process.age_seconds) + " ago");
+      if (!process.parent_name.empty())
+        add("parent " + std::to_string(process.parent) + " (" + printable(process.parent_name) + ")");
+    }
+    if (holder.gpu_instance) add("MIG instance " + std::to_string(*holder.gpu_instance));
+    return text;
+  }
+
+  void print_keeper(const ProcessFacts& keeper) {
+    std::string text = "keeper " + std::to_string(keeper.pid) + "  " + command_text(keeper);
+    if (!keeper.user.empty()) text += " · " + printable(keeper.user);
+    const std::string container = container_text(keeper.container);
+    if (!container.empty()) text += " · " + printable(container);
+    if (keeper.age_seconds) text += " · started " + age_text(*keeper.age_seconds) + " ago";
+    out_ << std::string(kTextColumn, ' ') << text << "\n";
+  }
+
+  void print_inside(const Holder& holder) {
+    const Inside& inside = *holder.inside;
+    const std::string blank(kTextColumn, ' ');
+    if (!inside.problem.empty()) {
+      wrapped("runs under culprit, but its dump cannot be read: " + inside.problem, kTextColumn);
+      return;
+    }
+    std::string text = format_bytes(inside.live_bytes) + " live";
+    if (inside.lost_bytes != 0) text += " · " + palette_.bad(format_bytes(inside.lost_bytes) + " lost");
+    if (inside.cached_bytes != 0) text += " · " + format_bytes(inside.cached_bytes) + " cached";
+    if (inside.pool_bytes != 0) text += " · " + format_bytes(inside.pool_bytes) + " kept by its memory pool";
+    if (holder.bytes && *holder.bytes >= inside.known())
+      text += " · " + format_bytes(*holder.bytes - inside.known()) + " context, modules and the rest";
+    if (holder.bytes && *holder.bytes < inside.known())
+      text += " · more than NVML charges: managed memory may lie on the host";
+    out_ << blank << text << "\n";
+    for (const Inside::Stack& stack : inside.stacks) {
+      out_ << blank << "  " << padded(format_bytes(stack.bytes), 10) << stack.count << "x  " << printable(stack.api)
+           << "  " << printable(stack.place) << (stack.cause.empty() ? "" : "  " + palette_.warn(stack.cause)) << "  "
+           << palette_.faint(stack.id) << "\n";
+    }
+  }
+
+  void labelled(const std::string& label, const std::string& text) {
+    out_ << std::string(kIndent, ' ') << padded(label, kTextColumn - kIndent);
+    std::string shown = text;
+    // The first line begins behind the label.
+    const std::size_t room = kWidth - kTextColumn;
+    if (shown.size() > room) {
+      const std::size_t space = shown.rfind(' ', room);
+      if (space != std::string::npos) {
+        out_ << printable(shown.substr(0, space)) << "\n";
+        wrapped(shown.substr(space + 1), kTextColumn);
+        return;
+      }
+    }
+    out_ << printable(shown) << "\n";
+  }
+
+  const Diagnosis& diagnosis_;
+  const Palette palette_;
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void render_doctor_text(const Diagnosis& diagnosis, bool colours, std::ostream& out) {
+  Renderer(diagnosis, colours, out).render();
+}
+
+}  // namespace culprit
