@@ -113,9 +113,9 @@ class GpuExplainer {
       text += "most likely held by the processes below that have the GPU's files open";
     } else if (!diagnosis_.gpu.processes_known) {
       text += "NVML did not list the processes";
-    } else if (proc_.unreadable != 0 || proc_.hides_others) {
+    } else if (proc_.incomplete()) {
       text += "who has the GPU's files open could not be seen of every process";
-      diagnosis_.next.push_back("sudo culprit doctor --gpu " + index);
+      if (!proc_.privileged) diagnosis_.next.push_back("sudo culprit doctor --gpu " + index);
     } else if (!proc_.host_view) {
       text += "most likely by processes outside of this container; ask again on the host";
     } else if (diagnosis_.holders.empty()) {
@@ -152,6 +152,7 @@ class GpuExplainer {
 
 void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnosis) {
   std::vector<std::string>& unseen = diagnosis->unseen;
+  const std::string as_root = proc.privileged ? "" : "; try as root";
   if (!nvml.available) unseen.push_back("how much memory is used, and by whom: NVML cannot be used: " + nvml.problem);
   for (const std::string& line : nvml.unseen) unseen.push_back(line);
   if (nvml.available && nvml.gpus.empty() && nvml.unseen.empty())
@@ -170,10 +171,11 @@ void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnos
         "--pid=host; hostPID: true)");
   }
   if (proc.hides_others)
-    unseen.push_back("processes of other users: " + proc.root + " hides them (mounted with hidepid; try as root)");
+    unseen.push_back("processes of other users: " + proc.root + " hides them (mounted with hidepid" + as_root + ")");
   if (proc.unreadable != 0) {
     unseen.push_back("the open files of " + plural(proc.unreadable, "process", "processes") + ": " +
-                     proc.unreadable_reason + " (try as root)");
+                     proc.unreadable_reason +
+                     (proc.privileged ? ", for root too (a security module, or a user namespace)" : " (try as root)"));
   }
 }
 

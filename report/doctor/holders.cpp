@@ -174,9 +174,9 @@ void HolderFinder::explain_gone(Holder* holder, const std::string& what) const {
     return;
   }
   holder->explanation = beginning + " ";
-  if (proc_.unreadable != 0 || proc_.hides_others) {
+  if (proc_.incomplete()) {
     holder->explanation += "Who keeps its files open could not be seen: not every process could be looked into.";
-    holder->next.push_back("sudo culprit doctor --gpu " + std::to_string(gpu_.index));
+    if (!proc_.privileged) holder->next.push_back("sudo culprit doctor --gpu " + std::to_string(gpu_.index));
   } else if (!proc_.host_view) {
     holder->explanation += "No process that can be seen from here keeps its files open: look on the host.";
   } else {
@@ -263,7 +263,8 @@ Holder HolderFinder::named(const GpuProcess& process) const {
     holder.explanation = proc_.hides_others
                              ? "Only its number is known: " + proc_.root + " hides the processes of other users."
                              : "Only its number is known: it runs in another container or on the host.";
-    if (proc_.hides_others) holder.next.push_back("sudo culprit doctor --gpu " + std::to_string(gpu_.index));
+    if (proc_.hides_others && !proc_.privileged)
+      holder.next.push_back("sudo culprit doctor --gpu " + std::to_string(gpu_.index));
     return holder;
   }
   if (found->state == 'Z') {

@@ -223,6 +223,7 @@ int open_in_process(const std::string& root, std::uint32_t pid, const std::strin
 ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& named) {
   ProcFacts facts;
   facts.root = root;
+  facts.privileged = ::geteuid() == 0;
   facts.host_view = link_target(root + "/self/ns/pid") == kFirstPidNamespace;
   const std::optional<std::uint32_t> self = number(link_target(root + "/self"));
   const int error = for_each_entry(root, [&](const char* name) {

@@ -44,8 +44,11 @@ struct ProcFacts {
   bool host_view = false;     // the machine's first PID namespace: what is not there does not exist
   bool hides_others = false;  // mounted with hidepid
   std::map<std::uint32_t, ProcessFacts> processes;
+  bool privileged = false;        // culprit runs as root: asking again with sudo shows no more
   unsigned unreadable = 0;        // processes whose files could not be looked at
   std::string unreadable_reason;  // of the first of these: "Permission denied"
+  // Some process could not be seen, or its files not.
+  bool incomplete() const { return unreadable != 0 || hides_others || !problem.empty(); }
   const ProcessFacts* find(std::uint32_t pid) const {
     const auto found = processes.find(pid);
     return found == processes.end() ? nullptr : &found->second;

@@ -25,8 +25,14 @@ add_custom_command(TARGET symbol_subject POST_BUILD
   COMMAND ${CMAKE_OBJCOPY} --strip-all --add-gnu-debuglink=${subject}/debug/split.debug $<TARGET_FILE:symbol_subject> ${subject}/split
   VERBATIM)
 
+# A libnvidia-ml.so.1 for `culprit doctor`.
+add_library(fake_nvml MODULE ${unit}/fake_nvml.cpp)
+target_link_libraries(fake_nvml PRIVATE culprit_warnings)
+
 add_executable(report_unit_test
   ${unit}/report_main.cpp
+  ${unit}/doctor_holders_test.cpp
+  ${unit}/doctor_unseen_test.cpp
   ${unit}/report_causes_test.cpp
   ${unit}/report_child_test.cpp
   ${unit}/report_cli_test.cpp
@@ -44,7 +50,8 @@ add_executable(report_unit_test
 target_link_libraries(report_unit_test PRIVATE culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
 target_compile_definitions(report_unit_test PRIVATE
   CULPRIT_COMMAND="$<TARGET_FILE:culprit>"
+  CULPRIT_FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
   CULPRIT_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
   CULPRIT_SUBJECT_DIR="${subject}")
-add_dependencies(report_unit_test culprit symbol_subject symbol_subject_fixed)
+add_dependencies(report_unit_test culprit fake_nvml symbol_subject symbol_subject_fixed)
 catch_discover_tests(report_unit_test TEST_PREFIX "unit: " PROPERTIES LABELS unit TIMEOUT 60)

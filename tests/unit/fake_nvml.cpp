@@ -1,0 +1,221 @@
+// A libnvidia-ml.so.1 without a GPU: answers what the file that CULPRIT_FAKE_NVML names says, one fact a line.
+//
+//   init CODE                           what nvmlInit_v2 returns
+//   driver VERSION
+//   gpu [KEY=VALUE]...                  begins a GPU; values are numbers, `name` and `uuid` are words
+//   mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci uuid name total reserved free
+//   process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
+//
+// Keys of a GPU: minor total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
+// retirement_pending remapped remap_pending remap_failed; handle, memory and processes are codes that the calls return
+// instead; v2=0: an older library. What is not given is "not supported".
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "report/doctor/nvml_api.h"
+
+using namespace culprit::nvml;
+
+struct nvmlDevice_st {
+  std::map<std::string, std::string> facts;
+  std::deque<nvmlDevice_st> mig;
+  std::map<std::string, std::vector<nvmlProcessInfo_v2_t>> processes;
+
+  bool has(const char* key) const { return facts.count(key) != 0; }
+  unsigned long long number(const char* key) const {
+    const auto found = facts.find(key);
+    return found == facts.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
+  }
+};
+
+namespace {
+
+constexpr nvmlReturn_t kUninitialized = 1;
+constexpr nvmlReturn_t kInvalidArgument = 2;
+constexpr nvmlReturn_t kArgumentVersionMismatch = 25;
+
+struct Machine {
+  bool running = false;
+  nvmlReturn_t init = kSuccess;
+  std::string driver;
+  std::deque<nvmlDevice_st> gpus;
+};
+Machine machine;
+
+void read_machine() {
+  machine = Machine();
+  const char* path = std::getenv("CULPRIT_FAKE_NVML");
+  std::ifstream file(path != nullptr ? path : "");
+  nvmlDevice_st* device = nullptr;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string what;
+    words >> what;
+    if (what == "init") words >> machine.init;
+    if (what == "driver") words >> machine.driver;
+    if (what == "gpu" || what == "mig") {
+      std::deque<nvmlDevice_st>& list = what == "gpu" ? machine.gpus : machine.gpus.back().mig;
+      list.emplace_back();
+      device = &list.back();
+      for (std::string word; words >> word;) {
+        const std::size_t equals = word.find('=');
+        device->facts[word.substr(0, equals)] = word.substr(equals + 1);
+      }
+    }
+    if (what == "process") {
+      std::string use;
+      std::string bytes;
+      nvmlProcessInfo_v2_t process = {};
+      words >> use >> process.pid >> bytes;
+      process.usedGpuMemory = bytes == "-" ? kBytesNotAvailable : std::strtoull(bytes.c_str(), nullptr, 10);
+      process.gpuInstanceId = device->has("gi") ? static_cast<unsigned>(device->number("gi")) : kNoInstance;
+      process.computeInstanceId = device->has("ci") ? static_cast<unsigned>(device->number("ci")) : kNoInstance;
+      device->processes[use].push_back(process);
+    }
+  }
+}
+
+nvmlReturn_t text_of(const std::string& from, char* to, unsigned size) {
+  if (from.empty()) return kNotSupported;
+  if (from.size() >= size) return kInsufficientSize;
+  std::memcpy(to, from.c_str(), from.size() + 1);
+  return kSuccess;
+}
+
+template <typename Value>
+nvmlReturn_t fact(nvmlDevice_t device, const char* key, Value* value) {
+  if (!machine.running) return kUninitialized;
+  if (device == nullptr || value == nullptr) return kInvalidArgument;
+  if (!device->has(key)) return kNotSupported;
+  *value = static_cast<Value>(device->number(key));
+  return kSuccess;
+}
+
+nvmlReturn_t list(nvmlDevice_t device, const char* use, unsigned* count, nvmlProcessInfo_v2_t* infos) {
+  if (device->has("processes")) return static_cast<nvmlReturn_t>(device->number("processes"));
+  const std::vector<nvmlProcessInfo_v2_t>& found = device->processes[use];
+  const bool fits = found.size() <= *count;
+  *count = static_cast<unsigned>(found.size());
+  if (!fits) return kInsufficientSize;
+  if (!found.empty()) std::memcpy(infos, found.data(), found.size() * sizeof(found[0]));
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+nvmlReturn_t nvmlInit_v2() {
+  read_machine();
+  machine.running = machine.init == kSuccess;
+  return machine.init;
+}
+nvmlReturn_t nvmlShutdown() {
+  machine.running = false;
+  return kSuccess;
+}
+const char* nvmlErrorString(nvmlReturn_t code) {
+  return code == kNoPermission      ? "Insufficient Permissions"
+         : code == kDriverNotLoaded ? "Driver Not Loaded"
+         : code == kVersionMismatch ? "Driver/library version mismatch"
+         : code == 15               ? "GPU is lost"
+                                    : "Unknown Error";
+}
+nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned size) { return text_of(machine.driver, version, size); }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(machine.gpus.size());
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  if (index >= machine.gpus.size()) return kInvalidArgument;
+  *device = &machine.gpus[index];
+  return static_cast<nvmlReturn_t>((*device)->number("handle"));
+}
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned size) {
+  return text_of(device->facts["name"], name, size);
+}
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned size) {
+  return text_of(device->facts["uuid"], uuid, size);
+}
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minor) { return fact(device, "minor", minor); }
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
+  if (memory->version != kMemoryV2) return kArgumentVersionMismatch;
+  if (device->has("memory")) return static_cast<nvmlReturn_t>(device->number("memory"));
+  if (device->has("v2") && device->number("v2") == 0) return kNotSupported;
+  memory->total = device->number("total");
+  memory->reserved = device->number("reserved");
+  memory->free = device->number("free");
+  // Header and drivers disagree about this field, so nobody should read it.
+  memory->used = 12345;
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
+  if (device->has("memory")) return static_cast<nvmlReturn_t>(device->number("memory"));
+  memory->total = device->number("total");
+  memory->free = device->number("free");
+  memory->used = memory->total - memory->free;
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, int* mode) { return fact(device, "compute_mode", mode); }
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, int* mode) { return fact(device, "persistence", mode); }
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, int* current, int* pending) {
+  fact(device, "ecc", pending);
+  fact(device, "ecc_pending", pending);
+  return fact(device, "ecc", current);
+}
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int type, int counter, unsigned long long* count) {
+  if (type != 1 || counter != 0) return kInvalidArgument;
+  return fact(device, "ecc_errors", count);
+}
+nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, int cause, unsigned* count, unsigned long long* addresses) {
+  if (!device->has("retired")) return kNotSupported;
+  if (*count != 0 || addresses != nullptr) return kInvalidArgument;
+  *count = cause == kRetiredDoubleBit ? static_cast<unsigned>(device->number("retired")) : 0;
+  return *count == 0 ? kSuccess : kInsufficientSize;
+}
+nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, int* pending) {
+  return fact(device, "retirement_pending", pending);
+}
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrected, unsigned* uncorrected,
+                                       unsigned* pending, unsigned* failed) {
+  *corrected = *pending = *failed = 0;
+  fact(device, "remap_pending", pending);
+  fact(device, "remap_failed", failed);
+  return fact(device, "remapped", uncorrected);
+}
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending) {
+  *current = *pending = device->mig.empty() ? 0 : 1;
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, unsigned* count) {
+  *count = 7;
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t* mig) {
+  if (index >= device->mig.size()) return kNotFound;
+  *mig = &device->mig[index];
+  return kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned* id) { return fact(device, "gi", id); }
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned* id) { return fact(device, "ci", id); }
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                     nvmlProcessInfo_v2_t* infos) {
+  return list(device, "compute", count, infos);
+}
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                      nvmlProcessInfo_v2_t* infos) {
+  return list(device, "graphics", count, infos);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                        nvmlProcessInfo_v2_t* infos) {
+  return list(device, "mps", count, infos);
+}
+
+}  // extern "C"
