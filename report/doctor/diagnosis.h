@@ -54,6 +54,7 @@ struct Holder {
   std::optional<unsigned> compute_instance;
   std::optional<ProcessFacts> process;  // of that number; empty: none to be seen
   std::string role;                     // "persistence daemon", "MPS server", ...; empty: a program
+  bool only_watches = false;            // a daemon or monitor that allocates nothing
   std::vector<ProcessFacts> keepers;    // who has the GPU's files open in its place
   bool certain = true;                  // false: the keepers are likely, not proven
   std::optional<Inside> inside;

@@ -100,17 +100,23 @@ class GpuExplainer {
     }
   }
 
-  bool has(HolderKind kind) const {
-    return std::any_of(diagnosis_.holders.begin(), diagnosis_.holders.end(),
-                       [kind](const Holder& holder) { return holder.kind == kind; });
+  // Somebody who may have memory here, and NVML does not say so.
+  bool has_suspect() const {
+    return std::any_of(diagnosis_.holders.begin(), diagnosis_.holders.end(), [](const Holder& holder) {
+      return holder.kind == HolderKind::kFilesOnly && !holder.only_watches;
+    });
+  }
+  bool only_watched() const {
+    return std::all_of(diagnosis_.holders.begin(), diagnosis_.holders.end(),
+                       [](const Holder& holder) { return holder.only_watches; });
   }
 
   void add_unexplained() {
     if (diagnosis_.unexplained.value_or(0) < kWorthASentence) return;
     const std::string index = std::to_string(diagnosis_.gpu.index);
     std::string text = format_bytes(*diagnosis_.unexplained) + " are used and charged to no process: ";
-    if (has(HolderKind::kFilesOnly)) {
-      text += "most likely held by the processes below that have the GPU's files open";
+    if (has_suspect()) {
+      text += "most likely held by the processes that have the GPU's files open";
     } else if (!diagnosis_.gpu.processes_known) {
       text += "NVML did not list the processes";
     } else if (proc_.incomplete()) {
@@ -118,8 +124,8 @@ class GpuExplainer {
       if (!proc_.privileged) diagnosis_.next.push_back("sudo culprit doctor --gpu " + index);
     } else if (!proc_.host_view) {
       text += "most likely by processes outside of this container; ask again on the host";
-    } else if (diagnosis_.holders.empty()) {
-      text += "no process has its files open, so the driver itself keeps it; if it stays, reset the GPU";
+    } else if (only_watched()) {
+      text += "no process that allocates has its files open, so the driver itself keeps it; if it stays, reset the GPU";
       diagnosis_.next.push_back("sudo nvidia-smi --gpu-reset -i " + index);
     } else {
       text += "the driver's own, and what several processes share";
@@ -135,7 +141,7 @@ class GpuExplainer {
       }
     }
     if (!diagnosis_.gpu.memory) return;
-    const bool idle = diagnosis_.holders.empty() && diagnosis_.unexplained.value_or(0) < kWorthASentence;
+    const bool idle = only_watched() && diagnosis_.unexplained.value_or(0) < kWorthASentence;
     if (idle) {
       diagnosis_.findings.push_back(
           "nothing holds memory here now: an out-of-memory error on this GPU came from the program "

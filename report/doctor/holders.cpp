@@ -42,9 +42,29 @@ const Role* role_of(const ProcessFacts& process) {
   return nullptr;
 }
 
-std::string role_name(const ProcessFacts& process) {
+void set_role(const ProcessFacts& process, Holder* holder) {
   const Role* role = role_of(process);
-  return role != nullptr ? role->role : "";
+  if (role == nullptr) return;
+  holder->role = role->role;
+  holder->only_watches = role->silent;
+}
+
+// The command as a shell takes it; "COMMAND" where it is too long to be typed again.
+std::string shell_command(const ProcessFacts& process) {
+  constexpr std::size_t kLongest = 200;
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+  std::string text;
+  for (const std::string& word : process.command) {
+    text += text.empty() ? "" : " ";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text.empty() || text.size() > kLongest || printable(text) != text ? "COMMAND" : text;
 }
 
 // A child that outlived its parent keeps the group and session that the parent led.
@@ -126,7 +146,7 @@ Holder holder_by_files(const ProcessFacts& process) {
   holder.kind = HolderKind::kFilesOnly;
   holder.pid = process.pid;
   holder.process = process;
-  holder.role = role_name(process);
+  set_role(process, &holder);
   if (process.state == 'Z' && !process.live_threads.empty()) {
     holder.explanation = "Its main thread has ended and " + std::to_string(process.live_threads.size()) +
                          " of its threads still run. Its files close when they end.";
@@ -227,7 +247,8 @@ void HolderFinder::explain_living(Holder* holder) const {
     const std::string root = process.container.found() ? "/proc/" + std::to_string(process.pid) + "/root" : "";
     holder->next.push_back("culprit report " + printable(root + process.dump));
   } else if (holder->use == GpuUse::kCompute) {
-    holder->explanation = "Started as culprit run -- COMMAND it would show what is inside.";
+    holder->explanation = "Its memory clears when it frees it or ends. Started under culprit it shows what is inside.";
+    holder->next.push_back("culprit run -- " + shell_command(process));
   }
 }
 
@@ -285,7 +306,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
     }
     return holder;
   }
-  holder.role = role_name(*found);
+  set_role(*found, &holder);
   explain_living(&holder);
   return holder;
 }

@@ -102,6 +102,7 @@ class FakeMachine {
   void write_in(std::uint32_t pid, const std::string& name, const std::string& text) const {
     write(proc() + "/" + std::to_string(pid) + "/" + name, text);
   }
+  void remove(std::uint32_t pid) const { std::filesystem::remove_all(proc() + "/" + std::to_string(pid)); }
   void forbid(std::uint32_t pid, const std::string& name) const {
     ::chmod((proc() + "/" + std::to_string(pid) + "/" + name).c_str(), 0);
   }

@@ -366,10 +366,34 @@ TEST_CASE("MIG devices have their own processes and memory", "[doctor]") {
   CHECK(diagnosis.gpus[0].gpu.mig_devices[0].memory->used() == 6 * kGiB);
 }
 
+TEST_CASE("memory that does not clear: the next command shows what is inside", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml(gpu_line() + "process compute 761 " + text(12 * kGiB) + "\n");
+  FakeProcess process = cuda_process(761, "python3");
+  process.command = {"python3", "train.py", "--name", "it's new"};
+  machine.add(process);
+  CHECK(machine.diagnose().gpus.at(0).next ==
+        std::vector<std::string>{"culprit run -- python3 train.py --name 'it'\\''s new'"});
+  process.command = {"python3", "-c", std::string(1000, 'x')};
+  machine.remove(761);
+  machine.add(process);
+  CHECK(machine.diagnose().gpus.at(0).next == std::vector<std::string>{"culprit run -- COMMAND"});
+}
+
+TEST_CASE("memory that nobody is charged with is not put on a daemon", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml(gpu_line());
+  machine.add(cuda_process(500, "nvidia-persiste"));
+  const Diagnosis diagnosis = machine.diagnose();
+  CHECK(any_has(diagnosis.gpus.at(0).findings, "no process that allocates has its files open"));
+  CHECK(diagnosis.gpus[0].next == std::vector<std::string>{"sudo nvidia-smi --gpu-reset -i 0"});
+}
+
 TEST_CASE("an idle GPU: the next command runs the program that failed", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml("gpu name=H200 uuid=GPU-0 minor=0 total=" + text(80 * kGiB) + " reserved=" + text(kGiB) +
                    " free=" + text(79 * kGiB) + "\n");
+  machine.add(cuda_process(500, "nvidia-persiste"));  // needs no explanation
   const Diagnosis diagnosis = machine.diagnose();
   REQUIRE(diagnosis.gpus.size() == 1);
   CHECK(any_has(diagnosis.gpus[0].findings, "nothing holds memory here now"));

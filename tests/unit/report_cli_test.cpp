@@ -39,7 +39,8 @@ const std::string kAnyLibrary = "CULPRIT_LIBRARY=/lib/x86_64-linux-gnu/libm.so.6
 
 TEST_CASE("help and version are on stdout", "[report][cli]") {
   CHECK(has(shell("CULPRIT --version").output, "culprit "));
-  for (const char* line : {"CULPRIT --help", "CULPRIT run --help", "CULPRIT sweep --help", "CULPRIT report --help"}) {
+  for (const char* line : {"CULPRIT --help", "CULPRIT run --help", "CULPRIT sweep --help", "CULPRIT report --help",
+                           "CULPRIT doctor --help"}) {
     const Finished finished = shell(std::string(line) + " 2>/dev/null");
     CHECK(finished.exit_code == 0);
     CHECK(has(finished.output, "Exit codes"));
