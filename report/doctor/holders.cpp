@@ -293,7 +293,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
     explain_zombie(&holder);
     return holder;
   }
-  if (!found->holds_files() && found->unreadable.empty()) {
+  if (!found->holds_files() && !found->maps_driver && found->unreadable.empty()) {
     holder.process.reset();
     const std::string now =
         "its number is now that of " + printable(found->name) + ", which has no file of a GPU open.";

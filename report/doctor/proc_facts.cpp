@@ -237,7 +237,10 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
       read_threads_of_zombie(folder, &process);
     } else {
       read_descriptors(folder, &process);
-      for_each_mapping(folder, &process, [&](const std::string& path, bool) { note_path(path, &process); });
+      for_each_mapping(folder, &process, [&](const std::string& path, bool) {
+        note_path(path, &process);
+        process.maps_driver = process.maps_driver || path.find("/libcuda.so") != std::string::npos;
+      });
     }
     if (!process.unreadable.empty() && facts.unreadable++ == 0) facts.unreadable_reason = process.unreadable;
     facts.processes.emplace(*pid, std::move(process));

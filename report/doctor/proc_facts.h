@@ -24,6 +24,7 @@ struct ProcessFacts {
   // The GPU's files, as open descriptors or as mappings.
   std::set<unsigned> gpus;       // N of /dev/nvidiaN
   bool other_gpu_files = false;  // /dev/nvidiactl, /dev/nvidia-uvm, ...: needed by every CUDA program, of no one GPU
+  bool maps_driver = false;      // has libcuda.so loaded: a CUDA program, wherever its GPU's files are (WSL: /dev/dxg)
   bool holds_files() const { return !gpus.empty() || other_gpu_files; }
   std::string unreadable;                   // why its descriptors or mappings could not be read; empty: they could
   std::vector<std::uint32_t> live_threads;  // of a zombie: threads that outlived the main one

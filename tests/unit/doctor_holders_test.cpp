@@ -159,6 +159,15 @@ TEST_CASE("a number that was given to another process is a ghost", "[doctor]") {
   REQUIRE(holder.keepers.size() == 1);
 }
 
+TEST_CASE("a CUDA program whose GPU files have other names is no ghost", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml(gpu_line() + "process compute 761 " + text(12 * kGiB) + "\n");
+  FakeProcess process{761, "trainer"};
+  process.maps = {"7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/wsl/lib/libcuda.so.1"};
+  machine.add(process);
+  CHECK(only(machine.diagnose()).kind == HolderKind::kProcess);
+}
+
 TEST_CASE("a zombie: its parent and those who keep its memory are named", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(gpu_line() + "process compute 761 " + text(12 * kGiB) + "\n");
