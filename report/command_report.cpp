@@ -8,10 +8,10 @@ namespace culprit {
 
 void add_report_command(CLI::App* app, ReportCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
-  add_output_options(app, &command->output);
+  add_output_options(app, &command->output, report_formats());
   app->add_flag("--suggest-suppressions", command->suggest_suppressions,
                 "Instead of a report write suppressions that hide the leaks which are found");
-  add_selection_options(app, &command->selection, &command->output.fail_on);
+  add_selection_options(app, &command->selection, &command->output);
 }
 
 int run_report_command(const ReportCommand& command) try {

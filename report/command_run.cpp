@@ -60,7 +60,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
            "preloaded into it\n";
   }
   // Whoever reads JSON or a file expects one, also when it says that there was nothing.
-  if (!reports.empty() || command.output.format == "json" || !command.output.output.empty()) {
+  if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
     const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
     if (written != kExitFine) return written;
   }
@@ -90,8 +90,8 @@ void add_run_command(CLI::App* app, RunCommand* command) {
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
       ->type_name("LEVEL");
   add_fail_options(app, &command->fail);
-  add_output_options(app, &command->output);
-  add_selection_options(app, &command->selection, &command->output.fail_on);
+  add_output_options(app, &command->output, report_formats());
+  add_selection_options(app, &command->selection, &command->output);
 }
 
 int run_run_command(const RunCommand& command) {

@@ -13,8 +13,13 @@ struct RenderOptions {
   bool colours = false;
   bool resources = false;  // list streams, events, contexts, ... instead of one line with totals
   bool strict = false;     // cached memory counts
+  bool all = false;        // all groups, not only the first of each list
+  std::string group_by;    // function, library, thread, device, cause; empty: each stack apart
   bool kept = true;        // the dumps stay, so that further commands can be suggested
 };
+
+// How many groups of a list the formats for people show unless all are asked for.
+constexpr std::size_t kShownGroups = 10;
 
 struct Sweep;
 
@@ -23,6 +28,14 @@ void render_text(const std::vector<Report>& reports, const RenderOptions& option
 // One report is one object of schema culprit.report/1; several stand in the list of a culprit.reports/1. Text that is
 // no valid UTF-8 is made so.
 void render_json(const std::vector<Report>& reports, std::ostream& out);
+
+// The other formats; each file says what reads it. All of them show what counts as a leak only.
+void render_markdown(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+void render_junit(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+void render_folded(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+
+// The leaks of one report as one line for each value of options.group_by: a part of the text report.
+void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);
 
 // What a sweep found: for people, and as one object of schema culprit.sweep/1.
 void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out);

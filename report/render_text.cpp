@@ -68,7 +68,11 @@ class TextReport {
     for (const Group& group : report_.leaks) {
       if (options_.strict || group.cause != Cause::kCached) counted.push_back(&group);
     }
-    print_groups(counted, &number);
+    if (options_.group_by.empty()) {
+      print_groups(std::move(counted), &number);
+    } else {
+      render_grouped(report_, options_, out_);
+    }
     if (!options_.strict) print_caches(&number);
     if (!report_.library.empty()) {
       out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
@@ -77,7 +81,12 @@ class TextReport {
     if (!report_.errors.empty()) {
       out_ << "\n" << palette_.bad("ERRORS") << "\n";
       int error_number = 0;
-      for (const ErrorGroup& error : report_.errors) print_error(error, ++error_number);
+      for (const ErrorGroup& error : report_.errors) {
+        if (!options_.all && error_number == static_cast<int>(kShownGroups)) break;
+        print_error(error, ++error_number);
+      }
+      const std::size_t more = report_.errors.size() - static_cast<std::size_t>(error_number);
+      if (more != 0) out_ << "\nand " << plural(more, "error", "errors") << " more: --all\n";
     }
     if (options_.resources && !report_.resources.empty()) {
       out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
@@ -197,7 +206,13 @@ class TextReport {
     print_groups(all, number);
   }
 
-  void print_groups(const std::vector<const Group*>& groups, std::size_t* number) const {
+  // The largest ones, and a line on the rest: a report is looked at on one screen.
+  void print_groups(std::vector<const Group*> groups, std::size_t* number) const {
+    HiddenTotal rest;
+    while (!options_.all && groups.size() > kShownGroups) {
+      rest.add(*groups.back());
+      groups.pop_back();
+    }
     write_in_order(groups.size(), out_, [&] {
       // The thread's own printer, because it remembers frames.
       auto buffer = std::make_unique<StringBuffer>();
@@ -210,6 +225,10 @@ class TextReport {
       };
     });
     *number += groups.size();
+    if (rest.groups != 0) {
+      out_ << "\nand " << plural(rest.groups, "group", "groups") << " more, " << format_bytes(rest.bytes) << " in "
+           << rest.allocations << "x: --all\n";
+    }
   }
 
   void print_group(const Group& group, const std::string& number) {

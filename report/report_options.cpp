@@ -61,14 +61,19 @@ void render(const std::vector<Report>& reports, const OutputOptions& options, bo
   render_options.resources = options.resources;
   render_options.strict = options.strict;
   render_options.kept = kept;
+  render_options.all = options.all;
+  render_options.group_by = options.group_by;
+  if (options.format == "markdown") return render_markdown(reports, render_options, out);
+  if (options.format == "junit") return render_junit(reports, render_options, out);
+  if (options.format == "folded") return render_folded(reports, render_options, out);
   render_text(reports, render_options, out);
 }
 
 }  // namespace
 
-void add_output_options(CLI::App* command, OutputOptions* options) {
-  command->add_option("--format", options->format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats) {
+  command->add_option("--format", options->format, CLI::detail::join(formats, ", "))
+      ->check(CLI::IsMember(formats))
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");

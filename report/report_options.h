@@ -16,6 +16,8 @@ namespace culprit {
 struct OutputOptions {
   std::string format = "text";
   std::string output;  // file; empty: the command's default stream
+  bool all = false;
+  std::string group_by;
   bool full_stacks = false;
   bool resources = false;
   bool strict = false;
@@ -26,8 +28,9 @@ struct OutputOptions {
   int error_exit_code = 0;  // 0: not given
 };
 
-// Declares the shared options on `command`.
-void add_output_options(CLI::App* command, OutputOptions* options);
+// Declares the shared options on `command`, which can write `formats`.
+void add_output_options(CLI::App* command, OutputOptions* options,
+                        const std::vector<std::string>& formats = {"text", "json"});
 
 // Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
 // DumpError.

@@ -39,7 +39,7 @@ std::string device_of(const Group& group) {
 
 }  // namespace
 
-void add_selection_options(CLI::App* command, SelectionOptions* options, const std::vector<std::string>* fail_on) {
+void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output) {
   std::vector<std::string> causes;
   for (const Cause cause : kCauses) causes.emplace_back(cause_name(cause));
   command
@@ -78,11 +78,30 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, const s
       ->check(check_growth)
       ->needs(baseline)
       ->type_name("N%|SIZE");
-  command->callback([options, fail_on] {
-    if (is_in(*fail_on, "new") && options->baseline.empty())
+  command
+      ->add_option("--sort", options->sort,
+                   "Largest first (bytes), most allocations first (count) or oldest first (age)")
+      ->check(CLI::IsMember({"bytes", "count", "age"}))
+      ->type_name("BY")
+      ->capture_default_str();
+  command->add_flag("--all", output->all, "text, markdown: all groups, not only the first 10 of each list");
+  command
+      ->add_option("--group-by", output->group_by,
+                   "text: one line for each function, library, thread, device or cause, instead of one entry a stack")
+      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause"}))
+      ->type_name("BY");
+  command->callback([options, output] {
+    if (output->group_by == "stack") output->group_by.clear();
+    if (!output->group_by.empty() && output->format != "text")
+      throw CLI::ValidationError("--group-by", "is for --format text");
+    if (output->all && output->format != "text" && output->format != "markdown")
+      throw CLI::ValidationError("--all", "is for the formats text and markdown; the others have everything");
+    if (is_in(output->fail_on, "new") && options->baseline.empty())
       throw CLI::ValidationError("--fail-on new", "needs --baseline FILE to compare with");
   });
 }
+
+std::vector<std::string> report_formats() { return {"text", "json", "markdown", "junit", "folded"}; }
 
 Selection::Selection(const SelectionOptions& options) : options_(options) {
   std::vector<std::string> files = options.suppressions;
@@ -122,11 +141,22 @@ void Selection::filter(Report* report) const {
   }
 }
 
+void Selection::sort(Report* report) const {
+  if (options_.sort == "bytes") return;  // as they come
+  const bool by_count = options_.sort == "count";
+  for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
+    std::stable_sort(groups->begin(), groups->end(), [by_count](const Group& left, const Group& right) {
+      return by_count ? left.count > right.count : left.first_ns < right.first_ns;
+    });
+  }
+}
+
 void Selection::apply(bool strict, std::vector<Report>* reports) {
   for (Report& report : *reports) {
     suppressions_.apply(&report);
     filter(&report);
     sum_up(strict, &report);
+    sort(&report);
   }
   // Of all the reports together: what one process does not use another may.
   if (!reports->empty()) {

@@ -10,6 +10,7 @@
 
 #include "report/baseline.h"
 #include "report/report_model.h"
+#include "report/report_options.h"
 #include "report/suppressions.h"
 
 namespace culprit {
@@ -17,6 +18,7 @@ namespace culprit {
 // What the command line asked for.
 struct SelectionOptions {
   std::vector<std::string> suppressions;  // files; none: CULPRIT_SUPPRESSIONS
+  std::string sort = "bytes";             // bytes, count or age
   std::string min_bytes;
   std::vector<std::string> causes;
   std::vector<std::string> kinds;
@@ -26,8 +28,12 @@ struct SelectionOptions {
   std::string allow_growth;
 };
 
-// Declares the options on `command`. `fail_on`: what --fail-on will hold; "new" needs a baseline.
-void add_selection_options(CLI::App* command, SelectionOptions* options, const std::vector<std::string>* fail_on);
+// Declares the options on `command`, those on how much of it all is shown too. `output`: --fail-on new needs a
+// baseline.
+void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output);
+
+// What --format takes where whole reports are written.
+std::vector<std::string> report_formats();
 
 // Not thread-safe.
 class Selection {
@@ -45,6 +51,7 @@ class Selection {
  private:
   bool wanted(const Group& group, bool memory) const;
   void filter(Report* report) const;
+  void sort(Report* report) const;
 
   SelectionOptions options_;
   Suppressions suppressions_;

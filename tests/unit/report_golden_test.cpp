@@ -216,6 +216,19 @@ TEST_CASE("golden: everything, as JSON", "[report][golden]") {
   check_golden("everything.json", json_of({report_of(everything.dump, everything.symbols)}));
 }
 
+TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
+  Everything everything;
+  const std::vector<Report> reports = {report_of(everything.dump, everything.symbols)};
+  auto in_format = [&](auto render) {
+    std::ostringstream out;
+    render(reports, RenderOptions(), out);
+    return out.str();
+  };
+  check_golden("everything.md", in_format(render_markdown));
+  check_golden("everything.junit.xml", in_format(render_junit));
+  check_golden("everything.folded", in_format(render_folded));
+}
+
 TEST_CASE("golden: nothing leaked", "[report][golden]") {
   DumpBuilder dump;
   dump.header().allocations = 3;

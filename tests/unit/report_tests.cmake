@@ -38,6 +38,7 @@ add_executable(report_unit_test
   ${unit}/report_cli_test.cpp
   ${unit}/report_golden_test.cpp
   ${unit}/report_judge_test.cpp
+  ${unit}/report_lists_test.cpp
   ${unit}/report_names_test.cpp
   ${unit}/report_pools_test.cpp
   ${unit}/report_process_status_test.cpp

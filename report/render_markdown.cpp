@@ -1,0 +1,140 @@
+// A summary for the page of a CI job (GitHub's job summary, a merge request's comment): a table of the leaks, worst
+// first, and the stack of each to be opened.
+#include <algorithm>
+
+#include "report/baseline.h"
+#include "report/evidence_text.h"
+#include "report/hints.h"
+#include "report/kinds.h"
+#include "report/render.h"
+#include "report/summary.h"
+#include "report/text_fields.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+// What Markdown and the HTML in it would take for their own stands there as it is.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (c == '&') {
+      result += "&amp;";
+    } else if (c == '<') {
+      result += "&lt;";
+    } else if (c == '>') {
+      result += "&gt;";
+    } else {
+      if (std::string("\\`*_{}[]()#+!|~$@").find(c) != std::string::npos) result += '\\';
+      result += c;
+    }
+  }
+  return result;
+}
+
+// Inside of <pre> only HTML counts.
+std::string preformatted(const std::string& text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (c == '&') {
+      result += "&amp;";
+    } else if (c == '<') {
+      result += "&lt;";
+    } else if (c == '>') {
+      result += "&gt;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string where(const Group& group) {
+  const Frame* frame = group.stack->caller;
+  if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
+  if (frame == nullptr) return "(stack not recorded)";
+  const std::string place = frame->file.empty() ? "" : frame_place(*frame) + " ";
+  return place + frame_function(*frame);
+}
+
+std::string device_text(const Group& group) {
+  if (kind_class(group.kind) == KindClass::kHostMemory || !group.device) return "host";
+  return "GPU " + std::to_string(*group.device);
+}
+
+void print_details(const Group& group, bool running, std::ostream& out) {
+  out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
+      << "</summary>\n\n<pre>\n";
+  for (const Frame* frame : group.stack->frames) {
+    out << preformatted(padded(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
+  }
+  out << "</pre>\n";
+  const std::string history = history_text(group);
+  if (!history.empty()) out << "\n" << escaped(history) << "\n";
+  const std::string hint = hint_for(group, running);
+  if (!hint.empty()) out << "\nHint: " << escaped(hint) << "\n";
+  out << "\n</details>\n";
+}
+
+void print_report(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Summary& summary = report.summary;
+  std::string command;
+  for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
+  if (command.empty()) command = report.process.executable;
+  out << "### " << (summary.groups == 0 ? "Nothing leaked" : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
+      << escaped(command) << " \\[" << report.process.pid << "\\]\n\n";
+  if (report.dropped.total() != 0 || !report.dropped.reason.empty())
+    out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "
+        << escaped(report.dropped.reason) << "\n\n";
+  out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
+      << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
+      << format_bytes(summary.cached_bytes) << " cached\n";
+  if (report.baseline) {
+    out << "\nSince " << escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
+        << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
+        << " gone\n";
+  }
+  std::vector<const Group*> groups;
+  for (const Group& group : report.leaks) {
+    if (counts_as_leak(group, options.strict)) groups.push_back(&group);
+  }
+  const std::size_t shown = options.all ? groups.size() : std::min(groups.size(), kShownGroups);
+  if (shown != 0) {
+    out << "\n| leaked | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
+    for (std::size_t i = 0; i < shown; ++i) {
+      const Group& group = *groups[i];
+      std::string cause = cause_name(group.cause);
+      if (group.comparison == Comparison::kNew || group.comparison == Comparison::kGrown)
+        cause += std::string(", **") + comparison_name(group.comparison) + "**";
+      out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << escaped(where(group)) << " | "
+          << escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group) << " | " << cause
+          << " | " << group.id << " |\n";
+    }
+    if (shown < groups.size())
+      out << "\nand " << plural(groups.size() - shown, "group", "groups") << " more: `--all`\n";
+    const bool running = report.process.status.ended == Ended::kRunning;
+    for (std::size_t i = 0; i < shown; ++i) print_details(*groups[i], running, out);
+  }
+  if (!report.errors.empty()) {
+    out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n";
+    for (const ErrorGroup& error : report.errors) {
+      out << "| " << error_type_name(error.type) << " | " << error.count << " | " << escaped(error.api) << " | "
+          << escaped(error.code_name) << " |\n";
+    }
+  }
+  if (!report.notes.empty()) out << "\n";
+  for (const std::string& note : report.notes) out << "- " << escaped(note) << "\n";
+}
+
+}  // namespace
+
+void render_markdown(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  bool first = true;
+  for (const Report& report : reports) {
+    if (!first) out << "\n";
+    first = false;
+    print_report(report, options, out);
+  }
+}
+
+}  // namespace culprit

@@ -1,0 +1,140 @@
+// How much of a report is shown: the first ten groups, all of them, sorted, or one line for each cause, function, ...
+#include <sstream>
+
+#include "report/run_dumps.h"
+#include "report/selection.h"
+#include "tests/catch.h"
+#include "tests/unit/report_fixture.h"
+#include "tests/unit/shell.h"
+
+using namespace culprit;
+using namespace culprit::format;
+using culprit::test::DumpBuilder;
+using culprit::test::has;
+using culprit::test::live_allocation;
+using culprit::test::Program;
+using culprit::test::report_of;
+using culprit::test::shell;
+
+namespace {
+
+// Thirteen leaks: f0 leaked 1 B last of all, f12 leaked 13 B first of all; f3 three times.
+struct Thirteen : Program {
+  Thirteen() {
+    for (unsigned i = 0; i < 13; ++i) {
+      AllocationRecord record = live_allocation(stack({"f" + std::to_string(i), "main"}), i + 1);
+      record.device = i % 2;
+      record.time_ns = 1000 - i;
+      dump.add_allocation(record);
+      if (i != 3) continue;
+      dump.add_allocation(record);
+      dump.add_allocation(record);
+    }
+  }
+};
+
+std::string text_of(const Report& report, const RenderOptions& options) {
+  std::ostringstream out;
+  render_text({report}, options, out);
+  return out.str();
+}
+
+std::string first_function(const std::string& sort) {
+  Thirteen program;
+  std::vector<Report> reports = {program.report()};
+  SelectionOptions options;
+  options.sort = sort;
+  Selection(options).apply(false, &reports);
+  return reports[0].leaks[0].stack->frames[0]->function;
+}
+
+}  // namespace
+
+TEST_CASE("ten groups are shown and a line says what is left", "[report][lists]") {
+  Thirteen program;
+  const Report report = program.report();
+  RenderOptions options;
+  const std::string ten = text_of(report, options);
+  CHECK(has(ten, "\n10 "));
+  CHECK_FALSE(has(ten, "\n11 "));
+  CHECK(has(ten, "and 3 groups more, 6 B in 3x: --all\n"));
+  CHECK(has(ten, "LEAKED 99 B in 15 allocations, 13 groups"));
+  options.all = true;
+  const std::string all = text_of(report, options);
+  CHECK(has(all, "\n13 "));
+  CHECK_FALSE(has(all, "--all"));
+}
+
+TEST_CASE("groups are sorted by bytes or count or age", "[report][lists]") {
+  CHECK(first_function("bytes") == "f12");
+  CHECK(first_function("count") == "f3");
+  CHECK(first_function("age") == "f12");
+  Thirteen program;
+  AllocationRecord oldest = live_allocation(program.stack({"oldest"}), 1);
+  oldest.time_ns = 1;
+  program.dump.add_allocation(oldest);
+  std::vector<Report> reports = {program.report()};
+  SelectionOptions options;
+  options.sort = "age";
+  Selection(options).apply(false, &reports);
+  CHECK(reports[0].leaks[0].stack->frames[0]->function == "oldest");
+}
+
+TEST_CASE("leaks are summed by function or device or cause or library or thread", "[report][lists]") {
+  Thirteen program;
+  const Report report = program.report();
+  RenderOptions options;
+  options.group_by = "device";
+  CHECK(has(text_of(report, options),
+            "by device\n50 B      8x      6 groups   GPU 1\n49 B      7x      7 groups   GPU 0\n"));
+  options.group_by = "cause";
+  CHECK(has(text_of(report, options), "99 B      15x     13 groups  never-freed\n"));
+  options.group_by = "library";
+  CHECK(has(text_of(report, options), "99 B      15x     13 groups  app\n"));
+  options.group_by = "function";
+  CHECK(has(text_of(report, options), "13 B      1x      1 group    f12\n"));
+  CHECK(has(text_of(report, options), "and 3 more: --all\n"));
+  options.all = true;
+  CHECK(has(text_of(report, options), "1 B       1x      1 group    f0\n"));
+  options.group_by = "thread";
+  CHECK(has(text_of(report, options), "99 B      15x     13 groups"));
+}
+
+TEST_CASE("formats escape what they would take for their own", "[report][lists]") {
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"a<b>&\"c\";d|e\x01", "main"}), 5));
+  const std::vector<Report> reports = {program.report()};
+  auto in_format = [&](auto render) {
+    std::ostringstream out;
+    render(reports, RenderOptions(), out);
+    return out.str();
+  };
+  CHECK(in_format(render_folded).substr(0, 5) == "main;");
+  CHECK(has(in_format(render_folded), "a<b>&\"c\":d|e?;"));
+  CHECK(has(in_format(render_junit), "a&lt;b&gt;&amp;&quot;c&quot;;d|e?"));
+  CHECK(has(in_format(render_markdown), "a&lt;b&gt;&amp;\"c\";d\\|e?"));
+}
+
+TEST_CASE("JUnit has a passing case where nothing leaked and skips what the baseline knows", "[report][lists]") {
+  TemporaryFolder folder;
+  const std::string dump = folder.path() + "/a.dump";
+  const std::string report = "CULPRIT report --format junit " + dump;
+  DumpBuilder builder;
+  builder.write(dump);
+  CHECK(has(shell(report).output, "tests=\"1\" failures=\"0\""));
+  builder.add_allocation(live_allocation(0, 11001));
+  builder.write(dump);
+  CHECK(has(shell(report + " --write-baseline " + folder.path() + "/b").output, "tests=\"1\" failures=\"1\""));
+  const std::string known = shell(report + " --baseline " + folder.path() + "/b").output;
+  CHECK(has(known, "failures=\"0\" errors=\"0\" skipped=\"1\""));
+  CHECK(has(known, "<skipped message=\"in the baseline: 10.7 KiB"));
+}
+
+TEST_CASE("options that a format cannot follow are refused", "[report][lists][cli]") {
+  for (const char* options : {"--format json --all", "--format json --group-by cause", "--group-by colour",
+                              "--sort name", "--format folded --all", "--format junit --group-by device"}) {
+    INFO(options);
+    CHECK(shell(std::string("CULPRIT report x ") + options + " 2>&1").exit_code == 2);
+  }
+  CHECK(shell("CULPRIT sweep --format junit -- true 2>&1").exit_code == 2);
+}
