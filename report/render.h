@@ -33,6 +33,8 @@ void render_json(const std::vector<Report>& reports, std::ostream& out);
 void render_markdown(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 void render_junit(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 void render_folded(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+void render_pprof(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+void render_sarif(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 
 // The leaks of one report as one line for each value of options.group_by: a part of the text report.
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);

@@ -65,6 +65,8 @@ void render(const std::vector<Report>& reports, const OutputOptions& options, bo
   render_options.group_by = options.group_by;
   if (options.format == "markdown") return render_markdown(reports, render_options, out);
   if (options.format == "junit") return render_junit(reports, render_options, out);
+  if (options.format == "sarif") return render_sarif(reports, render_options, out);
+  if (options.format == "pprof") return render_pprof(reports, render_options, out);
   if (options.format == "folded") return render_folded(reports, render_options, out);
   render_text(reports, render_options, out);
 }

@@ -101,7 +101,7 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
   });
 }
 
-std::vector<std::string> report_formats() { return {"text", "json", "markdown", "junit", "folded"}; }
+std::vector<std::string> report_formats() { return {"text", "json", "markdown", "sarif", "junit", "folded", "pprof"}; }
 
 Selection::Selection(const SelectionOptions& options) : options_(options) {
   std::vector<std::string> files = options.suppressions;

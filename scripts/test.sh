@@ -8,6 +8,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # The subjects that throw exceptions are built with it too.
 scripts/install-packages.sh clang || echo "test.sh: without clang++ exceptions are tested with one compiler" >&2
+# `go tool pprof` reads the pprof format.
+command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.sh: without Go nothing reads the pprof format" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

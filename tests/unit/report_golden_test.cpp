@@ -226,6 +226,8 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   };
   check_golden("everything.md", in_format(render_markdown));
   check_golden("everything.junit.xml", in_format(render_junit));
+  check_golden("everything.sarif", in_format(render_sarif));
+  check_golden("everything.pprof.gz", in_format(render_pprof));
   check_golden("everything.folded", in_format(render_folded));
 }
 

@@ -56,3 +56,7 @@ target_compile_definitions(report_unit_test PRIVATE
   CULPRIT_SUBJECT_DIR="${subject}")
 add_dependencies(report_unit_test culprit fake_nvml symbol_subject symbol_subject_fixed)
 catch_discover_tests(report_unit_test TEST_PREFIX "unit: " PROPERTIES LABELS unit TIMEOUT 60)
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME "unit: formats_test.py" COMMAND Python3::Interpreter ${unit}/formats_test.py ${PROJECT_SOURCE_DIR}/tests/golden)
+set_tests_properties("unit: formats_test.py" PROPERTIES LABELS unit)

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR
+
+`go tool pprof` and a JSON schema are used where they are: Go from the machine, the schema from CULPRIT_SARIF_SCHEMA.
+"""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+import xml.etree.ElementTree
+
+GOLDEN = sys.argv.pop(1)
+
+
+def path(name):
+    return os.path.join(GOLDEN, name)
+
+
+class Formats(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(path("everything.json"), encoding="utf-8") as file:
+            cls.report = json.load(file)
+        cls.leaks = cls.report["leaks"]
+
+    def test_junit_has_a_case_for_each_leak_and_error(self):
+        suite = xml.etree.ElementTree.parse(path("everything.junit.xml")).getroot().find("testsuite")
+        cases = suite.findall("testcase")
+        self.assertEqual(len(cases), len(self.leaks) + len(self.report["errors"]))
+        self.assertEqual(int(suite.get("tests")), len(cases))
+        self.assertEqual(int(suite.get("failures")), len(suite.findall("testcase/failure")))
+        for leak in self.leaks:
+            self.assertEqual(sum(leak["id"] in case.get("name") for case in cases), 1)
+
+    def test_folded_has_all_bytes(self):
+        with open(path("everything.folded"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in lines), self.report["summary"]["leaked_bytes"])
+        self.assertTrue(all(line.startswith("main;") for line in lines))
+
+    def test_sarif_has_a_result_for_each_leak_and_error(self):
+        with open(path("everything.sarif"), encoding="utf-8") as file:
+            sarif = json.load(file)
+        run = sarif["runs"][0]
+        self.assertEqual(len(run["results"]), len(self.leaks) + len(self.report["errors"]))
+        rules = run["tool"]["driver"]["rules"]
+        for result in run["results"]:
+            self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
+        prints = [result["partialFingerprints"]["culprit/v1"] for result in run["results"][: len(self.leaks)]]
+        self.assertEqual(prints, [leak["id"] for leak in self.leaks])
+        refused = [one for one in run["results"] if one["ruleId"] == "failed-free"][0]
+        self.assertIn("free refused here", refused["relatedLocations"][0]["message"]["text"])
+
+    def test_sarif_is_valid(self):
+        schema = os.environ.get("CULPRIT_SARIF_SCHEMA")
+        if not schema:
+            self.skipTest("CULPRIT_SARIF_SCHEMA names no schema")
+        import jsonschema
+
+        with open(schema, encoding="utf-8") as file, open(path("everything.sarif"), encoding="utf-8") as sarif:
+            jsonschema.validate(json.load(sarif), json.load(file))
+
+    def test_pprof_is_gzip(self):
+        with gzip.open(path("everything.pprof.gz")) as file:  # checks the sum and the length
+            self.assertIn(b"leaked_bytes", file.read())
+
+    def pprof(self, *options):
+        go = shutil.which("go")
+        if not go:
+            self.skipTest("no go")
+        # (-unit=B also names the unit of a count.)
+        command = [go, "tool", "pprof", "-unit=B", *options, path("everything.pprof.gz")]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_pprof_top(self):
+        top = self.pprof("-top")
+        self.assertIn("Type: leaked_bytes", top)
+        self.assertIn(f"of {self.report['summary']['leaked_bytes']}B total", top)
+        self.assertRegex(top, r"805306368B.*third_solve")
+        count = self.pprof("-top", "-sample_index=leaked_count")
+        self.assertIn(f"of {self.report['summary']['leaked_allocations']}B total", count)
+
+    def test_pprof_labels(self):
+        tags = self.pprof("-tags")
+        for label in ("cause:", "context-teardown", "device:", "GPU 0"):
+            self.assertIn(label, tags)
+
+    def test_pprof_diff_of_a_profile_with_itself_is_nothing(self):
+        same = self.pprof("-top", "-diff_base=" + path("everything.pprof.gz"))
+        self.assertNotIn("third_solve", same)
+
+
+if __name__ == "__main__":
+    unittest.main()
