@@ -13,12 +13,34 @@ void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
                                                         entry.first, entry.count,      entry.path};
 }
 
+const StackMemo::Entry* StackMemo::find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const {
+  const Entry* set = &entries_[slot_of(key) / kWays * kWays];
+  for (const Entry* entry = set; entry != set + kWays; ++entry) {
+    if (entry->key == key && entry->frame == frame && entry->generation == generation && entry->stack != 0)
+      return entry;
+  }
+  return nullptr;
+}
+
+StackMemo::Entry* StackMemo::place_for(std::uint64_t key, std::uint32_t generation) {
+  Entry* set = &entries_[slot_of(key) / kWays * kWays];
+  Entry* place = &set[numbers_ % kWays];
+  for (Entry* entry = set; entry != set + kWays; ++entry) {
+    if (entry->stack == 0 || entry->generation != generation) place = entry;
+  }
+  for (Entry* entry = set; entry != set + kWays; ++entry) {
+    if (entry->stack != 0 && entry->key == key) return entry;
+  }
+  return place;
+}
+
 format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   miss_ = {first_key(base, frame[1]), 0, 0, 0};
   for (int steps = 0; steps < kMostSteps; ++steps) {
-    const Entry& entry = entries_[slot_of(miss_.key)];
-    if (entry.key != miss_.key || entry.frame != base || entry.generation != generation || entry.stack == 0) break;
+    const Entry* found = find(miss_.key, base, generation);
+    if (found == nullptr) break;
+    const Entry& entry = *found;
     const Block* blocks = blocks_ + entry.first;
     const Block* different = first_difference(base, blocks + miss_.block, blocks + entry.count);
     if (different == blocks + entry.count) {
@@ -67,10 +89,11 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
     forget_all();
     miss_ = {first_key(base, frame[1]), 0, 0, 0};
   }
-  entries_[slot_of(miss_.key)] = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
+  Entry* entry = place_for(miss_.key, generation);
+  *entry = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
   for (std::uint32_t i = 0; i < count; ++i) blocks_[used_ + i] = blocks[i];
   used_ += count;
-  make_recent(frame, entries_[slot_of(miss_.key)]);
+  make_recent(frame, *entry);
 }
 
 }  // namespace culprit

@@ -57,7 +57,8 @@ class StackMemo {
   void forget_all();
 
  private:
-  static constexpr std::uint32_t kEntries = 1024;          // a power of two
+  static constexpr std::uint32_t kEntries = 1024;  // a power of two
+  static constexpr std::uint32_t kWays = 8;        // entries that a key may lie in: few stacks push each other out
   static constexpr std::uint32_t kArenaBlocks = 5 * 1024;  // checks of about 700 stacks of 40 frames
   static constexpr int kMostSteps = 64;
   struct Entry {
@@ -96,6 +97,9 @@ class StackMemo {
   typedef std::uint64_t __attribute__((may_alias)) StackWord;
   static std::uint64_t read(std::uint64_t slot) { return *reinterpret_cast<const StackWord*>(slot); }
 
+  // The entry with this key, nullptr if there is none; the one that a new stack with this key takes.
+  const Entry* find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const;
+  Entry* place_for(std::uint64_t key, std::uint32_t generation);
   // The first block in which not all checks hold; `end` if there is none.
   static const Block* first_difference(std::uint64_t base, const Block* block, const Block* end);
   void make_recent(const std::uint64_t* frame, const Entry& entry);

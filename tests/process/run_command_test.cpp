@@ -1,5 +1,6 @@
 // culprit run: the same programs, started by the command instead of by hand.
-#include <csignal>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
@@ -43,7 +44,12 @@ TEST_CASE("culprit run ends by the signal that ended the command", "[run]") {
 
 TEST_CASE("culprit run forwards signals and standard input", "[run]") {
   RunOptions options;
-  options.when_ready = [](pid_t pid) { kill(pid, SIGTERM); };
+  // Standard input is closed after this, which would end the program in another way.
+  options.when_ready = [](pid_t pid) {
+    kill(pid, SIGTERM);
+    siginfo_t ended = {};
+    waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT);
+  };
   const Run terminated = culprit_run({}, {"end_how", "live"}, options);
   INFO(terminated.err);
   CHECK((terminated.signal == SIGTERM || terminated.exit_code == 128 + SIGTERM));
