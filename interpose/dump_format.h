@@ -63,6 +63,15 @@ enum class HolderSearch : std::uint32_t {
   kStopped = 3,  // given up: no room, or it took too long
 };
 
+// Whether stacks have Python frames.
+enum class PythonState : std::uint32_t {
+  kNoPython = 0,
+  kNotChecked = 1,      // an interpreter was found, and no Python code called CUDA yet
+  kRead = 2,            // yes
+  kUnknownVersion = 3,  // no: a version whose layout is not known
+  kDiffers = 4,         // no: the interpreter's layout is not that of its version
+};
+
 struct Header {
   char magic[8];
   std::uint32_t version;
@@ -113,7 +122,9 @@ struct Header {
   std::uint64_t context_mismatches;   // live: ... and were others
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
   Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
-  std::uint8_t reserved1[4096 - 364];
+  std::uint32_t python_version;  // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.11
+  PythonState python_state;      // live
+  std::uint8_t reserved1[4096 - 372];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -122,22 +133,23 @@ static_assert(offsetof(Header, process_state) == 184);
 static_assert(offsetof(Header, dropped_allocations) == 216);
 
 enum class ChunkType : std::uint32_t {
-  kAllocations = 1,   // AllocationRecord[]
-  kStacks = 2,        // StackRecord + frames, packed; `used` counts bytes
-  kModules = 3,       // ModuleRecord[]
-  kStrings = 4,       // StringRecord + bytes, packed; `used` counts bytes
-  kThreads = 5,       // ThreadRecord[]
-  kContexts = 6,      // ContextRecord[]
-  kDevices = 7,       // DeviceRecord[]
-  kErrors = 8,        // ErrorRecord[]
-  kReleases = 9,      // ReleaseRecord[]
-  kApis = 10,         // ApiRecord[]: index = the api numbers that other records hold
-  kCounters = 11,     // ThreadCounters[]
-  kThrows = 12,       // ThrowRecord[]
-  kFailedCalls = 13,  // FailedCallRecord[]
-  kEvidence = 14,     // EvidenceRecord[]
-  kHolders = 15,      // HolderRecord[]
-  kSites = 16,        // SiteRecord[]
+  kAllocations = 1,    // AllocationRecord[]
+  kStacks = 2,         // StackRecord + frames, packed; `used` counts bytes
+  kModules = 3,        // ModuleRecord[]
+  kStrings = 4,        // StringRecord + bytes, packed; `used` counts bytes
+  kThreads = 5,        // ThreadRecord[]
+  kContexts = 6,       // ContextRecord[]
+  kDevices = 7,        // DeviceRecord[]
+  kErrors = 8,         // ErrorRecord[]
+  kReleases = 9,       // ReleaseRecord[]
+  kApis = 10,          // ApiRecord[]: index = the api numbers that other records hold
+  kCounters = 11,      // ThreadCounters[]
+  kThrows = 12,        // ThrowRecord[]
+  kFailedCalls = 13,   // FailedCallRecord[]
+  kEvidence = 14,      // EvidenceRecord[]
+  kHolders = 15,       // HolderRecord[]
+  kSites = 16,         // SiteRecord[]
+  kPythonFrames = 17,  // PythonFrameRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -244,12 +256,26 @@ constexpr std::uint64_t kFrameExact = 1ULL << 63;
 constexpr int kFrameModuleShift = 48;
 constexpr std::uint64_t kFrameModuleMask = 0x7fff;
 constexpr std::uint64_t kFrameOffsetMask = (1ULL << 48) - 1;
+// In place of the module index + 1: a Python frame; bits 0..31 are the Ref of its PythonFrameRecord.
+constexpr std::uint64_t kPythonModule = kFrameModuleMask;
+
+struct PythonFrameRecord {
+  Ref file;                  // string, as the code object has it: most often a path
+  Ref function;              // string: qualified name
+  std::uint32_t line;        // 0 = in no line
+  std::uint32_t first_line;  // of the function
+  std::uint64_t identity;    // of all these, the same in another run of the same program
+  std::uint64_t reserved;
+};
+static_assert(sizeof(PythonFrameRecord) == 32);
 
 enum StackFlags : std::uint32_t {
   kStackTruncated = 1,  // deeper than stack_depth_limit
 };
 
 // Followed by frame_count u64 frames, innermost first, padded to 16 bytes. Frames of libculprit.so itself are left out.
+// The Python frames that an evaluation loop of the interpreter runs come before its native frame. Records that count
+// frames of a stack mean the native ones.
 struct StackRecord {
   std::uint32_t frame_count;
   std::uint32_t flags;

@@ -52,6 +52,8 @@ ChunkSizes chunk_sizes(ChunkType type) {
       return {20 * kKiB, 68 * kKiB, sizeof(format::ThreadCounters)};
     case ChunkType::kApis:
       return {32 * kKiB, 32 * kKiB, sizeof(format::ApiRecord)};
+    case ChunkType::kPythonFrames:
+      return {8 * kKiB, 64 * kKiB, sizeof(format::PythonFrameRecord)};
     case ChunkType::kThrows:
       return {16 * kKiB, 32 * kKiB, sizeof(format::ThrowRecord)};
     case ChunkType::kFailedCalls:

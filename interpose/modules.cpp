@@ -118,7 +118,7 @@ void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
   if (count_ == kCapacity) return;
   std::uint32_t index = 0;
   format::Ref ref = dump.allocate_records(format::ChunkType::kModules, 1, &index);
-  if (ref == 0 || index >= format::kFrameModuleMask) return;
+  if (ref == 0 || index + 1 >= format::kPythonModule) return;
   record.load_bias = info.dlpi_addr;
   record.begin = extent.begin;
   record.end = extent.end;

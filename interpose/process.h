@@ -16,6 +16,7 @@
 #include "interpose/modules.h"
 #include "interpose/options.h"
 #include "interpose/placement.h"
+#include "interpose/python_frames.h"
 #include "interpose/site_table.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
@@ -38,6 +39,7 @@ struct ThreadMemory {
   RecordCache records;
   StackMemo stacks;
   PendingFailures failures;
+  PythonMemo python;
 };
 
 struct Process {
@@ -46,8 +48,9 @@ struct Process {
   std::atomic<int> exiting;  // exit handlers are running
   std::uint32_t generation;
   int pid;
-  bool quick_stacks;  // remembered stacks are neither switched off nor to be verified
-  bool verify;        // CULPRIT_VERIFY_STACKS
+  bool quick_stacks;             // remembered stacks are neither switched off nor to be verified
+  bool verify;                   // CULPRIT_VERIFY_STACKS
+  std::atomic<bool> has_python;  // an interpreter whose frames can be read is there
   Clock clock;
   alignas(64) DumpWriter dump;
   alignas(64) std::atomic<std::uint32_t> stream_epoch;  // moves whenever a stream comes or goes
@@ -60,6 +63,7 @@ struct Process {
   Options options;
   ModuleTable modules;
   StackTable stacks;
+  PythonFrames python;
   ErrorTable errors;
   FailedCallTable failed_calls;
   EvidenceTable evidence;
@@ -147,6 +151,12 @@ std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
 // current_stack() when the stack is not known from the last time.
 CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
+// `native` with the calling thread's Python frames.
+inline format::Ref with_python_frames(Process& process, format::Ref native) {
+  if (__builtin_expect(!process.has_python.load(std::memory_order_relaxed), 1)) return native;
+  return process.python.merged(process, native);
+}
+
 // The calling thread's stack as a number in the dump, 0 if it could not be stored.
 inline format::Ref current_stack(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
@@ -156,7 +166,7 @@ inline format::Ref current_stack(Process& process) {
     format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
     if (__builtin_expect(ref != 0, 1)) {
       if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
-      return ref;
+      return with_python_frames(process, ref);
     }
   }
   return find_current_stack(process);

@@ -9,6 +9,7 @@ namespace {
 
 // From each frame its module (path, build ID) and its place in it: what address-space randomization leaves alone. A
 // frame in no module (generated code) says nothing but that it is there.
+// Of a Python frame, what it shows.
 std::uint64_t name_of(Ref stack, ModuleTable& modules, DumpWriter& dump) {
   const auto* record = dump.at<format::StackRecord>(stack);
   const auto* frames = reinterpret_cast<const std::uint64_t*>(record + 1);
@@ -16,6 +17,8 @@ std::uint64_t name_of(Ref stack, ModuleTable& modules, DumpWriter& dump) {
   for (std::uint32_t i = 0; i < record->frame_count; ++i) {
     std::uint64_t module = modules.identity_of(frames[i]);
     std::uint64_t words[] = {name, module, module == 0 ? 0 : frames[i] & format::kFrameOffsetMask};
+    if (frames[i] >> format::kFrameModuleShift == format::kPythonModule)
+      words[1] = dump.at<format::PythonFrameRecord>(static_cast<Ref>(frames[i]))->identity;
     name = hash_words(words, 3, 0);
   }
   return name == 0 ? 1 : name;

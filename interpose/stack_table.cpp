@@ -23,34 +23,32 @@ Ref StackTable::intern(const RawStack& stack, ModuleTable& modules, DumpWriter& 
   if (is_new != nullptr) *is_new = true;
 
   modules.refresh(dump);
-  struct {
-    StackRecord record;
-    std::uint64_t frames[kMaxStackDepth];
-  } entry;
-  entry.record = {};
-  entry.record.frame_count = static_cast<std::uint32_t>(stack.count);
-  entry.record.flags = stack.truncated ? static_cast<std::uint32_t>(format::kStackTruncated) : 0;
+  std::uint64_t frames[kMaxStackDepth];
   for (int i = 0; i < stack.count; ++i) {
     std::uint64_t exact = stack.frames[i] & format::kFrameExact;
-    entry.frames[i] = modules.frame_of(stack.frames[i] & ~format::kFrameExact) | exact;
+    frames[i] = modules.frame_of(stack.frames[i] & ~format::kFrameExact) | exact;
   }
-  std::uint64_t frames_key = hash_words(entry.frames, stack.count, entry.record.flags);
-  {
-    SpinGuard guard(frames_lock_);
-    HashIndex::Entry* known = frames_.find(frames_key, [](const HashIndex::Entry&) { return true; });
-    if (known != nullptr) {
-      ref = known->value;
-    } else {
-      ref = dump.append(format::ChunkType::kStacks, &entry.record, sizeof(StackRecord), entry.frames,
-                        sizeof(std::uint64_t) * static_cast<std::uint64_t>(stack.count));
-      if (ref != 0) frames_.insert(frames_key, ref, 0);
-    }
-  }
+  ref = intern_frames(frames, stack.count, stack.truncated ? static_cast<std::uint32_t>(format::kStackTruncated) : 0,
+                      dump);
   if (ref != 0) {
     SpinGuard guard(shard.lock);
     // Two threads may get here with the same stack: the second entry is never found and does no harm.
     shard.index.insert(key, ref, 0);
   }
+  return ref;
+}
+
+Ref StackTable::intern_frames(const std::uint64_t* frames, int count, std::uint32_t flags, DumpWriter& dump) {
+  StackRecord record = {};
+  record.frame_count = static_cast<std::uint32_t>(count);
+  record.flags = flags;
+  std::uint64_t key = hash_words(frames, count, flags);
+  SpinGuard guard(frames_lock_);
+  HashIndex::Entry* known = frames_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (known != nullptr) return known->value;
+  Ref ref = dump.append(format::ChunkType::kStacks, &record, sizeof(record), frames,
+                        sizeof(std::uint64_t) * static_cast<std::uint64_t>(count));
+  if (ref != 0) frames_.insert(key, ref, 0);
   return ref;
 }
 

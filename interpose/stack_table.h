@@ -21,6 +21,9 @@ class StackTable {
   // `is_new`, if not null, tells whether the raw addresses had not been seen before.
   format::Ref intern(const RawStack& stack, ModuleTable& modules, DumpWriter& dump, bool* is_new);
 
+  // The same for frames as the format has them.
+  format::Ref intern_frames(const std::uint64_t* frames, int count, std::uint32_t flags, DumpWriter& dump);
+
   // Call after a module was unloaded: the same addresses may now mean something else. Thread-safe.
   void forget_addresses();
 

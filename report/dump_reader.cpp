@@ -45,6 +45,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(HolderRecord);
     case ChunkType::kSites:
       return sizeof(SiteRecord);
+    case ChunkType::kPythonFrames:
+      return sizeof(PythonFrameRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -122,6 +124,7 @@ Dump::Dump(Dump&& other) noexcept
       evidence_(std::move(other.evidence_)),
       holders_(std::move(other.holders_)),
       sites_(std::move(other.sites_)),
+      python_frames_(std::move(other.python_frames_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -233,6 +236,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
       break;
     case ChunkType::kSites:
       arrays = &sites_;
+      break;
+    case ChunkType::kPythonFrames:
+      arrays = &python_frames_;
       break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});

@@ -82,6 +82,9 @@ class Dump {
   bool failed_call(format::Ref ref, format::FailedCallRecord* record) const {
     return named(failed_calls_, ref, record);
   }
+  bool python_frame(format::Ref ref, format::PythonFrameRecord* record) const {
+    return named(python_frames_, ref, record);
+  }
   // The driver's symbol, "cuMemAlloc_v2"; "" when unknown.
   std::string api_name(std::uint16_t index) const;
 
@@ -153,6 +156,10 @@ class Dump {
     std::memcpy(to, from, sizeof(*to));
     return true;
   }
+  static bool copy_stable(const unsigned char* from, format::PythonFrameRecord* to) {
+    std::memcpy(to, from, sizeof(*to));
+    return true;
+  }
   static bool copy_stable(const unsigned char* from, format::ApiRecord* to) {
     std::memcpy(to, from, sizeof(*to));
     return true;
@@ -202,7 +209,7 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_;
+      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_;
   std::vector<Range> stacks_, strings_;
 };
 

@@ -60,6 +60,8 @@ std::string fingerprint(const Group& group) {
   if (group.cause != Cause::kNeverFreed) hash.add(cause_name(group.cause));
   for (const Frame* frame : group.stack->frames) {
     hash.add(frame->function);
+    // A Python module stands in for the library.
+    if (frame->python) hash.add(base_name(frame->file));
     hash.add(frame->module != nullptr ? unversioned(frame->module->name) : std::string_view());
   }
   return hash.hex();

@@ -96,13 +96,33 @@ void add_unseen_throws(Report* report) {
   }
 }
 
-void add_notes(Report* report) {
+std::string python_note(const Header& header) {
+  const std::uint32_t version = header.python_version;
+  const std::string name = version == 0
+                               ? "this Python"
+                               : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
+  switch (header.python_state) {
+    case PythonState::kUnknownVersion:
+      return "no Python lines: culprit reads the frames of Python 3.11 to 3.13, not of " + name;
+    case PythonState::kDiffers:
+      return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
+    case PythonState::kNoPython:
+    case PythonState::kNotChecked:
+    case PythonState::kRead:
+      break;
+  }
+  return {};
+}
+
+void add_notes(const Header& header, Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
   if (!report->hook_called) {
     notes.push_back(
         "a CUDA library was loaded but no hook of libculprit.so was ever called: nothing could be recorded");
   }
+  const std::string python = python_note(header);
+  if (!python.empty()) notes.push_back(python);
   for (const std::string& note : report->stacks->notes()) notes.push_back(note);
   if (report->holder_search.state == HolderSearch::kStopped) {
     notes.push_back(
@@ -161,7 +181,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   group_by_holder(dump, *stacks, &tables);
   judge(tables, dump, *stacks, options.judge, &report);
   report.stacks = stacks;
-  add_notes(&report);
+  add_notes(header, &report);
   return report;
 }
 

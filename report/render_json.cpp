@@ -33,7 +33,7 @@ Json frame_json(const Frame& frame) {
   one["module"] = frame.module != nullptr ? frame.module->path : "";
   one["offset"] = hex(frame.offset);
   one["inlined"] = frame.inlined;
-  one["language"] = "native";
+  one["language"] = frame.python ? "python" : "native";
   if (frame.symbol_offset != 0) one["symbol_offset"] = frame.symbol_offset;
   if (frame.approximate) one["approximate"] = true;
   return one;

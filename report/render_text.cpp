@@ -248,7 +248,7 @@ class TextReport {
     if (foreign) {
       print_foreign_stack(*group.stack);
     } else {
-      fields_.stack("allocated", group.stack->frames);
+      fields_.mixed_stack("allocated", group.stack->frames);
     }
     if (group.stack->truncated) fields_.field("", "... deeper than was recorded (--depth)");
     for (const Evidence& evidence : group.evidence) print_evidence(group, evidence, &fields_);
@@ -290,7 +290,7 @@ class TextReport {
 
   // A library without debug information: its own frames say little, so the place that called it comes first.
   static bool is_foreign(const ResolvedStack& stack) {
-    if (stack.caller == nullptr || stack.caller->module == nullptr) return false;
+    if (stack.has_python || stack.caller == nullptr || stack.caller->module == nullptr) return false;
     const Module& module = *stack.caller->module;
     return !module.executable && stack.caller->file.empty() && module.name.find(".so") != std::string::npos;
   }

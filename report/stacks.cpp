@@ -61,6 +61,10 @@ bool is_python(const Frame& frame) {
   return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
 }
 
+bool is_python_frame(std::uint64_t address) {
+  return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
+}
+
 std::string hex(const std::uint8_t* bytes, std::size_t count) {
   static const char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -74,6 +78,7 @@ std::string hex(const std::uint8_t* bytes, std::size_t count) {
 }  // namespace
 
 bool is_system_code(const Frame& frame) {
+  if (frame.python) return false;
   return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
          in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
          is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
@@ -102,8 +107,12 @@ const Variable* StackResolver::variable(std::uint64_t place) const {
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
   if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
-  const auto at = expansions_.find(view.frames[view.frame_count - depth]);
-  return at == expansions_.end() ? nullptr : at->second.back();
+  for (std::uint32_t i = view.frame_count; i > 0; --i) {
+    if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
+    const auto at = expansions_.find(view.frames[i - 1]);
+    return at == expansions_.end() ? nullptr : at->second.back();
+  }
+  return nullptr;
 }
 
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
@@ -164,6 +173,10 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
   };
   std::vector<Place> code;
   for (Address address : addresses) {
+    if (is_python_frame(address)) {
+      add_python_frame(address);
+      continue;
+    }
     // A return address: the call lies just before it.
     std::uint64_t offset = address & kFrameOffsetMask;
     if ((address & kFrameExact) == 0 && offset != 0) --offset;
@@ -240,6 +253,20 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
   std::sort(variable_at_.begin(), variable_at_.end());
 }
 
+void StackResolver::add_python_frame(Address address) {
+  Frame frame;
+  frame.python = true;
+  PythonFrameRecord record;
+  if (dump_.python_frame(static_cast<Ref>(address & kFrameOffsetMask), &record)) {
+    frame.function = dump_.string(record.function);
+    frame.file = dump_.string(record.file);
+    frame.line = record.line;
+  }
+  number(&frame);
+  frames_.push_back(frame);
+  expansions_[address].push_back(&frames_.back());
+}
+
 void StackResolver::number(Frame* frame) {
   auto number_of = [&](std::string text) {
     return numbers_.emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size())).first->second;
@@ -289,11 +316,14 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   while (end > begin && is_startup(*all[end - 1])) --end;
 
   if (begin < end) result.caller = all[begin];
+  result.has_python = std::any_of(all.begin(), all.end(), [](const Frame* frame) { return frame->python; });
   if (full_stacks_) {
     result.frames = std::move(all);
   } else {
-    result.frames.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
-                         all.begin() + static_cast<std::ptrdiff_t>(end));
+    // Python's own frames say what the interpreter did; how it did that helps nobody.
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!result.has_python || !is_python(*all[i])) result.frames.push_back(all[i]);
+    }
   }
   return result;
 }

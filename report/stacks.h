@@ -33,6 +33,7 @@ struct Frame {
   const Module* module = nullptr;  // nullptr: in no known module
   std::uint64_t offset = 0;        // address of the call inside the module's file (what addr2line takes)
   bool inlined = false;
+  bool python = false;       // `module` is nullptr and `offset` 0 then
   bool approximate = false;  // `function` is only the nearest symbol before
   std::uint64_t symbol_offset = 0;
   // Numbers that one StackResolver gave: equal for frames at one place, as a reader sees it (the line when it is known,
@@ -48,6 +49,7 @@ struct ResolvedStack {
   std::string runtime_api;  // the call of the CUDA runtime that the user made, e.g. "cudaMalloc"; empty: none is seen
   bool through_runtime = false;  // the CUDA runtime made the driver call, even if its public function cannot be named
   bool truncated = false;
+  bool has_python = false;  // some of `frames` are Python's
 };
 
 // A global or static variable, or what is known of one.
@@ -75,8 +77,8 @@ class StackResolver {
   // where no variable is known. nullptr when the place is in no module.
   const Variable* variable(std::uint64_t place) const;
 
-  // The function of the frame that is the `depth`th of the recorded stack, counted from the outermost as 1; nullptr
-  // when there is none.
+  // The function of the frame that is the `depth`th native one of the recorded stack, counted from the outermost as 1;
+  // nullptr when there is none.
   const Frame* frame_from_outermost(format::Ref stack, std::uint32_t depth) const;
 
   // Every frame that stands in a resolved stack, once.
@@ -93,6 +95,7 @@ class StackResolver {
   using Expansion = std::vector<const Frame*>;
 
   void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
+  void add_python_frame(Address address);
   void number(Frame* frame);
   ResolvedStack assemble(const StackView& view) const;
 

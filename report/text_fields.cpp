@@ -48,6 +48,18 @@ void TextFields::stack(const std::string& label, const std::vector<const Frame*>
   if (frames.empty() && needed) field(label, "(stack not recorded)");
 }
 
+void TextFields::mixed_stack(const std::string& label, const std::vector<const Frame*>& frames) {
+  std::vector<const Frame*> python;
+  std::vector<const Frame*> native;
+  for (const Frame* frame : frames) (frame->python ? python : native).push_back(frame);
+  if (python.empty()) {
+    stack(label, frames);
+  } else {
+    stack(label, python);
+    stack("native", native, false);
+  }
+}
+
 std::string padded(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;

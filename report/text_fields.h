@@ -21,6 +21,9 @@ class TextFields {
   // A field of its own for each frame, with aligned places; a stack that was not recorded says so when `needed`.
   void stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
+  // The same for a stack that may have Python frames: those first, the native ones below.
+  void mixed_stack(const std::string& label, const std::vector<const Frame*>& frames);
+
  private:
   struct FrameText {
     std::string place;

@@ -142,6 +142,13 @@ Ref DumpBuilder::add_evidence(const EvidenceRecord& record) { return add_record(
 Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(ChunkType::kThrows, record); }
 Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(ChunkType::kFailedCalls, record); }
 Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(ChunkType::kHolders, record); }
+Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& function, std::uint32_t line) {
+  PythonFrameRecord record = {};
+  record.file = add_string(file);
+  record.function = add_string(function);
+  record.line = line;
+  return add_record(ChunkType::kPythonFrames, record);
+}
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }
 

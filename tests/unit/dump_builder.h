@@ -39,6 +39,7 @@ class DumpBuilder {
   format::Ref add_throw(const format::ThrowRecord& record);
   format::Ref add_failed_call(const format::FailedCallRecord& record);
   format::Ref add_holder(const format::HolderRecord& record);
+  format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);
 
@@ -49,6 +50,10 @@ class DumpBuilder {
 
   // A return address: `offset` bytes into the module.
   static std::uint64_t frame(std::uint32_t module, std::uint64_t offset);
+  // The frame of such a record.
+  static std::uint64_t python_frame(format::Ref record) {
+    return format::kPythonModule << format::kFrameModuleShift | record;
+  }
 
  private:
   struct Open {

@@ -157,3 +157,47 @@ TEST_CASE("a changed or missing file is named once", "[report][stacks]") {
   REQUIRE(resolver.notes().size() == 1);
   CHECK(resolver.notes()[0].find("/lib/libfoo.so is not the file that ran") == 0);
 }
+
+TEST_CASE("Python frames stand between native ones and hide the interpreter's", "[report][stacks]") {
+  DumpBuilder builder;
+  FakeSymbols symbols;
+  auto native = [&](const std::string& path, const std::string& function, std::uint64_t offset) {
+    CodeLocation location;
+    location.function = function;
+    symbols.add(path, offset, location);
+    return DumpBuilder::frame(builder.add_module(path), offset);
+  };
+  const std::uint64_t step = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "Trainer.step", 41));
+  const std::uint64_t module = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "<module>", 50));
+  const format::Ref ref = builder.add_stack({native("/lib/libsolver.so", "solve", 0x100), step, module,
+                                             native("/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault", 0x200),
+                                             native("/bin/app", "main", 0x300)});
+  const format::Ref wild = builder.add_stack({DumpBuilder::python_frame(0x7ffffff), DumpBuilder::python_frame(0)});
+  const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
+  StackResolver resolver(dump, symbols.lookup(), false);
+  resolver.resolve({ref, wild});
+  const ResolvedStack& stack = resolver.stack(ref);
+  REQUIRE(stack.frames.size() == 4);
+  CHECK(stack.has_python);
+  CHECK(stack.frames[0]->function == "solve");
+  CHECK_FALSE(stack.frames[0]->python);
+  CHECK(stack.frames[1]->function == "Trainer.step");
+  CHECK(stack.frames[1]->file == "/a/train.py");
+  CHECK(stack.frames[1]->line == 41);
+  CHECK(stack.frames[1]->python);
+  CHECK(stack.frames[1]->module == nullptr);
+  CHECK(stack.frames[2]->function == "<module>");
+  CHECK(stack.frames[3]->function == "main");
+  // Evidence counts native frames only.
+  CHECK(resolver.frame_from_outermost(ref, 1)->function == "main");
+  CHECK(resolver.frame_from_outermost(ref, 2)->function == "_PyEval_EvalFrameDefault");
+  CHECK(resolver.frame_from_outermost(ref, 3)->function == "solve");
+  CHECK(resolver.frame_from_outermost(ref, 4) == nullptr);
+  // Records that are not there.
+  REQUIRE(resolver.stack(wild).frames.size() == 2);
+  CHECK(resolver.stack(wild).frames[0]->function.empty());
+
+  StackResolver full(dump, symbols.lookup(), true);
+  full.resolve({ref});
+  CHECK(full.stack(ref).frames.size() == 5);
+}

@@ -1,0 +1,336 @@
+#include "interpose/python_frames.h"
+
+#include <link.h>
+#include <pthread.h>
+
+#include "interpose/elf_symbols.h"
+#include "interpose/process.h"
+
+namespace culprit {
+
+using format::PythonFrameRecord;
+using format::PythonState;
+using format::Ref;
+
+namespace {
+
+bool plausible(std::uint64_t pointer) { return pointer >= 4096 && pointer % 8 == 0 && pointer >> 47 == 0; }
+
+std::uint64_t rotated(std::uint64_t value, int by) { return value << by | value >> (64 - by); }
+
+// Reads a pointer or number that may not be there.
+template <typename T>
+bool try_read(std::uint64_t object, std::size_t offset, T* value) {
+  return plausible(object) && os.read_own_memory(value, object + offset, sizeof(*value)) == sizeof(*value);
+}
+
+bool has_type(std::uint64_t object, std::uint64_t type) {
+  std::uint64_t found = 0;
+  return try_read(object, kPythonTypeOffset, &found) && found == type;
+}
+
+constexpr std::size_t kBytesOffset = 32;  // ob_sval of a bytes object
+
+// What tells a code object from another one that takes its address later: where its name and its table of lines are,
+// and of that table the length, the beginning, the middle and the end.
+std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code) {
+  auto table = python_field<std::uint64_t>(code, layout.code.line_table);
+  auto bytes = python_field<std::uint64_t>(table, kPythonSizeOffset);
+  std::uint64_t lines = bytes;
+  if (bytes >= 8) {
+    lines ^= python_field<std::uint64_t>(table, kBytesOffset);
+    lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kBytesOffset + (bytes - 8) / 2);
+    lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kBytesOffset + bytes - 8);
+  } else {
+    for (std::uint64_t i = 0; i < bytes; ++i) lines = lines << 8 ^ python_field<std::uint8_t>(table, kBytesOffset + i);
+  }
+  std::uint64_t places = code ^ rotated(python_field<std::uint64_t>(code, layout.code.name), 21) ^ rotated(table, 42) ^
+                         static_cast<std::uint64_t>(python_field<std::uint32_t>(code, layout.code.first_line)) << 48;
+  return places ^ lines * 0x9e3779b97f4a7c15ULL;
+}
+
+std::uint32_t line_of(const PythonLayout& layout, std::uint64_t code, std::uint64_t instruction) {
+  auto table = python_field<std::uint64_t>(code, layout.code.line_table);
+  return python_line(reinterpret_cast<const unsigned char*>(table + kBytesOffset),
+                     static_cast<std::size_t>(python_field<std::int64_t>(table, kPythonSizeOffset)),
+                     python_field<std::int32_t>(code, layout.code.first_line),
+                     instruction - code - layout.code.instructions);
+}
+
+}  // namespace
+
+struct PythonFrames::Search {
+  PythonFrames* frames;
+  Process* process;
+  bool first;
+};
+
+int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<Search*>(data);
+  PythonFrames* self = search->frames;
+  if (search->first) {
+    search->first = false;
+    if (self->loads_ == info->dlpi_adds) return 1;
+    self->loads_ = info->dlpi_adds;
+  }
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  std::uint64_t runtime = find_symbol(module, "_PyRuntime");
+  if (runtime == 0) return 0;
+  self->found_ = true;
+  format::Header* header = search->process->dump.header();
+  bool known = false;
+  std::uint64_t version = find_symbol(module, "Py_Version");  // from 3.11 on
+  if (version != 0) {
+    header->python_version = static_cast<std::uint32_t>(python_field<unsigned long>(version, 0));
+    known = python_layout(header->python_version, runtime, &self->layout_);
+  }
+  Symbols& symbols = self->symbols_;
+  auto find = [&](auto* function, const char* name) {
+    std::uint64_t address = find_symbol(module, name);
+    *function = reinterpret_cast<std::decay_t<decltype(*function)>>(address);
+    return address != 0;
+  };
+  symbols.code_type = find_symbol(module, "PyCode_Type");
+  symbols.text_type = find_symbol(module, "PyUnicode_Type");
+  symbols.bytes_type = find_symbol(module, "PyBytes_Type");
+  bool complete = find(&symbols.this_thread_state, "PyGILState_GetThisThreadState") &&
+                  (find(&symbols.current_thread_state, "PyThreadState_GetUnchecked") ||  // from 3.13 on
+                   find(&symbols.current_thread_state, "_PyThreadState_UncheckedGet")) &&
+                  (find(&symbols.finalizing, "Py_IsFinalizing") || find(&symbols.finalizing, "_Py_IsFinalizing")) &&
+                  find(&symbols.globals, "PyEval_GetGlobals") && find(&symbols.line, "PyCode_Addr2Line") &&
+                  symbols.code_type != 0 && symbols.text_type != 0 && symbols.bytes_type != 0;
+  if (!known || !complete) {
+    self->switch_off(*search->process, PythonState::kUnknownVersion);
+  } else {
+    header->python_state = PythonState::kNotChecked;
+    search->process->has_python.store(true, std::memory_order_release);
+  }
+  return 1;
+}
+
+void PythonFrames::look(Process& process) {
+  if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
+  Search search = {this, &process, true};
+  if (!found_) dl_iterate_phdr(visit, &search);
+  searching_.store(false, std::memory_order_release);
+}
+
+void PythonFrames::switch_off(Process& process, PythonState state) {
+  process.has_python.store(false, std::memory_order_release);
+  process.dump.header()->python_state = state;
+}
+
+// False when the thread is in no Python code, or in nothing that looks like it.
+bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) const {
+  const PythonLayout& layout = layout_;
+  std::uint64_t cframe = 0;
+  std::uint64_t frame = 0;
+  if (layout.thread.current_frame != 0) {
+    frame = python_field<std::uint64_t>(thread, layout.thread.current_frame);
+  } else {
+    cframe = python_field<std::uint64_t>(thread, layout.thread.cframe);
+    if (!plausible(cframe)) return false;
+    frame = python_field<std::uint64_t>(cframe, layout.cframe.current_frame);
+  }
+  chain->count = 0;
+  chain->truncated = false;
+  int frames = 0;
+  std::uint64_t hash = 0;
+  auto add = [&](std::uint64_t code, std::uint64_t place) { chain->items[chain->count++] = {code, place}; };
+  while (frame != 0) {
+    if (frames == depth || chain->count + 2 > kMostItems) {
+      chain->truncated = true;
+      break;
+    }
+    if (!plausible(frame)) return false;
+    auto owner = python_field<std::uint8_t>(frame, layout.frame.owner);
+    if (layout.frame.is_entry == 0 && owner == kOwnedByCStack) {
+      add(0, frame);
+      hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
+      frame = python_field<std::uint64_t>(frame, layout.frame.previous);
+      continue;
+    }
+    auto code = python_field<std::uint64_t>(frame, layout.frame.code);
+    auto instruction = python_field<std::uint64_t>(frame, layout.frame.instruction);
+    if (!plausible(code)) return false;
+    // A frame that is only being set up is in no traceback either.
+    auto begin = code + layout.code.instructions +
+                 2 * static_cast<std::uint64_t>(python_field<std::uint32_t>(code, layout.code.first_traceable));
+    if (owner == kOwnedByGenerator || instruction >= begin) {
+      if (frames++ == 0) chain->globals = python_field<std::uint64_t>(frame, layout.frame.globals);
+      add(code, instruction);
+      hash = rotated((hash ^ instruction) * 0xff51afd7ed558ccdULL, 29);
+      hash = rotated((hash ^ identity_of(layout, code)) * 0xff51afd7ed558ccdULL, 29);
+    }
+    if (layout.frame.is_entry != 0 && python_field<std::uint8_t>(frame, layout.frame.is_entry) != 0) {
+      add(0, cframe);
+      hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
+      cframe = python_field<std::uint64_t>(cframe, layout.cframe.previous);
+      if (!plausible(cframe)) break;
+    }
+    frame = python_field<std::uint64_t>(frame, layout.frame.previous);
+  }
+  chain->hash = mix(hash ^ static_cast<std::uint64_t>(frames));
+  return frames != 0;
+}
+
+// Once: whether the things lie where the table says, before any pointer is followed that may be none.
+bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
+  const PythonLayout& layout = layout_;
+  std::uint64_t thread_id = 0;
+  std::uint64_t cframe = 0;
+  std::uint64_t frame = 0;
+  std::uint64_t code = 0;
+  std::uint64_t instruction = 0;
+  std::uint8_t owner = 0;
+  bool found = layout.thread.current_frame != 0 ? try_read(thread, layout.thread.current_frame, &frame)
+                                                : try_read(thread, layout.thread.cframe, &cframe) &&
+                                                      try_read(cframe, layout.cframe.current_frame, &frame);
+  if (!found || !try_read(thread, layout.thread.thread_id, &thread_id) || thread_id != pthread_self()) {
+    switch_off(process, PythonState::kDiffers);
+    return false;
+  }
+  if (frame == 0) return false;  // not in Python code just now: asked again
+  for (int i = 0; i < 2; ++i) {
+    if (!try_read(frame, layout.frame.owner, &owner)) break;
+    if (layout.frame.is_entry != 0 || owner != kOwnedByCStack) break;
+    if (!try_read(frame, layout.frame.previous, &frame) || frame == 0) return false;
+  }
+  std::uint64_t file = 0;
+  std::uint64_t name = 0;
+  std::uint64_t table = 0;
+  std::int64_t units = 0;
+  bool right = try_read(frame, layout.frame.code, &code) && has_type(code, symbols_.code_type) &&
+               try_read(code, layout.code.file, &file) && has_type(file, symbols_.text_type) &&
+               try_read(code, layout.code.name, &name) && has_type(name, symbols_.text_type) &&
+               try_read(code, layout.code.line_table, &table) && has_type(table, symbols_.bytes_type) &&
+               try_read(code, kPythonSizeOffset, &units) && try_read(frame, layout.frame.instruction, &instruction) &&
+               instruction + 2 >= code + layout.code.instructions &&
+               instruction < code + layout.code.instructions + 2 * static_cast<std::uint64_t>(units);
+  if (right && instruction >= code + layout.code.instructions) {
+    // Computed from the code object alone; it needs no GIL, as the frame keeps the object alive.
+    int told =
+        symbols_.line(reinterpret_cast<void*>(code), static_cast<int>(instruction - code - layout.code.instructions));
+    right = (told < 0 ? 0U : static_cast<std::uint32_t>(told)) == line_of(layout, code, instruction);
+  }
+  if (!right) {
+    switch_off(process, PythonState::kDiffers);
+    return false;
+  }
+  structure_checked_.store(true, std::memory_order_release);
+  process.dump.header()->python_state = PythonState::kRead;
+  return true;
+}
+
+// Once, when this thread has the GIL: whether the innermost frame is the one that the interpreter's public interface
+// speaks of. PyEval_GetGlobals returns a borrowed reference and makes nothing; PyEval_GetFrame would make an object,
+// and that may start a garbage collection.
+bool PythonFrames::check_globals(Process& process, std::uint64_t thread, const Chain& chain) {
+  if (reinterpret_cast<std::uint64_t>(symbols_.current_thread_state()) != thread) return true;
+  if (reinterpret_cast<std::uint64_t>(symbols_.globals()) != chain.globals) {
+    switch_off(process, PythonState::kDiffers);
+    return false;
+  }
+  globals_checked_.store(true, std::memory_order_release);
+  return true;
+}
+
+Ref PythonFrames::merged(Process& process, Ref native) {
+  // After the interpreter began to end, states of other threads are freed.
+  if (native == 0 || symbols_.finalizing() != 0) return native;
+  auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
+  if (!plausible(thread)) return native;
+  if (__builtin_expect(!structure_checked_.load(std::memory_order_acquire), 0) && !check_structure(process, thread)) {
+    return native;
+  }
+  Chain chain;
+  if (!read_chain(thread, process.options.depth, &chain)) return native;
+  if (__builtin_expect(!globals_checked_.load(std::memory_order_acquire), 0) &&
+      !check_globals(process, thread, chain)) {
+    return native;
+  }
+  if (thread_state.memory == nullptr) {
+    Ref stack = merge(process, native, chain);
+    return stack != 0 ? stack : native;
+  }
+  std::uint64_t key = chain.hash ^ quick_hash(native);
+  PythonMemo::Entry& entry = thread_state.memory->python.entries[key >> 32 & (PythonMemo::kEntries - 1)];
+  if (__builtin_expect(entry.key == key && entry.native == native && entry.stack != 0, 1)) return entry.stack;
+  Ref stack = merge(process, native, chain);
+  if (stack == 0) return native;
+  entry = {key, native, stack};
+  return stack;
+}
+
+Ref PythonFrames::text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump) {
+  char text[4096];
+  std::size_t bytes = python_text(layout_, object, text, sizeof(text));
+  *hash = hash_bytes(text, bytes, 0);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* known = texts_.find(*hash, [](const HashIndex::Entry&) { return true; });
+  if (known != nullptr) return known->value;
+  Ref ref = dump.add_string(text, bytes);
+  if (ref != 0) texts_.insert(*hash, ref, 0);
+  return ref;
+}
+
+// 0 when there is no room.
+std::uint64_t PythonFrames::frame_of(const Item& item, DumpWriter& dump) {
+  std::uint64_t words[3] = {};
+  PythonFrameRecord record = {};
+  record.file = text_of(python_field<std::uint64_t>(item.code, layout_.code.file), &words[0], dump);
+  record.function = text_of(python_field<std::uint64_t>(item.code, layout_.code.name), &words[1], dump);
+  record.line = line_of(layout_, item.code, item.instruction);
+  record.first_line = python_field<std::uint32_t>(item.code, layout_.code.first_line);
+  words[2] = std::uint64_t{record.line} << 32 | record.first_line;
+  record.identity = hash_words(words, 3, 0);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* known = frames_.find(record.identity, [](const HashIndex::Entry&) { return true; });
+  Ref ref = known != nullptr ? known->value : 0;
+  if (ref == 0) {
+    ref = dump.allocate_records(format::ChunkType::kPythonFrames, 1, nullptr);
+    if (ref == 0) return 0;
+    *dump.at<PythonFrameRecord>(ref) = record;
+    frames_.insert(record.identity, ref, 0);
+  }
+  return format::kPythonModule << format::kFrameModuleShift | ref;
+}
+
+Ref PythonFrames::merge(Process& process, Ref native, const Chain& chain) {
+  RawStack stack;
+  StackChecks checks;
+  capture_stack(process.options.depth, nullptr, &stack, &checks);
+  const auto* record = process.dump.at<format::StackRecord>(native);
+  const auto* frames = reinterpret_cast<const std::uint64_t*>(record + 1);
+  if (record->frame_count != static_cast<std::uint32_t>(stack.count)) return 0;
+  std::uint64_t both[kMaxStackDepth + kMostItems];
+  int count = 0;
+  int next = 0;
+  // Where a native frame ends on the C stack: where its caller's begins. Of the outermost one nothing is known.
+  auto end_of = [&](int i) -> std::uint64_t {
+    if (i + 1 < stack.count) return checks.pointers[i + 1];
+    return stack.truncated ? checks.pointers[i] : ~0ULL;
+  };
+  for (int i = 0; i < chain.count;) {
+    int last = i;
+    while (last < chain.count && chain.items[last].code != 0) ++last;
+    bool placed = last < chain.count;  // else the chain was cut inside this loop: outside of all that was placed
+    while (placed && next < stack.count && end_of(next) <= chain.items[last].instruction)
+      both[count++] = frames[next++];
+    for (; i < last; ++i) {
+      std::uint64_t frame = frame_of(chain.items[i], process.dump);
+      if (frame == 0) return 0;
+      both[count++] = frame;
+    }
+    i = last + 1;
+    // The loop's own frame, so that what its caller's loop runs comes after it.
+    if (placed && next < stack.count) both[count++] = frames[next++];
+  }
+  while (next < stack.count) both[count++] = frames[next++];
+  std::uint32_t flags = record->flags;
+  if (chain.truncated) flags |= format::kStackTruncated;
+  return process.stacks.intern_frames(both, count, flags, process.dump);
+}
+
+}  // namespace culprit

@@ -1,0 +1,100 @@
+// The Python frames of the calling thread, put between the native ones.
+//
+// They are read from the thread's own interpreter state without the GIL, without touching a reference count and without
+// a call that could run code: a thread's own chain of frames cannot change while the thread is inside a C call.
+//
+// Two calls from different Python lines may have the very same native stack, since one evaluation loop runs them both.
+// So the native stack is looked up first (see StackMemo), and what the chain of frames looks like is compared besides:
+//
+//     native stack (Ref) + hash of (instruction, code object) of each Python frame -> stack with both (Ref)
+//
+// A code object stands for itself in that hash by its address, the addresses of its name and table of lines, its first
+// line, and the length and three words of that table. A new one in the place of one that was freed, with all of these
+// equal, is taken for the old one by a thread that has the old one's stack among its last 1024; whatever is not found
+// there is read anew, by content.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/dump_writer.h"
+#include "interpose/hash_index.h"
+#include "interpose/placement.h"
+#include "interpose/python_layout.h"
+#include "interpose/stack.h"
+
+struct dl_phdr_info;
+
+namespace culprit {
+
+struct Process;
+
+// The stacks that a thread saw last, with their Python frames. All zeros = empty.
+struct PythonMemo {
+  static constexpr std::uint32_t kEntries = 1024;  // a power of two
+  struct Entry {
+    std::uint64_t key;
+    format::Ref native;
+    format::Ref stack;  // 0 = free
+  };
+  Entry entries[kEntries];
+};
+
+// All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
+class PythonFrames {
+ public:
+  // Looks for an interpreter among the modules that were loaded since the last call. Thread-safe; takes libc's loader
+  // read lock (dl_iterate_phdr).
+  // Sets `process.has_python` when merged() has something to do.
+  CULPRIT_COLD void look(Process& process);
+
+  // The calling thread's stack with its Python frames, given its native one; that one when the thread runs no Python,
+  // or there is no room. Thread-safe.
+  format::Ref merged(Process& process, format::Ref native);
+
+ private:
+  // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
+  struct Item {
+    std::uint64_t code;         // 0: end of a loop
+    std::uint64_t instruction;  // or the address on the C stack
+  };
+  static constexpr int kMostItems = 2 * kMaxStackDepth;
+  struct Chain {
+    int count;
+    bool truncated;
+    std::uint64_t hash;
+    std::uint64_t globals;  // of the innermost frame
+    Item items[kMostItems];
+  };
+  struct Symbols {
+    void* (*this_thread_state)();     // PyGILState_GetThisThreadState: reads a thread-specific value
+    void* (*current_thread_state)();  // _PyThreadState_UncheckedGet: loads a variable; null or another thread: no GIL
+    int (*finalizing)();              // _Py_IsFinalizing: loads a variable
+    void* (*globals)();               // PyEval_GetGlobals
+    int (*line)(void* code, int offset);  // PyCode_Addr2Line
+    std::uint64_t code_type, text_type, bytes_type;
+  };
+  struct Search;
+  static int visit(struct dl_phdr_info* info, std::size_t size, void* search);
+
+  bool read_chain(std::uint64_t thread, int depth, Chain* chain) const;
+  CULPRIT_COLD void switch_off(Process& process, format::PythonState state);
+  CULPRIT_COLD bool check_structure(Process& process, std::uint64_t thread);
+  CULPRIT_COLD bool check_globals(Process& process, std::uint64_t thread, const Chain& chain);
+  CULPRIT_COLD format::Ref merge(Process& process, format::Ref native, const Chain& chain);
+  std::uint64_t frame_of(const Item& item, DumpWriter& dump);
+  format::Ref text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump);
+
+  std::atomic<bool> structure_checked_;
+  std::atomic<bool> globals_checked_;
+  PythonLayout layout_;
+  Symbols symbols_;
+  std::atomic<bool> searching_;
+  unsigned long long loads_;  // the loader's counter at the last look
+  std::atomic<bool> found_;
+  SpinLock lock_;
+  HashIndex texts_;   // content -> string
+  HashIndex frames_;  // file, function, line -> record
+};
+
+}  // namespace culprit

@@ -1,0 +1,63 @@
+// Where CPython keeps what a traceback shows: the frames of a thread, and file, name and lines of a code object.
+//
+// 3.11 and 3.12: a table, from CPython's own headers (Include/cpython/pystate.h, Include/internal/pycore_frame.h,
+// Include/cpython/code.h, Include/cpython/unicodeobject.h of each version), default builds of 64-bit machines. 3.13
+// says itself (_Py_DebugOffsets in Include/internal/pycore_runtime.h). A build with another layout is noticed by the
+// check in PythonFrames.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace culprit {
+
+// Offsets in bytes.
+struct PythonLayout {
+  struct {
+    std::uint16_t cframe;         // what leads to the innermost frame; not used when there is ...
+    std::uint16_t current_frame;  // ... the innermost frame itself, 0 = is not there
+    std::uint16_t thread_id;
+  } thread;
+  struct {
+    std::uint16_t current_frame, previous;
+  } cframe;
+  struct {
+    std::uint16_t code, previous, globals, instruction, owner;
+    // 3.11: is set in the outermost frame of those that one evaluation loop runs. Later such a loop has a frame of its
+    // own on the C stack (kOwnedByCStack), and this is 0.
+    std::uint16_t is_entry;
+  } frame;
+  struct {
+    std::uint16_t file, name, line_table, first_line, first_traceable, instructions;
+  } code;
+  struct {
+    std::uint16_t ascii, compact;  // where the characters begin
+  } text;
+};
+
+constexpr std::uint8_t kOwnedByGenerator = 1;
+constexpr std::uint8_t kOwnedByCStack = 3;
+constexpr std::size_t kPythonTypeOffset = 8;   // ob_type, in every object
+constexpr std::size_t kPythonSizeOffset = 16;  // ob_size; the length of a str
+
+// The layout of an interpreter whose Py_Version has the value `version` and whose _PyRuntime stands at `runtime`. False
+// when it is not known.
+bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* layout);
+
+// Loads a field of somebody else's object. The caller knows that it is there.
+template <typename T>
+inline T python_field(std::uint64_t object, std::size_t offset) {
+  T value;
+  __builtin_memcpy(&value, reinterpret_cast<const void*>(object + offset), sizeof(value));
+  return value;
+}
+
+// The line of the instruction at byte `offset` of a code object, from its table of lines (CPython 3.11 and later,
+// Objects/locations.md). 0: the instruction belongs to no line, or the table has no such instruction.
+std::uint32_t python_line(const unsigned char* table, std::size_t bytes, std::int32_t first_line, std::uint64_t offset);
+
+// A str as UTF-8, cut at `capacity` bytes; a surrogate (an undecodable byte of a file name) becomes U+FFFD. Returns the
+// number of bytes, 0 for an object in a form that is not known.
+std::size_t python_text(const PythonLayout& layout, std::uint64_t object, char* text, std::size_t capacity);
+
+}  // namespace culprit

@@ -1,0 +1,169 @@
+// Python frames, against what Python itself says of the same places. The interpreters: python3 of the PATH, or those
+// that CULPRIT_TEST_PYTHONS names (paths with colons between).
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+std::vector<std::string> interpreters() {
+  const char* list = std::getenv("CULPRIT_TEST_PYTHONS");
+  std::stringstream text(list == nullptr ? "python3" : list);
+  std::vector<std::string> found;
+  for (std::string one; std::getline(text, one, ':');) found.push_back(one);
+  return found;
+}
+
+Run run_python(const std::string& interpreter, std::vector<std::string> arguments, RunOptions options = {}) {
+  arguments.insert(arguments.begin(), {interpreter, subject_path(arguments.front()).string()});
+  arguments.erase(arguments.begin() + 2);
+  return run_preloaded("/usr/bin/env", arguments, std::move(options));
+}
+
+// What was made from one Python stack: bytes and calls.
+using Made = std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>;
+
+void add_line(const std::string& file, int line, const std::string& function, std::string* stack) {
+  *stack += file + ":" + std::to_string(line) + " " + function.substr(function.rfind('.') + 1) + "\n";
+}
+
+Made made_by_traceback(const nlohmann::json& list) {
+  Made made;
+  for (const nlohmann::json& one : list) {
+    std::string stack;
+    for (const nlohmann::json& line : one.at("stack")) add_line(line.at(0), line.at(1), line.at(2), &stack);
+    made[stack].first += one.at("bytes").get<std::uint64_t>();
+    ++made[stack].second;
+  }
+  return made;
+}
+
+Made made_by_report(const Report& report) {
+  Made made;
+  for (const Group& group : report.leaks) {
+    std::string stack;
+    for (const nlohmann::json& frame : group.json.at("stack")) {
+      if (frame.at("language") == "python") add_line(frame.at("file"), frame.at("line"), frame.at("function"), &stack);
+    }
+    made[stack].first += group.bytes;
+    made[stack].second += group.count;
+  }
+  return made;
+}
+
+// culprit says that it does not know this interpreter.
+bool is_unknown(const Report& report) {
+  for (const nlohmann::json& note : report.json.at("notes")) {
+    if (note.get<std::string>().find("no Python lines: culprit reads the frames of") == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Python frames are those that traceback shows", "[python]") {
+  for (const std::string& interpreter : interpreters()) {
+    RunOptions options;
+    options.environment["CULPRIT_DEPTH"] = "256";
+    const Run run = run_python(interpreter, {"python_stacks.py", "400", "7"}, options);
+    INFO(interpreter << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    if (is_unknown(report)) {
+      CHECK(made_by_report(report).size() == 1);
+      continue;
+    }
+    const Made expected = made_by_traceback(nlohmann::json::parse(run.out));
+    CHECK(expected.size() > 200);
+    CHECK(made_by_report(report) == expected);
+  }
+}
+
+TEST_CASE("code objects that take the place of others are told apart", "[python]") {
+  for (const std::string& interpreter : interpreters()) {
+    const Run run = run_python(interpreter, {"python_stacks.py", "2000", "1", "executed"});
+    INFO(interpreter << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    if (!is_unknown(report)) CHECK(made_by_report(report) == made_by_traceback(nlohmann::json::parse(run.out)));
+  }
+}
+
+TEST_CASE("each evaluation loop's Python frames come just before its own", "[python]") {
+  for (const std::string& interpreter : interpreters()) {
+    RunOptions options;
+    options.environment["CULPRIT_DEPTH"] = "256";
+    const Run run = run_python(interpreter, {"python_stacks.py", "100", "8"}, options);
+    INFO(interpreter << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    if (is_unknown(read_report(run.dump()))) continue;
+    const Finished full =
+        spawn({culprit_path().string(), "report", "--full-stacks", "--format", "json", run.dump()}, {});
+    REQUIRE(full.exit_code == 0);
+    std::size_t loops = 0;
+    const nlohmann::json report = nlohmann::json::parse(full.out);
+    for (const nlohmann::json& group : report.at("leaks")) {
+      std::string before;
+      for (const nlohmann::json& frame : group.at("stack")) {
+        if (frame.at("inlined") == true) continue;  // into the loop
+        const bool python = frame.at("language") == "python";
+        const std::string function = frame.at("function");
+        const bool loop = !python && function.find("_PyEval_EvalFrameDefault") == 0;
+        if (loop) CHECK(before == "python");
+        if (before == "python" && !python) CHECK((loop || function.empty() || frame.contains("approximate")));
+        before = python ? "python" : function;
+        if (loop) ++loops;
+      }
+    }
+    CHECK(loops > 100);
+  }
+}
+
+TEST_CASE("a hook never waits for the GIL", "[python]") {
+  for (const std::string& interpreter : interpreters()) {
+    const Run run = run_python(interpreter, {"python_gil.py", subject_path("python_gil.so").string()});
+    INFO(interpreter << ": " << run.err);
+    REQUIRE_FALSE(run.timed_out);
+    CHECK(run.out == "done\n");
+    const Report report = read_report(run.dump());
+    CHECK(report.leaked_bytes() == 11001);
+    if (!is_unknown(report)) CHECK(report.through("allocate").size() == 1);
+  }
+}
+
+TEST_CASE("a stack deeper than the limit keeps its innermost Python frames", "[python]") {
+  for (const std::string& interpreter : interpreters()) {
+    RunOptions options;
+    options.environment["CULPRIT_DEPTH"] = "3";
+    const Run run = run_python(interpreter, {"python_stacks.py", "5", "9"}, options);
+    INFO(interpreter << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    if (is_unknown(report)) continue;
+    CHECK(report.leaked_count() == 5);
+    for (const auto& [stack, made] : made_by_report(report)) {
+      INFO(stack);
+      CHECK(stack.find(" leaf\n") != std::string::npos);
+      CHECK(std::count(stack.begin(), stack.end(), '\n') == 3);
+    }
+  }
+}
+
+TEST_CASE("the text report begins with the Python lines", "[python]") {
+  const Run run = run_python(interpreters().front(), {"python_stacks.py", "1", "1"});
+  REQUIRE(run.exit_code == 0);
+  if (is_unknown(read_report(run.dump()))) return;
+  const Finished text = spawn({culprit_path().string(), "report", run.dump()}, {});
+  const std::size_t allocated = text.out.find("   allocated  python_stacks.py:");
+  REQUIRE(allocated != std::string::npos);
+  CHECK(text.out.find("   native     ", allocated) != std::string::npos);
+  CHECK(text.out.find("_PyEval_EvalFrameDefault") == std::string::npos);
+}
+
+}  // namespace culprit::test

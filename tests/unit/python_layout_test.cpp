@@ -1,0 +1,99 @@
+// Tables of lines and texts of CPython, byte by byte.
+#include "interpose/python_layout.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+using namespace culprit;
+
+namespace {
+
+std::uint32_t line(const std::vector<unsigned char>& table, std::int32_t first, std::uint64_t offset) {
+  return python_line(table.data(), table.size(), first, offset);
+}
+
+// An entry of the table: what it says, and for how many code units.
+unsigned char head(int code, int units) { return static_cast<unsigned char>(0x80 | code << 3 | (units - 1)); }
+
+// A str: header, then characters of `width` bytes.
+template <typename Character>
+std::string text_of(const std::basic_string<Character>& characters, bool ascii, std::size_t capacity = 100) {
+  PythonLayout layout = {};
+  layout.text = {40, 56};
+  std::vector<char> object(56 + characters.size() * sizeof(Character) + 8);
+  const std::uint64_t length = characters.size();
+  std::memcpy(&object[16], &length, sizeof(length));
+  const std::uint32_t state = static_cast<std::uint32_t>(sizeof(Character) << 2 | 1U << 5 | (ascii ? 1U << 6 : 0));
+  std::memcpy(&object[32], &state, sizeof(state));
+  std::memcpy(&object[ascii ? 40 : 56], characters.data(), characters.size() * sizeof(Character));
+  std::string text(capacity, '?');
+  text.resize(python_text(layout, reinterpret_cast<std::uint64_t>(object.data()), text.data(), capacity));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("each kind of entry of Python's table of lines is read", "[python_layout]") {
+  const std::vector<unsigned char> table = {
+      head(0, 1),  0x12,                        // same line, short columns
+      head(11, 2), 1,           2,              // one line on, columns
+      head(13, 1), 0x05,                        // two lines back, no columns
+      head(14, 8), 0x40 | 0x20, 0x02, 0, 1, 2,  // 80 lines on, all columns
+      head(15, 1),                              // no line
+      head(10, 1), 0,           0,              // the same as before that
+  };
+  CHECK(line(table, 100, 0) == 100);
+  CHECK(line(table, 100, 2) == 101);
+  CHECK(line(table, 100, 5) == 101);
+  CHECK(line(table, 100, 6) == 99);
+  CHECK(line(table, 100, 8) == 179);
+  CHECK(line(table, 100, 23) == 179);
+  CHECK(line(table, 100, 24) == 0);
+  CHECK(line(table, 100, 26) == 179);
+  CHECK(line(table, 100, 28) == 0);
+  CHECK(line({}, 100, 0) == 0);
+}
+
+TEST_CASE("a table of lines that is cut off is read to its end only", "[python_layout]") {
+  CHECK(line({head(14, 1), 0x40}, 100, 0) == 100);
+  CHECK(line({head(14, 1)}, 100, 2) == 0);
+}
+
+TEST_CASE("Python's texts become UTF-8", "[python_layout]") {
+  CHECK(text_of<char>("train.py", true) == "train.py");
+  CHECK(text_of<char>("gr\xf6\xdf"
+                      "e.py",
+                      false) ==
+        "gr\xc3\xb6\xc3\x9f"
+        "e.py");
+  CHECK(text_of<char16_t>(u"\u6f22.py", false) == "\xe6\xbc\xa2.py");
+  CHECK(text_of<char32_t>(U"\U0001f600", false) == "\xf0\x9f\x98\x80");
+  // An undecodable byte of a file name.
+  CHECK(text_of<char16_t>(std::u16string(1, 0xdcff), false) == "\xef\xbf\xbd");
+  CHECK(text_of<char>("train.py", true, 5) == "train");
+  CHECK(text_of<char16_t>(u"a\u6f22", false, 3) == "a");  // no half characters
+}
+
+TEST_CASE("only versions whose layout is known are read", "[python_layout]") {
+  PythonLayout layout;
+  CHECK(python_layout(0x030b07f0, 0, &layout));
+  CHECK(layout.frame.is_entry != 0);
+  CHECK(python_layout(0x030c03f0, 0, &layout));
+  CHECK_FALSE(python_layout(0x030a00f0, 0, &layout));
+  CHECK_FALSE(python_layout(0x040b00f0, 0, &layout));
+  // 3.13 says itself; what it says must be what is expected.
+  std::uint64_t offsets[128] = {};
+  const auto runtime = reinterpret_cast<std::uint64_t>(offsets);
+  CHECK_FALSE(python_layout(0x030d00f0, runtime, &layout));
+  std::memcpy(offsets, "xdebugpy", 8);
+  offsets[1] = 0x030d00f0;
+  offsets[23] = 72;
+  offsets[45] = 8;
+  CHECK(python_layout(0x030d00f0, runtime, &layout));
+  CHECK(layout.thread.current_frame == 72);
+  offsets[2] = 1;  // without the GIL
+  CHECK_FALSE(python_layout(0x030d00f0, runtime, &layout));
+}
