@@ -153,7 +153,7 @@ CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
 // `native` with the calling thread's Python frames.
 inline format::Ref with_python_frames(Process& process, format::Ref native) {
-  if (__builtin_expect(!process.has_python.load(std::memory_order_relaxed), 1)) return native;
+  if (__builtin_expect(!process.has_python.load(std::memory_order_acquire), 1)) return native;
   return process.python.merged(process, native);
 }
 
