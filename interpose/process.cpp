@@ -239,7 +239,7 @@ format::Ref find_current_stack(Process& process) {
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
   if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
   if (ref == 0) {
-    process.python.look(process);
+    if (process.options.python) process.python.look(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);
     if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);

@@ -21,6 +21,7 @@ std::vector<std::string> interpreters() {
 }
 
 Run run_python(const std::string& interpreter, std::vector<std::string> arguments, RunOptions options = {}) {
+  options.environment["CULPRIT_PYTHON"] = "1";
   arguments.insert(arguments.begin(), {interpreter, subject_path(arguments.front()).string()});
   arguments.erase(arguments.begin() + 2);
   return run_preloaded("/usr/bin/env", arguments, std::move(options));
@@ -164,6 +165,13 @@ TEST_CASE("the text report begins with the Python lines", "[python]") {
   REQUIRE(allocated != std::string::npos);
   CHECK(text.out.find("   native     ", allocated) != std::string::npos);
   CHECK(text.out.find("_PyEval_EvalFrameDefault") == std::string::npos);
+}
+
+TEST_CASE("Python frames are there only when they are asked for", "[python]") {
+  const Run run = run_preloaded("/usr/bin/env", {"python3", subject_path("python_stacks.py").string(), "5", "1"});
+  for (const Group& group : read_report(run.dump()).leaks) {
+    for (const auto& frame : group.json.at("stack")) CHECK(frame.at("language") == "native");
+  }
 }
 
 }  // namespace culprit::test
