@@ -14,24 +14,6 @@
 namespace culprit {
 namespace {
 
-// What Markdown and the HTML in it would take for their own stands there as it is.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else {
-      if (std::string("\\`*_{}[]()#+!|~$@").find(c) != std::string::npos) result += '\\';
-      result += c;
-    }
-  }
-  return result;
-}
-
 // Inside of <pre> only HTML counts.
 std::string preformatted(const std::string& text) {
   std::string result;
@@ -45,6 +27,16 @@ std::string preformatted(const std::string& text) {
     } else {
       result += c;
     }
+  }
+  return result;
+}
+
+// What Markdown and the HTML in it would take for their own stands there as it is.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : preformatted(text)) {
+    if (std::string("\\`*_{}[]()#+!|~$@").find(c) != std::string::npos) result += '\\';
+    result += c;
   }
   return result;
 }
