@@ -1,7 +1,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,11 +10,10 @@
 #include "report/kinds.h"
 #include "report/parallel.h"
 #include "report/render.h"
+#include "report/report_json.h"
 
 namespace culprit {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string hex(std::uint64_t value) {
   char text[20];
@@ -87,7 +85,7 @@ Json struck_json(const Evidence& evidence, Json one) {
   return one;
 }
 
-Json evidence_json(const Evidence& evidence) {
+Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
   Json one;
   one["type"] = evidence_name(evidence.type);
   switch (evidence.type) {
@@ -116,13 +114,14 @@ Json evidence_json(const Evidence& evidence) {
   }
   one["count"] = evidence.count;
   one["time_ns"] = evidence.time_ns;
-  one["stack"] = stack_json(evidence.stack);
-  if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_json(evidence.caught);
+  one["stack"] = stack_to_json(evidence.stack);
+  if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_to_json(evidence.caught);
   return one;
 }
 
-// Everything but the stack, which comes last and is written apart.
-Json group_json(const Group& group, bool running) {
+}  // namespace
+
+Json group_json(const Group& group, bool running, const StackToJson& stack_to_json) {
   Json one;
   one["id"] = group.id;
   one["kind"] = kind_name(group.kind);
@@ -140,7 +139,7 @@ Json group_json(const Group& group, bool running) {
                        {"bytes", known ? Json(group.baseline_bytes) : Json()}};
   }
   one["evidence"] = Json::array();
-  for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence));
+  for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence, stack_to_json));
   if (group.kind == format::Kind::kVmmPhysical) {
     one["evidence"].push_back(
         {{"type", "vmm"}, {"mappings", group.mappings}, {"handle_references", group.handle_references}});
@@ -160,7 +159,7 @@ Json group_json(const Group& group, bool running) {
   return one;
 }
 
-Json error_json(const ErrorGroup& error) {
+Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json) {
   Json one;
   one["type"] = error_type_name(error.type);
   one["api"] = error.api;
@@ -176,12 +175,14 @@ Json error_json(const ErrorGroup& error) {
   one["thread"] = error.thread ? thread_json(*error.thread) : Json();
   one["first_ns"] = error.first_ns;
   one["last_ns"] = error.last_ns;
-  one["stack"] = stack_json(error.stack);
-  one["allocation_stack"] = stack_json(error.allocation_stack);
-  one["free_stack"] = stack_json(error.free_stack);
+  one["stack"] = stack_to_json(error.stack);
+  one["allocation_stack"] = stack_to_json(error.allocation_stack);
+  one["free_stack"] = stack_to_json(error.free_stack);
   if (error.free_thread) one["free_thread"] = thread_json(*error.free_thread);
   return one;
 }
+
+namespace {
 
 Json reading_json(const format::MemoryReading& reading) {
   if (reading.total_bytes == 0) return Json();
@@ -318,11 +319,32 @@ Json devices_json(const Report& report) {
   return list;
 }
 
+Json holder_search_json(const HolderSearchInfo& search) {
+  return {{"state", holder_search_name(search.state)}, {"time_ns", search.ns}, {"bytes", search.bytes}};
+}
+
 Json errors_json(const Report& report) {
   Json list = Json::array();
-  for (const ErrorGroup& error : report.errors) list.push_back(error_json(error));
+  for (const ErrorGroup& error : report.errors) list.push_back(error_json(error, stack_json));
   return list;
 }
+
+}  // namespace
+
+Json report_head_json(const Report& report) {
+  Json head;
+  head["dump"] = report.dump_path;
+  head["process"] = process_json(report.process);
+  head["devices"] = devices_json(report);
+  head["summary"] = summary_json(report);
+  if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
+  if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
+  if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
+  head["holder_search"] = holder_search_json(report.holder_search);
+  return head;
+}
+
+namespace {
 
 // The text of a value whose first line is indented already.
 std::string text_of(const Json& value, std::size_t indent) {
@@ -346,7 +368,7 @@ class GroupWriter {
 
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
-    *out += text_of(group_json(group, running_), indent_);
+    *out += text_of(group_json(group, running_, stack_json), indent_);
     out->resize(out->size() - 2 - indent_);  // the closing brace and its line: more is to come
     *out += ",\n";
     out->append(indent_ + 2, ' ');
@@ -390,16 +412,8 @@ class ReportWriter {
   void write() {
     out_ << "{\n";
     member("schema", "culprit.report/1");
-    member("dump", report_.dump_path);
-    member("process", process_json(report_.process));
-    member("devices", devices_json(report_));
-    member("summary", summary_json(report_));
-    if (!report_.suppressed.empty()) member("suppressed", suppressed_json(report_));
-    if (report_.filtered) member("filtered", hidden_json(*report_.filtered));
-    if (report_.baseline) member("baseline", baseline_json(*report_.baseline));
-    member("holder_search", {{"state", holder_search_name(report_.holder_search.state)},
-                             {"time_ns", report_.holder_search.ns},
-                             {"bytes", report_.holder_search.bytes}});
+    const Json head = report_head_json(report_);
+    for (const auto& [key, value] : head.items()) member(key, value);
     groups("leaks", report_.leaks);
     groups("library", report_.library);
     groups("resources", report_.resources);
@@ -410,9 +424,9 @@ class ReportWriter {
   }
 
  private:
-  void name(const char* name) { out_ << std::string(indent_ + 2, ' ') << '"' << name << "\": "; }
+  void name(const std::string& name) { out_ << std::string(indent_ + 2, ' ') << '"' << name << "\": "; }
 
-  void member(const char* key, const Json& value, bool last = false) {
+  void member(const std::string& key, const Json& value, bool last = false) {
     name(key);
     out_ << text_of(value, indent_ + 2) << (last ? "\n" : ",\n");
   }
@@ -463,7 +477,7 @@ std::string group_as_json(const Group& group) {
   return text;
 }
 
-std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(error), 0); }
+std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(error, stack_json), 0); }
 
 std::string stack_as_json(const ResolvedStack& stack) { return text_of(stack_json(&stack), 0); }
 
