@@ -122,7 +122,7 @@ struct Header {
   std::uint64_t context_mismatches;   // live: ... and were others
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
   Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
-  std::uint32_t python_version;  // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.11
+  std::uint32_t python_version;  // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.9
   PythonState python_state;      // live
   std::uint8_t reserved1[4096 - 372];
 };

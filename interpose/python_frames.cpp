@@ -5,6 +5,7 @@
 
 #include "interpose/elf_symbols.h"
 #include "interpose/process.h"
+#include "interpose/unwind_rule.h"
 
 namespace culprit {
 
@@ -51,10 +52,19 @@ std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code) {
 
 std::uint32_t line_of(const PythonLayout& layout, std::uint64_t code, std::uint64_t instruction) {
   auto table = python_field<std::uint64_t>(code, layout.code.line_table);
-  return python_line(reinterpret_cast<const unsigned char*>(table + kBytesOffset),
+  return python_line(layout.code.lines, reinterpret_cast<const unsigned char*>(table + kBytesOffset),
                      static_cast<std::size_t>(python_field<std::int64_t>(table, kPythonSizeOffset)),
                      python_field<std::int32_t>(code, layout.code.first_line),
-                     instruction - code - layout.code.instructions);
+                     static_cast<std::int64_t>(instruction - code - layout.code.instructions));
+}
+
+// The version, as PY_VERSION_HEX, as far as the exported names tell; 0 = older than 3.9.
+std::uint32_t version_of(const ElfModule& module) {
+  std::uint64_t version = find_symbol(module, "Py_Version");  // from 3.11 on
+  if (version != 0) return static_cast<std::uint32_t>(python_field<unsigned long>(version, 0));
+  if (find_symbol(module, "PyGC_Enable") != 0) return 0x030a0000;
+  if (find_symbol(module, "PyFrame_GetBack") != 0) return 0x03090000;
+  return 0;
 }
 
 }  // namespace
@@ -79,12 +89,8 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
   if (runtime == 0) return 0;
   self->found_ = true;
   format::Header* header = search->process->dump.header();
-  bool known = false;
-  std::uint64_t version = find_symbol(module, "Py_Version");  // from 3.11 on
-  if (version != 0) {
-    header->python_version = static_cast<std::uint32_t>(python_field<unsigned long>(version, 0));
-    known = python_layout(header->python_version, runtime, &self->layout_);
-  }
+  header->python_version = version_of(module);
+  bool known = python_layout(header->python_version, runtime, &self->layout_);
   Symbols& symbols = self->symbols_;
   auto find = [&](auto* function, const char* name) {
     std::uint64_t address = find_symbol(module, name);
@@ -94,12 +100,14 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
   symbols.code_type = find_symbol(module, "PyCode_Type");
   symbols.text_type = find_symbol(module, "PyUnicode_Type");
   symbols.bytes_type = find_symbol(module, "PyBytes_Type");
+  symbols.evaluation_loop = find_symbol(module, "_PyEval_EvalFrameDefault");
   bool complete = find(&symbols.this_thread_state, "PyGILState_GetThisThreadState") &&
                   (find(&symbols.current_thread_state, "PyThreadState_GetUnchecked") ||  // from 3.13 on
                    find(&symbols.current_thread_state, "_PyThreadState_UncheckedGet")) &&
                   (find(&symbols.finalizing, "Py_IsFinalizing") || find(&symbols.finalizing, "_Py_IsFinalizing")) &&
                   find(&symbols.globals, "PyEval_GetGlobals") && find(&symbols.line, "PyCode_Addr2Line") &&
-                  symbols.code_type != 0 && symbols.text_type != 0 && symbols.bytes_type != 0;
+                  symbols.code_type != 0 && symbols.text_type != 0 && symbols.bytes_type != 0 &&
+                  symbols.evaluation_loop != 0;
   if (!known || !complete) {
     self->switch_off(*search->process, PythonState::kUnknownVersion);
   } else {
@@ -121,9 +129,43 @@ void PythonFrames::switch_off(Process& process, PythonState state) {
   process.dump.header()->python_state = state;
 }
 
+// The same for 3.9 and 3.10.
+bool PythonFrames::read_objects(std::uint64_t thread, int depth, Chain* chain) const {
+  const PythonLayout& layout = layout_;
+  std::uint64_t cframe = layout.thread.cframe != 0 ? python_field<std::uint64_t>(thread, layout.thread.cframe) : 0;
+  auto frame = python_field<std::uint64_t>(thread, layout.thread.current_frame);
+  chain->count = 0;
+  chain->truncated = false;
+  int frames = 0;
+  std::uint64_t hash = 0;
+  for (; frame != 0; ++frames) {
+    if (frames == depth || chain->count + 2 > kMostItems) {
+      chain->truncated = true;
+      break;
+    }
+    if (!plausible(frame)) return false;
+    auto code = python_field<std::uint64_t>(frame, layout.frame_object.code);
+    if (!plausible(code)) return false;
+    if (frames == 0) chain->globals = python_field<std::uint64_t>(frame, layout.frame_object.globals);
+    std::uint64_t instruction =
+        code + layout.code.instructions +
+        static_cast<std::uint64_t>(python_field<std::int32_t>(frame, layout.frame_object.instruction)) *
+            layout.frame_object.unit;
+    chain->items[chain->count++] = {code, instruction};
+    chain->items[chain->count++] = {0, cframe};
+    hash = rotated((hash ^ instruction) * 0xff51afd7ed558ccdULL, 29);
+    hash = rotated((hash ^ identity_of(layout, code)) * 0xff51afd7ed558ccdULL, 29);
+    cframe = plausible(cframe) ? python_field<std::uint64_t>(cframe, layout.cframe.previous) : 0;
+    frame = python_field<std::uint64_t>(frame, layout.frame_object.previous);
+  }
+  chain->hash = mix(hash ^ static_cast<std::uint64_t>(frames));
+  return frames != 0;
+}
+
 // False when the thread is in no Python code, or in nothing that looks like it.
 bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) const {
   const PythonLayout& layout = layout_;
+  if (layout.frame_object.unit != 0) return read_objects(thread, depth, chain);
   std::uint64_t cframe = 0;
   std::uint64_t frame = 0;
   if (layout.thread.current_frame != 0) {
@@ -145,13 +187,15 @@ bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) con
     }
     if (!plausible(frame)) return false;
     auto owner = python_field<std::uint8_t>(frame, layout.frame.owner);
-    if (layout.frame.is_entry == 0 && owner == kOwnedByCStack) {
-      add(0, frame);
-      hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
+    if (layout.frame.is_entry == 0 && owner >= kOwnedByCStack) {
+      if (owner == kOwnedByCStack) {
+        add(0, frame);
+        hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
+      }
       frame = python_field<std::uint64_t>(frame, layout.frame.previous);
       continue;
     }
-    auto code = python_field<std::uint64_t>(frame, layout.frame.code);
+    std::uint64_t code = python_field<std::uint64_t>(frame, layout.frame.code) & ~std::uint64_t{layout.frame.tags};
     auto instruction = python_field<std::uint64_t>(frame, layout.frame.instruction);
     if (!plausible(code)) return false;
     // A frame that is only being set up is in no traceback either.
@@ -175,6 +219,34 @@ bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) con
   return frames != 0;
 }
 
+// Where a frame stands: its code object and the byte offset of the instruction there, negative when it has not begun.
+// False when there is no such thing.
+bool PythonFrames::read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const {
+  const PythonLayout& layout = layout_;
+  std::int64_t bytes = 0;
+  if (layout.frame_object.unit != 0) {
+    std::uint64_t bytecode = 0;
+    std::int32_t units = 0;
+    if (!try_read(frame, layout.frame_object.code, code) || !has_type(*code, symbols_.code_type) ||
+        !try_read(*code, layout.code.bytecode, &bytecode) || !has_type(bytecode, symbols_.bytes_type) ||
+        !try_read(bytecode, kPythonSizeOffset, &bytes) || !try_read(frame, layout.frame_object.instruction, &units)) {
+      return false;
+    }
+    *offset = std::int64_t{units} * layout.frame_object.unit;
+  } else {
+    std::uint64_t instruction = 0;
+    if (!try_read(frame, layout.frame.code, code)) return false;
+    *code &= ~std::uint64_t{layout.frame.tags};
+    if (!has_type(*code, symbols_.code_type) || !try_read(*code, kPythonSizeOffset, &bytes) ||
+        !try_read(frame, layout.frame.instruction, &instruction)) {
+      return false;
+    }
+    bytes *= 2;
+    *offset = static_cast<std::int64_t>(instruction - *code - layout.code.instructions);
+  }
+  return *offset >= -2 && *offset < bytes;
+}
+
 // Once: whether the things lie where the table says, before any pointer is followed that may be none.
 bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
   const PythonLayout& layout = layout_;
@@ -182,7 +254,6 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
   std::uint64_t cframe = 0;
   std::uint64_t frame = 0;
   std::uint64_t code = 0;
-  std::uint64_t instruction = 0;
   std::uint8_t owner = 0;
   bool found = layout.thread.current_frame != 0 ? try_read(thread, layout.thread.current_frame, &frame)
                                                 : try_read(thread, layout.thread.cframe, &cframe) &&
@@ -192,27 +263,23 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
     return false;
   }
   if (frame == 0) return false;  // not in Python code just now: asked again
-  for (int i = 0; i < 2; ++i) {
-    if (!try_read(frame, layout.frame.owner, &owner)) break;
-    if (layout.frame.is_entry != 0 || owner != kOwnedByCStack) break;
+  for (int i = 0; i < 2 && layout.frame_object.unit == 0 && layout.frame.is_entry == 0; ++i) {
+    if (!try_read(frame, layout.frame.owner, &owner) || owner < kOwnedByCStack) break;
     if (!try_read(frame, layout.frame.previous, &frame) || frame == 0) return false;
   }
   std::uint64_t file = 0;
   std::uint64_t name = 0;
   std::uint64_t table = 0;
-  std::int64_t units = 0;
-  bool right = try_read(frame, layout.frame.code, &code) && has_type(code, symbols_.code_type) &&
-               try_read(code, layout.code.file, &file) && has_type(file, symbols_.text_type) &&
-               try_read(code, layout.code.name, &name) && has_type(name, symbols_.text_type) &&
-               try_read(code, layout.code.line_table, &table) && has_type(table, symbols_.bytes_type) &&
-               try_read(code, kPythonSizeOffset, &units) && try_read(frame, layout.frame.instruction, &instruction) &&
-               instruction + 2 >= code + layout.code.instructions &&
-               instruction < code + layout.code.instructions + 2 * static_cast<std::uint64_t>(units);
-  if (right && instruction >= code + layout.code.instructions) {
+  std::int64_t offset = 0;
+  bool right = read_place(frame, &code, &offset) && try_read(code, layout.code.file, &file) &&
+               has_type(file, symbols_.text_type) && try_read(code, layout.code.name, &name) &&
+               has_type(name, symbols_.text_type) && try_read(code, layout.code.line_table, &table) &&
+               has_type(table, symbols_.bytes_type);
+  if (right && offset >= 0) {
     // Computed from the code object alone; it needs no GIL, as the frame keeps the object alive.
-    int told =
-        symbols_.line(reinterpret_cast<void*>(code), static_cast<int>(instruction - code - layout.code.instructions));
-    right = (told < 0 ? 0U : static_cast<std::uint32_t>(told)) == line_of(layout, code, instruction);
+    int told = symbols_.line(reinterpret_cast<void*>(code), static_cast<int>(offset));
+    right = (told < 0 ? 0U : static_cast<std::uint32_t>(told)) ==
+            line_of(layout, code, code + layout.code.instructions + static_cast<std::uint64_t>(offset));
   }
   if (!right) {
     switch_off(process, PythonState::kDiffers);
@@ -297,6 +364,11 @@ std::uint64_t PythonFrames::frame_of(const Item& item, DumpWriter& dump) {
   return format::kPythonModule << format::kFrameModuleShift | ref;
 }
 
+bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
+  culprit_function function;
+  return culprit_function_at(return_address - 1, &function) == 0 && function.begin == symbols_.evaluation_loop;
+}
+
 Ref PythonFrames::merge(Process& process, Ref native, const Chain& chain) {
   RawStack stack;
   StackChecks checks;
@@ -316,8 +388,9 @@ Ref PythonFrames::merge(Process& process, Ref native, const Chain& chain) {
     int last = i;
     while (last < chain.count && chain.items[last].code != 0) ++last;
     bool placed = last < chain.count;  // else the chain was cut inside this loop: outside of all that was placed
-    while (placed && next < stack.count && end_of(next) <= chain.items[last].instruction)
-      both[count++] = frames[next++];
+    std::uint64_t place = placed ? chain.items[last].instruction : 0;
+    auto is_inside = [&] { return place != 0 ? end_of(next) <= place : !is_evaluation_loop(stack.frames[next]); };
+    while (placed && next < stack.count && is_inside()) both[count++] = frames[next++];
     for (; i < last; ++i) {
       std::uint64_t frame = frame_of(chain.items[i], process.dump);
       if (frame == 0) return 0;

@@ -56,7 +56,7 @@ class PythonFrames {
   // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
   struct Item {
     std::uint64_t code;         // 0: end of a loop
-    std::uint64_t instruction;  // or the address on the C stack
+    std::uint64_t instruction;  // or the address on the C stack; 0: the next C frame of the loop's function (3.9)
   };
   static constexpr int kMostItems = 2 * kMaxStackDepth;
   struct Chain {
@@ -73,11 +73,15 @@ class PythonFrames {
     void* (*globals)();               // PyEval_GetGlobals
     int (*line)(void* code, int offset);  // PyCode_Addr2Line
     std::uint64_t code_type, text_type, bytes_type;
+    std::uint64_t evaluation_loop;  // _PyEval_EvalFrameDefault
   };
   struct Search;
   static int visit(struct dl_phdr_info* info, std::size_t size, void* search);
 
   bool read_chain(std::uint64_t thread, int depth, Chain* chain) const;
+  bool read_objects(std::uint64_t thread, int depth, Chain* chain) const;
+  bool read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const;
+  bool is_evaluation_loop(std::uint64_t return_address) const;
   CULPRIT_COLD void switch_off(Process& process, format::PythonState state);
   CULPRIT_COLD bool check_structure(Process& process, std::uint64_t thread);
   CULPRIT_COLD bool check_globals(Process& process, std::uint64_t thread, const Chain& chain);

@@ -3,55 +3,60 @@
 namespace culprit {
 namespace {
 
+constexpr PythonLayout kLayout39 = {
+    {0, 24, 176}, {}, {}, {32, 24, 48, 104, 1}, {104, 112, 120, 40, 0, 0, 48, LineTable::kSteps}, {48, 72}};
+constexpr PythonLayout kLayout310 = {
+    {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, LineTable::kRanges}, {48, 72}};
 constexpr PythonLayout kLayout311 = {
-    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68}, {112, 128, 136, 72, 168, 184}, {48, 72}};
+    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68, 0}, {}, {112, 128, 136, 72, 168, 184, 0, LineTable::kLocations},
+    {48, 72}};
 constexpr PythonLayout kLayout312 = {
-    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0}, {112, 128, 136, 68, 176, 192}, {40, 56}};
+    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0, 0}, {}, {112, 128, 136, 68, 176, 192, 0, LineTable::kLocations},
+    {40, 56}};
 
-// _Py_DebugOffsets of 3.13: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. These
-// are the numbers of those that matter.
-enum DebugOffset {
-  kVersion = 1,
-  kFreeThreaded = 2,
-  kThreadCurrentFrame = 23,
-  kThreadId = 24,
-  kFramePrevious = 29,
-  kFrameExecutable = 30,
-  kFrameInstruction = 31,
-  kFrameOwner = 33,
-  kCodeFile = 35,
-  kCodeQualifiedName = 37,
-  kCodeLineTable = 38,
-  kCodeFirstLine = 39,
-  kCodeInstructions = 43,
-  kObjectType = 45,
-  kAsciiSize = 70,
-  kDebugOffsets
+// _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. These are the
+// numbers of those that matter, in each version.
+struct DebugOffsets {
+  std::uint8_t thread_current_frame, thread_id;
+  std::uint8_t frame_previous, frame_executable, frame_instruction, frame_owner;
+  std::uint8_t code_file, code_qualified_name, code_line_table, code_first_line, code_instructions;
+  std::uint8_t object_type, ascii_size;  // the last
+  std::uint8_t executable_tags;          // bits of frame_executable that are not the pointer's
 };
+constexpr DebugOffsets kOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0};
+constexpr DebugOffsets kOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3};
+constexpr int kVersion = 1;
+constexpr int kFreeThreaded = 2;
 
-bool layout_313(std::uint64_t runtime, unsigned long version, PythonLayout* layout) {
-  std::uint64_t offsets[kDebugOffsets];
-  __builtin_memcpy(offsets, reinterpret_cast<const void*>(runtime), sizeof(offsets));
+bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const DebugOffsets& numbers,
+                       PythonLayout* layout) {
+  constexpr int kMost = kOffsets314.ascii_size + 1;
+  std::uint64_t offsets[kMost];
+  __builtin_memcpy(offsets, reinterpret_cast<const void*>(runtime), (numbers.ascii_size + 1) * sizeof(offsets[0]));
   if (__builtin_memcmp(offsets, "xdebugpy", 8) != 0 || offsets[kVersion] >> 16 != version >> 16 ||
-      offsets[kFreeThreaded] != 0 || offsets[kObjectType] != kPythonTypeOffset) {
+      offsets[kFreeThreaded] != 0 || offsets[numbers.object_type] != kPythonTypeOffset) {
     return false;
   }
-  auto at = [&](DebugOffset number) { return static_cast<std::uint16_t>(offsets[number]); };
-  for (int i = kThreadCurrentFrame; i < kDebugOffsets; ++i) {
+  for (int i = numbers.thread_current_frame; i <= numbers.ascii_size; ++i) {
     if (offsets[i] >> 16 != 0) return false;
   }
-  layout->thread = {0, at(kThreadCurrentFrame), at(kThreadId)};
-  layout->cframe = {0, 0};
+  auto at = [&](std::uint8_t number) { return static_cast<std::uint16_t>(offsets[number]); };
+  *layout = {};
+  layout->thread = {0, at(numbers.thread_current_frame), at(numbers.thread_id)};
   // Not among the offsets: f_globals, of PyObject_HEAD-less _PyInterpreterFrame the fourth pointer; _co_firsttraceable,
   // an int before a pointer before the instructions.
-  layout->frame = {at(kFrameExecutable), at(kFramePrevious), 24, at(kFrameInstruction), at(kFrameOwner), 0};
-  layout->code = {at(kCodeFile),
-                  at(kCodeQualifiedName),
-                  at(kCodeLineTable),
-                  at(kCodeFirstLine),
-                  static_cast<std::uint16_t>(offsets[kCodeInstructions] - 16),
-                  at(kCodeInstructions)};
-  layout->text = {at(kAsciiSize), static_cast<std::uint16_t>(offsets[kAsciiSize] + 16)};
+  layout->frame = {at(numbers.frame_executable),  at(numbers.frame_previous), 24,
+                   at(numbers.frame_instruction), at(numbers.frame_owner),    0,
+                   numbers.executable_tags};
+  layout->code = {at(numbers.code_file),
+                  at(numbers.code_qualified_name),
+                  at(numbers.code_line_table),
+                  at(numbers.code_first_line),
+                  static_cast<std::uint16_t>(offsets[numbers.code_instructions] - 16),
+                  at(numbers.code_instructions),
+                  0,
+                  LineTable::kLocations};
+  layout->text = {at(numbers.ascii_size), static_cast<std::uint16_t>(offsets[numbers.ascii_size] + 16)};
   return true;
 }
 
@@ -70,6 +75,52 @@ std::int64_t read_signed_varint(const unsigned char** at, const unsigned char* e
   std::uint64_t value = read_varint(at, end);
   auto magnitude = static_cast<std::int64_t>(value >> 1);
   return (value & 1) != 0 ? -magnitude : magnitude;
+}
+
+std::uint32_t line_by_locations(const unsigned char* table, const unsigned char* end, std::int64_t line,
+                                std::int64_t offset) {
+  std::int64_t begin = 0;
+  while (offset >= 0 && table < end) {
+    unsigned char head = *table++;
+    unsigned code = head >> 3 & 15;
+    bool has_line = true;
+    if (code == 15) {
+      has_line = false;
+    } else if (code == 14 || code == 13) {
+      line += read_signed_varint(&table, end);
+    } else if (code >= 10) {
+      line += code - 10;
+    }
+    while (table < end && (*table & 0x80) == 0) ++table;  // columns
+    begin += 2 * ((head & 7) + 1);
+    if (offset < begin) return has_line && line > 0 ? static_cast<std::uint32_t>(line) : 0;
+  }
+  return 0;
+}
+
+// Pairs: for how many bytes of instructions, by how many lines it goes on (-128: these belong to no line).
+std::uint32_t line_by_ranges(const unsigned char* table, const unsigned char* end, std::int64_t line,
+                             std::int64_t offset) {
+  std::int64_t begin = 0;
+  for (; end - table >= 2; table += 2) {
+    auto step = static_cast<signed char>(table[1]);
+    if (step != -128) line += step;
+    begin += table[0];
+    if (offset < begin) return step != -128 && line > 0 ? static_cast<std::uint32_t>(line) : 0;
+  }
+  return 0;
+}
+
+// Pairs: after how many bytes of instructions it goes on by how many lines.
+std::uint32_t line_by_steps(const unsigned char* table, const unsigned char* end, std::int64_t line,
+                            std::int64_t offset) {
+  std::int64_t begin = 0;
+  for (; end - table >= 2; table += 2) {
+    begin += table[0];
+    if (begin > offset) break;
+    line += static_cast<signed char>(table[1]);
+  }
+  return line > 0 ? static_cast<std::uint32_t>(line) : 0;
 }
 
 // Appends one character. False when it does not fit.
@@ -95,6 +146,12 @@ bool append_utf8(std::uint32_t character, char* text, std::size_t capacity, std:
 
 bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* layout) {
   switch (version >> 16) {
+    case 0x309:
+      *layout = kLayout39;
+      return true;
+    case 0x30a:
+      *layout = kLayout310;
+      return true;
     case 0x30b:
       *layout = kLayout311;
       return true;
@@ -102,32 +159,19 @@ bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* l
       *layout = kLayout312;
       return true;
     case 0x30d:
-      return layout_313(runtime, version, layout);
+      return layout_by_offsets(runtime, version, kOffsets313, layout);
+    case 0x30e:
+      return layout_by_offsets(runtime, version, kOffsets314, layout);
   }
   return false;
 }
 
-std::uint32_t python_line(const unsigned char* table, std::size_t bytes, std::int32_t first_line,
-                          std::uint64_t offset) {
-  const unsigned char* end = table + bytes;
-  std::int64_t line = first_line;
-  std::uint64_t begin = 0;
-  while (table < end) {
-    unsigned char head = *table++;
-    unsigned code = head >> 3 & 15;
-    bool has_line = true;
-    if (code == 15) {
-      has_line = false;
-    } else if (code == 14 || code == 13) {
-      line += read_signed_varint(&table, end);
-    } else if (code >= 10) {
-      line += code - 10;
-    }
-    while (table < end && (*table & 0x80) == 0) ++table;  // columns
-    begin += 2 * ((head & 7U) + 1);
-    if (offset < begin) return has_line && line > 0 ? static_cast<std::uint32_t>(line) : 0;
-  }
-  return 0;
+std::uint32_t python_line(LineTable kind, const unsigned char* table, std::size_t bytes, std::int32_t first_line,
+                          std::int64_t offset) {
+  if (kind == LineTable::kLocations) return line_by_locations(table, table + bytes, first_line, offset);
+  if (offset < 0) return static_cast<std::uint32_t>(first_line);
+  return kind == LineTable::kRanges ? line_by_ranges(table, table + bytes, first_line, offset)
+                                    : line_by_steps(table, table + bytes, first_line, offset);
 }
 
 std::size_t python_text(const PythonLayout& layout, std::uint64_t object, char* text, std::size_t capacity) {

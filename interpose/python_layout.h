@@ -1,9 +1,12 @@
 // Where CPython keeps what a traceback shows: the frames of a thread, and file, name and lines of a code object.
 //
-// 3.11 and 3.12: a table, from CPython's own headers (Include/cpython/pystate.h, Include/internal/pycore_frame.h,
-// Include/cpython/code.h, Include/cpython/unicodeobject.h of each version), default builds of 64-bit machines. 3.13
-// says itself (_Py_DebugOffsets in Include/internal/pycore_runtime.h). A build with another layout is noticed by the
-// check in PythonFrames.
+// 3.9 to 3.12: a table, from CPython's own headers (Include/cpython/pystate.h, Include/cpython/frameobject.h,
+// Include/internal/pycore_frame.h, Include/cpython/code.h, Include/cpython/unicodeobject.h of each version), default
+// builds of 64-bit machines. 3.13 and 3.14 say themselves (_Py_DebugOffsets in Include/internal/pycore_runtime.h and
+// pycore_debug_offsets.h). A build with another layout is noticed by the check in PythonFrames.
+//
+// 3.9 and 3.10 have an object for each frame, and an evaluation loop in C for each. From 3.11 on one loop runs the
+// frames of Python functions that call each other.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +14,18 @@
 
 namespace culprit {
 
+// How a code object's table of lines is written.
+enum class LineTable : std::uint8_t {
+  kLocations,  // from 3.11 on: Objects/locations.md
+  kRanges,     // 3.10: Objects/lnotab_notes.txt, "co_linetable"
+  kSteps,      // 3.9: Objects/lnotab_notes.txt, "co_lnotab"
+};
+
 // Offsets in bytes.
 struct PythonLayout {
   struct {
-    std::uint16_t cframe;         // what leads to the innermost frame; not used when there is ...
-    std::uint16_t current_frame;  // ... the innermost frame itself, 0 = is not there
+    std::uint16_t cframe;         // 3.10 to 3.12: on the C stack, one for each loop (3.10: frame); leads to the ...
+    std::uint16_t current_frame;  // ... innermost frame, unless that is here; 0 = is not there
     std::uint16_t thread_id;
   } thread;
   struct {
@@ -26,9 +36,17 @@ struct PythonLayout {
     // 3.11: is set in the outermost frame of those that one evaluation loop runs. Later such a loop has a frame of its
     // own on the C stack (kOwnedByCStack), and this is 0.
     std::uint16_t is_entry;
+    std::uint16_t tags;  // bits of `code` that are not the pointer's
   } frame;
+  // 3.9 and 3.10: a PyFrameObject; the instruction is counted in units, -1 = has not begun. `unit` 0: there is a
+  // `frame`.
+  struct {
+    std::uint16_t code, previous, globals, instruction, unit;
+  } frame_object;
   struct {
     std::uint16_t file, name, line_table, first_line, first_traceable, instructions;
+    std::uint16_t bytecode;  // 3.9 and 3.10: the instructions are in this bytes object, not in the code object
+    LineTable lines;
   } code;
   struct {
     std::uint16_t ascii, compact;  // where the characters begin
@@ -40,8 +58,8 @@ constexpr std::uint8_t kOwnedByCStack = 3;
 constexpr std::size_t kPythonTypeOffset = 8;   // ob_type, in every object
 constexpr std::size_t kPythonSizeOffset = 16;  // ob_size; the length of a str
 
-// The layout of an interpreter whose Py_Version has the value `version` and whose _PyRuntime stands at `runtime`. False
-// when it is not known.
+// The layout of an interpreter of version `version` (PY_VERSION_HEX) whose _PyRuntime stands at `runtime`. False when
+// it is not known.
 bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* layout);
 
 // Loads a field of somebody else's object. The caller knows that it is there.
@@ -52,9 +70,10 @@ inline T python_field(std::uint64_t object, std::size_t offset) {
   return value;
 }
 
-// The line of the instruction at byte `offset` of a code object, from its table of lines (CPython 3.11 and later,
-// Objects/locations.md). 0: the instruction belongs to no line, or the table has no such instruction.
-std::uint32_t python_line(const unsigned char* table, std::size_t bytes, std::int32_t first_line, std::uint64_t offset);
+// The line of the instruction at byte `offset` of a code object, from its table of lines. 0: the instruction belongs to
+// no line, or the table has no such instruction.
+std::uint32_t python_line(LineTable kind, const unsigned char* table, std::size_t bytes, std::int32_t first_line,
+                          std::int64_t offset);
 
 // A str as UTF-8, cut at `capacity` bytes; a surrogate (an undecodable byte of a file name) becomes U+FFFD. Returns the
 // number of bytes, 0 for an object in a form that is not known.

@@ -11,8 +11,9 @@ using namespace culprit;
 
 namespace {
 
-std::uint32_t line(const std::vector<unsigned char>& table, std::int32_t first, std::uint64_t offset) {
-  return python_line(table.data(), table.size(), first, offset);
+std::uint32_t line(const std::vector<unsigned char>& table, std::int32_t first, std::int64_t offset,
+                   LineTable kind = LineTable::kLocations) {
+  return python_line(kind, table.data(), table.size(), first, offset);
 }
 
 // An entry of the table: what it says, and for how many code units.
@@ -57,6 +58,30 @@ TEST_CASE("each kind of entry of Python's table of lines is read", "[python_layo
   CHECK(line({}, 100, 0) == 0);
 }
 
+TEST_CASE("the tables of lines of Python 3.9 and 3.10 are read", "[python_layout]") {
+  const auto steps = [](std::int64_t offset) {
+    return line({0, 1, 6, 255, 255, 0, 3, 127, 0, 2, 9}, 100, offset, LineTable::kSteps);
+  };
+  CHECK(steps(-1) == 100);
+  CHECK(steps(0) == 101);
+  CHECK(steps(5) == 101);
+  CHECK(steps(6) == 100);
+  CHECK(steps(263) == 100);
+  CHECK(steps(264) == 229);  // 129 lines in two steps; the odd byte at the end is none
+  CHECK(line({}, 100, 0, LineTable::kSteps) == 100);
+
+  const auto ranges = [](std::int64_t offset) {
+    return line({4, 1, 0, 127, 2, 3, 2, 128, 6, 250, 1}, 100, offset, LineTable::kRanges);
+  };
+  CHECK(ranges(-2) == 100);
+  CHECK(ranges(0) == 101);
+  CHECK(ranges(3) == 101);
+  CHECK(ranges(4) == 231);
+  CHECK(ranges(6) == 0);  // of no line
+  CHECK(ranges(8) == 225);
+  CHECK(ranges(14) == 0);  // past the end
+}
+
 TEST_CASE("a table of lines that is cut off is read to its end only", "[python_layout]") {
   CHECK(line({head(14, 1), 0x40}, 100, 0) == 100);
   CHECK(line({head(14, 1)}, 100, 2) == 0);
@@ -79,21 +104,43 @@ TEST_CASE("Python's texts become UTF-8", "[python_layout]") {
 
 TEST_CASE("only versions whose layout is known are read", "[python_layout]") {
   PythonLayout layout;
+  CHECK(python_layout(0x030900f0, 0, &layout));
+  CHECK(layout.code.lines == LineTable::kSteps);
+  CHECK(python_layout(0x030a00f0, 0, &layout));
+  CHECK(layout.code.lines == LineTable::kRanges);
   CHECK(python_layout(0x030b07f0, 0, &layout));
   CHECK(layout.frame.is_entry != 0);
+  CHECK(layout.frame_object.unit == 0);
   CHECK(python_layout(0x030c03f0, 0, &layout));
-  CHECK_FALSE(python_layout(0x030a00f0, 0, &layout));
+  CHECK_FALSE(python_layout(0x030800f0, 0, &layout));
+  CHECK_FALSE(python_layout(0x030f00f0, 0, &layout));
   CHECK_FALSE(python_layout(0x040b00f0, 0, &layout));
-  // 3.13 says itself; what it says must be what is expected.
-  std::uint64_t offsets[128] = {};
-  const auto runtime = reinterpret_cast<std::uint64_t>(offsets);
-  CHECK_FALSE(python_layout(0x030d00f0, runtime, &layout));
-  std::memcpy(offsets, "xdebugpy", 8);
-  offsets[1] = 0x030d00f0;
-  offsets[23] = 72;
-  offsets[45] = 8;
-  CHECK(python_layout(0x030d00f0, runtime, &layout));
-  CHECK(layout.thread.current_frame == 72);
-  offsets[2] = 1;  // without the GIL
-  CHECK_FALSE(python_layout(0x030d00f0, runtime, &layout));
+}
+
+TEST_CASE("Python 3.13 and 3.14 say where they keep things", "[python_layout]") {
+  struct Version {
+    unsigned long number;
+    int current_frame, object_type, ascii_size;
+    std::uint16_t tags;
+  };
+  for (const Version& version : {Version{0x030d00f0, 23, 45, 70, 0}, Version{0x030e0af0, 26, 51, 80, 3}}) {
+    PythonLayout layout;
+    std::uint64_t offsets[128] = {};
+    const auto runtime = reinterpret_cast<std::uint64_t>(offsets);
+    CHECK_FALSE(python_layout(version.number, runtime, &layout));
+    std::memcpy(offsets, "xdebugpy", 8);
+    offsets[1] = version.number;
+    offsets[version.current_frame] = 72;
+    offsets[version.object_type] = 8;
+    offsets[version.ascii_size] = 40;
+    CHECK(python_layout(version.number, runtime, &layout));
+    CHECK(layout.thread.current_frame == 72);
+    CHECK(layout.text.compact == 56);
+    CHECK(layout.frame.tags == version.tags);
+    offsets[version.ascii_size] = 1ULL << 40;  // nonsense
+    CHECK_FALSE(python_layout(version.number, runtime, &layout));
+    offsets[version.ascii_size] = 40;
+    offsets[2] = 1;  // without the GIL
+    CHECK_FALSE(python_layout(version.number, runtime, &layout));
+  }
 }
