@@ -38,14 +38,10 @@ bool is_id(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Without the line: it changes with every edit above it.
 std::string where(const Group& group) {
   const Frame* frame = group.stack->caller;
   if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
-  if (frame == nullptr) return "(stack not recorded)";
-  const std::string module = frame->module != nullptr ? frame->module->name : "";
-  if (frame->function.empty()) return module;
-  return module.empty() ? frame->function : frame->function + " in " + module;
+  return place_without_line(frame);
 }
 
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -66,6 +62,13 @@ std::string text_of(const Baseline& baseline) {
 }
 
 }  // namespace
+
+std::string place_without_line(const Frame* frame) {
+  if (frame == nullptr) return "(stack not recorded)";
+  const std::string module = frame->module != nullptr ? frame->module->name : "";
+  if (frame->function.empty()) return module;
+  return module.empty() ? frame->function : frame->function + " in " + module;
+}
 
 Baseline read_baseline(const std::string& path) {
   errno = 0;

@@ -37,6 +37,9 @@ struct Baseline {
   std::map<std::string, BaselineLeak> leaks;  // by id
 };
 
+// "Solver::step in train": without the line, which changes with every edit above it. nullptr: not known.
+std::string place_without_line(const Frame* frame);
+
 // Reads the file at `path`. Throws FileError when it cannot be read or is no baseline.
 Baseline read_baseline(const std::string& path);
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/command_diff.h"
 #include "report/command_doctor.h"
 #include "report/command_report.h"
 #include "report/command_run.h"
@@ -76,6 +77,11 @@ int main(int argc, char** argv) {
   report->footer(kExitCodes);
   culprit::add_report_command(report, &report_command);
 
+  culprit::DiffCommand diff_command;
+  CLI::App* diff = app.add_subcommand("diff", "Say which leaks are new, gone, grown and shrunk between two runs");
+  diff->footer(kExitCodes);
+  culprit::add_diff_command(diff, &diff_command);
+
   culprit::DoctorCommand doctor_command;
   CLI::App* doctor = app.add_subcommand("doctor", "Say who holds the GPUs' memory now, and what brings it back");
   doctor->footer(kExitCodes);
@@ -110,6 +116,7 @@ int main(int argc, char** argv) {
     run_command.command = words;
     return culprit::run_run_command(run_command);
   }
+  if (diff->parsed()) return culprit::run_diff_command(diff_command);
   if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");
   return culprit::run_report_command(report_command);

@@ -22,6 +22,7 @@ struct RenderOptions {
 constexpr std::size_t kShownGroups = 10;
 
 struct Sweep;
+struct Diff;
 
 void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 
@@ -42,6 +43,11 @@ void render_grouped(const Report& report, const RenderOptions& options, std::ost
 // What a sweep found: for people, and as one object of schema culprit.sweep/1.
 void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out);
 void render_sweep_json(const Sweep& sweep, std::ostream& out);
+
+// How two runs differ: for people, for the page of a CI job, and as one object of schema culprit.diff/1.
+void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostream& out);
+void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out);
+void render_diff_json(const Diff& diff, std::ostream& out);
 
 // One group as it stands in the text report, an empty line before it; one error likewise.
 void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,

@@ -6,6 +6,7 @@
 #include "report/evidence_text.h"
 #include "report/hints.h"
 #include "report/kinds.h"
+#include "report/markdown_text.h"
 #include "report/render.h"
 #include "report/summary.h"
 #include "report/text_fields.h"
@@ -13,33 +14,6 @@
 
 namespace culprit {
 namespace {
-
-// Inside of <pre> only HTML counts.
-std::string preformatted(const std::string& text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
-// What Markdown and the HTML in it would take for their own stands there as it is.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : preformatted(text)) {
-    if (std::string("\\`*_{}[]()#+!|~$@").find(c) != std::string::npos) result += '\\';
-    result += c;
-  }
-  return result;
-}
 
 std::string where(const Group& group) {
   const Frame* frame = group.stack->caller;
@@ -62,9 +36,9 @@ void print_details(const Group& group, bool running, std::ostream& out) {
   }
   out << "</pre>\n";
   const std::string history = history_text(group);
-  if (!history.empty()) out << "\n" << escaped(history) << "\n";
+  if (!history.empty()) out << "\n" << markdown_escaped(history) << "\n";
   const std::string hint = hint_for(group, running);
-  if (!hint.empty()) out << "\nHint: " << escaped(hint) << "\n";
+  if (!hint.empty()) out << "\nHint: " << markdown_escaped(hint) << "\n";
   out << "\n</details>\n";
 }
 
@@ -74,15 +48,15 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
   out << "### " << (summary.groups == 0 ? "Nothing leaked" : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
-      << escaped(command) << " \\[" << report.process.pid << "\\]\n\n";
+      << markdown_escaped(command) << " \\[" << report.process.pid << "\\]\n\n";
   if (report.dropped.total() != 0 || !report.dropped.reason.empty())
     out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "
-        << escaped(report.dropped.reason) << "\n\n";
+        << markdown_escaped(report.dropped.reason) << "\n\n";
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";
   if (report.baseline) {
-    out << "\nSince " << escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
+    out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
         << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
         << " gone\n";
   }
@@ -98,9 +72,9 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
       std::string cause = cause_name(group.cause);
       if (group.comparison == Comparison::kNew || group.comparison == Comparison::kGrown)
         cause += std::string(", **") + comparison_name(group.comparison) + "**";
-      out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << escaped(where(group)) << " | "
-          << escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group) << " | " << cause
-          << " | " << group.id << " |\n";
+      out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << markdown_escaped(where(group))
+          << " | " << markdown_escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group)
+          << " | " << cause << " | " << group.id << " |\n";
     }
     if (shown < groups.size())
       out << "\nand " << plural(groups.size() - shown, "group", "groups") << " more: `--all`\n";
@@ -110,12 +84,12 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   if (!report.errors.empty()) {
     out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n";
     for (const ErrorGroup& error : report.errors) {
-      out << "| " << error_type_name(error.type) << " | " << error.count << " | " << escaped(error.api) << " | "
-          << escaped(error.code_name) << " |\n";
+      out << "| " << error_type_name(error.type) << " | " << error.count << " | " << markdown_escaped(error.api)
+          << " | " << markdown_escaped(error.code_name) << " |\n";
     }
   }
   if (!report.notes.empty()) out << "\n";
-  for (const std::string& note : report.notes) out << "- " << escaped(note) << "\n";
+  for (const std::string& note : report.notes) out << "- " << markdown_escaped(note) << "\n";
 }
 
 }  // namespace

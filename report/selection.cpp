@@ -39,6 +39,12 @@ std::string device_of(const Group& group) {
 
 }  // namespace
 
+CLI::Option* add_growth_option(CLI::App* command, std::string* value, const std::string& help) {
+  return command->add_option("--allow-growth", *value, help + "as 10% or 64MiB (default 0)")
+      ->check(check_growth)
+      ->type_name("N%|SIZE");
+}
+
 void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output) {
   std::vector<std::string> causes;
   for (const Cause cause : kCauses) causes.emplace_back(cause_name(cause));
@@ -72,12 +78,8 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
       ->add_option("--write-baseline", options->write_baseline,
                    "Write the leaks that are reported to FILE; the comments that it has are kept")
       ->type_name("FILE");
-  command
-      ->add_option("--allow-growth", options->allow_growth,
-                   "With --baseline: how much a known leak may grow, as 10% or 64MiB (default 0)")
-      ->check(check_growth)
-      ->needs(baseline)
-      ->type_name("N%|SIZE");
+  add_growth_option(command, &options->allow_growth, "With --baseline: how much a known leak may grow, ")
+      ->needs(baseline);
   command
       ->add_option("--sort", options->sort,
                    "Largest first (bytes), most allocations first (count) or oldest first (age)")

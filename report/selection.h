@@ -32,6 +32,9 @@ struct SelectionOptions {
 // baseline.
 void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output);
 
+// Declares --allow-growth, whose value parse_growth() takes; `help` is the beginning of its text.
+CLI::Option* add_growth_option(CLI::App* command, std::string* value, const std::string& help);
+
 // What --format takes where whole reports are written.
 std::vector<std::string> report_formats();
 

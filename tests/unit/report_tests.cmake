@@ -36,6 +36,7 @@ add_executable(report_unit_test
   ${unit}/report_causes_test.cpp
   ${unit}/report_child_test.cpp
   ${unit}/report_cli_test.cpp
+  ${unit}/report_diff_test.cpp
   ${unit}/report_golden_test.cpp
   ${unit}/report_judge_test.cpp
   ${unit}/report_lists_test.cpp
