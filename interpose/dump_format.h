@@ -72,6 +72,13 @@ enum class PythonState : std::uint32_t {
   kDiffers = 4,         // no: the interpreter's layout is not that of its version
 };
 
+// Whether new allocations are recorded. Those that were are followed in any case.
+enum class RecordingState : std::uint32_t { kOn = 0, kOff = 1 };
+
+// What `culprit start` and `culprit stop` queue with the signal (sigqueue).
+constexpr int kSwitchOn = 0x43554c01;
+constexpr int kSwitchOff = 0x43554c00;
+
 struct Header {
   char magic[8];
   std::uint32_t version;
@@ -122,9 +129,12 @@ struct Header {
   std::uint64_t context_mismatches;   // live: ... and were others
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
   Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
-  std::uint32_t python_version;  // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.9
-  PythonState python_state;      // live
-  std::uint8_t reserved1[4096 - 372];
+  std::uint32_t python_version;    // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.9
+  PythonState python_state;        // live
+  RecordingState recording_state;  // live: as it was switched last
+  std::uint64_t process_age_ns;    // how long the process had run at time 0; 0 = not known
+  std::uint64_t last_switch_ns;    // live: 0 = never switched
+  std::uint8_t reserved1[4096 - 392];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -150,6 +160,7 @@ enum class ChunkType : std::uint32_t {
   kHolders = 15,       // HolderRecord[]
   kSites = 16,         // SiteRecord[]
   kPythonFrames = 17,  // PythonFrameRecord[]
+  kSpans = 18,         // SpanRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -536,6 +547,20 @@ struct SiteRecord {
   std::uint8_t reserved[14];
 };
 static_assert(sizeof(SiteRecord) == 48);
+
+// A stretch in which allocations were recorded, from the first one in it on. Kept only where recording did not go on
+// from the first CUDA call to the end.
+struct SpanRecord {
+  std::uint32_t state;  // live: 1 = valid
+  std::uint8_t device;  // whose memory was read when it began, kNoDevice = none's
+  std::uint8_t reserved[3];
+  std::uint64_t begin_ns;
+  std::uint64_t end_ns;      // live: 0 = it goes on
+  std::uint64_t used_bytes;  // in use when it began, by whomever
+  std::uint64_t total_bytes;
+  std::uint64_t reserved1;
+};
+static_assert(sizeof(SpanRecord) == 48);
 
 struct ApiRecord {
   char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated

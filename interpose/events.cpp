@@ -211,10 +211,12 @@ void note_made(const Made& made) {
   Process* process = recording.process();
   if (process == nullptr) return;
   Place place = resolve(*process, made.where);
+  std::uint8_t flags = made.flags;
+  if (__builtin_expect(process->mode.load(std::memory_order_relaxed) != 0, 0) &&
+      !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
+    return;
   Ref stack = current_stack(*process);
   std::uint64_t now = now_ns(*process);
-  std::uint8_t flags = made.flags;
-  if (process->exiting.load(std::memory_order_relaxed) != 0) flags |= format::kFlagExitPhase;
   auto fill = [&](AllocationRecord* record) {
     record->stack = stack;
     record->handle = made.handle;
@@ -303,7 +305,8 @@ void Ending::finish(CUresult status) {
     bool late = status != CUDA_SUCCESS;
     if (late) add_counter(header->late_frees, 1);
     if (record_ == 0) {
-      if (!late) add_counter(header->unknown_frees, 1);
+      if (!late && (process->mode.load(std::memory_order_relaxed) & kModeOff) == 0)
+        add_counter(header->unknown_frees, 1);
       return;
     }
     auto& record = *process->dump.at<AllocationRecord>(record_);
@@ -332,6 +335,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
+  if (record_ == 0 && (process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
   if (stack_ == 0) stack_ = current_stack(process);
   format::ErrorRecord error = {};
   error.api = static_cast<std::uint16_t>(api_);

@@ -14,6 +14,7 @@ bool is_failure(CUresult status) {
 constexpr std::uint8_t kWatched = 64;
 
 void note_failure(Process& process, Api api, CUresult status, std::uint64_t bytes) {
+  if ((process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
   format::FailedCallRecord call = {};
   call.stack = current_stack(process);
   call.code = static_cast<std::int32_t>(status);

@@ -22,7 +22,7 @@ CUresult destroy(Api api, Call call, CUcontext context) {
 // the process does, and tells nothing about the program.
 bool is_exiting() {
   Process* process = process_if_recording();
-  return process != nullptr && process->exiting.load(std::memory_order_relaxed) != 0;
+  return process != nullptr && (process->mode.load(std::memory_order_relaxed) & kModeExiting) != 0;
 }
 
 template <typename Call>

@@ -80,7 +80,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
   {
     Recording recording;
     Process* process = recording.process();
-    if (process == nullptr) return;
+    if (process == nullptr || (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
     SpinGuard guard(process->references_lock);
     physical = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
     if (physical != 0) ++process->dump.at<AllocationRecord>(physical)->mappings;

@@ -112,7 +112,7 @@ void read_devices_at_exit(Process& process) {
 void begin_exit(int, void*) {
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
-  if (process == nullptr || process->exiting.exchange(1) != 0) return;
+  if (process == nullptr || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
   watch_runtime_frees();
   Recording recording;
   sum_live_bytes(*process);
@@ -150,6 +150,7 @@ __attribute__((constructor)) void on_load() {
   find_next_functions();
   find_other_interposers();
   prepare_failures();
+  prepare_recording_switch();
   // Made now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
   // on_exit and not atexit: it hands over the exit status. Registered this early it needs no malloc either.

@@ -1,6 +1,7 @@
 #include "interpose/options.h"
 
 #include "interpose/fail_rules.h"
+#include "interpose/signal_names.h"
 
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -102,6 +103,9 @@ void read_options(Options* options) {
   // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
   FailRules rules;
   if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) options->malformed = "CULPRIT_FAIL";
+  if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)
+    options->malformed = "CULPRIT_START";
+  if (parse_signal(options->signal) == 0) options->malformed = "CULPRIT_SIGNAL";
   if (!parse_scan(options->scan, &options->search_holders)) options->malformed = "CULPRIT_SCAN";
 }
 

@@ -67,6 +67,10 @@ void describe_process(Process& process) {
   if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
   header->start_time_ticks = start_time_ticks();
   header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  std::uint64_t boot_ns = clock_ns(CLOCK_BOOTTIME);
+  std::uint64_t ticks_a_second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  std::uint64_t began_ns = header->start_time_ticks * (1000000000 / ticks_a_second);
+  if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
   if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
     header->boot_id[36] = '\0';
   struct utsname host;
@@ -120,6 +124,7 @@ bool start(Process& process) {
     return false;
   }
   describe_process(process);
+  begin_switched(process);
   static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
   process.generation = ++generations;
   register_exit_handlers();
@@ -155,6 +160,7 @@ Process* process_if_recording() {
 }
 
 Process* recording_process() {
+  if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
   if (process == nullptr) return nullptr;
   if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid())) {
@@ -163,7 +169,7 @@ Process* recording_process() {
   for (;;) {
     Phase phase = process->phase.load(std::memory_order_acquire);
     if (phase == Phase::kRecording) return process;
-    if (phase == Phase::kFailed) return nullptr;
+    if (phase == Phase::kFailed || (phase == Phase::kNone && !recording_wanted())) return nullptr;
     Phase expected = Phase::kNone;
     if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
       process->phase.store(start(*process) ? Phase::kRecording : Phase::kFailed, std::memory_order_release);

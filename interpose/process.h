@@ -17,6 +17,7 @@
 #include "interpose/options.h"
 #include "interpose/placement.h"
 #include "interpose/python_frames.h"
+#include "interpose/recording_switch.h"
 #include "interpose/site_table.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
@@ -45,7 +46,7 @@ struct ThreadMemory {
 struct Process {
   // What every call reads, and hardly any writes, in three cache lines.
   std::atomic<Phase> phase;
-  std::atomic<int> exiting;  // exit handlers are running
+  std::atomic<std::uint32_t> mode;  // Mode: 0 unless exit handlers run or recording was switched
   std::uint32_t generation;
   int pid;
   bool quick_stacks;             // remembered stacks are neither switched off nor to be verified
@@ -76,6 +77,8 @@ struct Process {
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<std::uint64_t> last_reading_ns;
+  std::atomic<std::uint64_t> switched_on_ns;
+  std::atomic<format::Ref> span;  // SpanRecord of the stretch that is being recorded; 0 = none was written
   std::atomic<int> summary_done;
   std::atomic<int> stop_warned;
 };

@@ -54,7 +54,10 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
     std::cerr << "culprit: no call was made to fail: the program ended before it came to the one that was named\n";
-  if (paths.empty()) {
+  if (paths.empty() && command.paused) {
+    std::cerr << "culprit: nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call "
+                 "was made after that\n";
+  } else if (paths.empty()) {
     std::cerr
         << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, so that nothing can be "
            "preloaded into it\n";
@@ -82,6 +85,8 @@ void add_run_command(CLI::App* app, RunCommand* command) {
   app->add_option("--out", command->out,
                   "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
       ->type_name("PATTERN");
+  app->add_flag("--paused", command->paused,
+                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
   app->add_flag("--no-framework-caches", command->no_framework_caches, framework_cache_help());
   app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       ->check(CLI::Range(0, 256))
@@ -124,6 +129,7 @@ int run_run_command(const RunCommand& command) {
   }
 
   if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
+  if (command.paused) environment.emplace_back("CULPRIT_START", "signal");
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
   if (command.no_framework_caches) {
     for (auto& variable : framework_cache_switches()) environment.push_back(std::move(variable));

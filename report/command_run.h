@@ -14,6 +14,7 @@ namespace culprit {
 struct RunCommand {
   std::vector<std::string> command;
   bool keep = false;
+  bool paused = false;
   std::string out;
   std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
   std::string log;

@@ -47,6 +47,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(SiteRecord);
     case ChunkType::kPythonFrames:
       return sizeof(PythonFrameRecord);
+    case ChunkType::kSpans:
+      return sizeof(SpanRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -125,6 +127,7 @@ Dump::Dump(Dump&& other) noexcept
       holders_(std::move(other.holders_)),
       sites_(std::move(other.sites_)),
       python_frames_(std::move(other.python_frames_)),
+      spans_(std::move(other.spans_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -239,6 +242,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
       break;
     case ChunkType::kPythonFrames:
       arrays = &python_frames_;
+      break;
+    case ChunkType::kSpans:
+      arrays = &spans_;
       break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});

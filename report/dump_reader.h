@@ -94,6 +94,7 @@ class Dump {
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(holders_); }
 
+  std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(spans_); }
   std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
 
   CallCounts call_counts() const;
@@ -209,7 +210,7 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_;
+      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_;
   std::vector<Range> stacks_, strings_;
 };
 

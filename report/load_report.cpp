@@ -81,6 +81,24 @@ DeviceInfo device_info(const DeviceRecord& record) {
   return device;
 }
 
+RecordingInfo recording_info(const Dump& dump) {
+  const Header& header = dump.header();
+  RecordingInfo info;
+  info.off = header.recording_state == RecordingState::kOff;
+  info.last_switch_ns = header.last_switch_ns;
+  info.process_age_ns = header.process_age_ns;
+  for (const SpanRecord& record : dump.spans()) {
+    RecordedSpan span;
+    span.begin_ns = record.begin_ns;
+    span.end_ns = record.end_ns;
+    if (record.total_bytes != 0) span.device = device_of(record.device);
+    span.used_bytes = record.used_bytes;
+    span.total_bytes = record.total_bytes;
+    info.spans.push_back(span);
+  }
+  return info;
+}
+
 // Memory of a module whose exceptions could not be seen may have been lost to one.
 void add_unseen_throws(Report* report) {
   std::set<std::string> told;
@@ -157,6 +175,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};
+  report.recording = recording_info(dump);
   report.summary.late_frees = header.late_frees;
   report.summary.stacks_verified = header.stacks_verified;
   report.summary.stack_mismatches = header.stack_mismatches;

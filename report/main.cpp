@@ -9,6 +9,7 @@
 #include "report/command_report.h"
 #include "report/command_run.h"
 #include "report/command_sweep.h"
+#include "report/command_switch.h"
 #include "report/exit_codes.h"
 
 namespace {
@@ -87,6 +88,11 @@ int main(int argc, char** argv) {
   doctor->footer(kExitCodes);
   culprit::add_doctor_command(doctor, &doctor_command);
 
+  culprit::SwitchCommand switch_command;
+  CLI::App* start = app.add_subcommand("start", "Switch recording on in a process that culprit run --paused started");
+  CLI::App* stop = app.add_subcommand("stop", "Switch recording off: nothing new is recorded, frees still are");
+  for (CLI::App* one : {start, stop}) culprit::add_switch_command(one, &switch_command);
+
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
@@ -117,6 +123,7 @@ int main(int argc, char** argv) {
     return culprit::run_run_command(run_command);
   }
   if (diff->parsed()) return culprit::run_diff_command(diff_command);
+  if (start->parsed() || stop->parsed()) return culprit::run_switch_command(switch_command, start->parsed());
   if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");
   return culprit::run_report_command(report_command);

@@ -272,6 +272,22 @@ Json baseline_json(const BaselineResult& baseline) {
           {"gone", baseline.gone}};
 }
 
+Json recording_json(const Report& report) {
+  Json one;
+  one["state"] = report.recording.off ? "off" : "on";
+  one["last_switch_ns"] = report.recording.last_switch_ns;
+  one["process_age_ns"] = report.recording.process_age_ns;
+  one["spans"] = Json::array();
+  for (const RecordedSpan& span : report.recording.spans) {
+    one["spans"].push_back({{"begin_ns", span.begin_ns},
+                            {"end_ns", span.end_ns == 0 ? Json() : Json(span.end_ns)},
+                            {"device", device_json(span.device)},
+                            {"used_bytes", span.device ? Json(span.used_bytes) : Json()},
+                            {"total_bytes", span.device ? Json(span.total_bytes) : Json()}});
+  }
+  return one;
+}
+
 // The modules that the stacks pass through, each once: which build of them it was.
 Json modules_json(const Report& report) {
   std::map<std::string, const Module*> modules;
@@ -340,6 +356,7 @@ Json report_head_json(const Report& report) {
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
+  if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
   head["holder_search"] = holder_search_json(report.holder_search);
   return head;
 }

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSegments = 3;
+constexpr std::size_t kShownSpans = 4;
 
 std::string device_text(const std::optional<unsigned>& device) {
   return device ? "GPU " + std::to_string(*device) : "host";
@@ -62,6 +63,7 @@ class TextReport {
   void print() {
     print_dropped();
     print_header();
+    print_recording();
     print_verdict();
     std::size_t number = 0;
     std::vector<const Group*> counted;
@@ -150,6 +152,26 @@ class TextReport {
       out_ << " · GPU " << device.ordinal << " " << name << " " << device.uuid.substr(0, 12);
     }
     out_ << "\n";
+  }
+
+  // Where recording was not on all the time: when it was, and what was in use before.
+  void print_recording() {
+    const RecordingInfo& recording = report_.recording;
+    std::size_t shown = 0;
+    for (const RecordedSpan& span : recording.spans) {
+      const std::size_t left = recording.spans.size() - shown;
+      if (++shown > kShownSpans && left > 1 && !options_.all) continue;
+      out_ << "recorded from " << format_time(span.begin_ns);
+      if (span.end_ns != 0) out_ << " to " << format_time(span.end_ns);
+      if (shown == 1 && span.begin_ns == 0 && recording.process_age_ns != 0)
+        out_ << ", when the process was " << format_time(recording.process_age_ns) << " old";
+      if (span.device)
+        out_ << " · " << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use by then";
+      out_ << "\n";
+    }
+    if (recording.off) {
+      out_ << "recording is off since " << format_time(recording.last_switch_ns) << "\n";
+    }
   }
 
   void print_verdict() {

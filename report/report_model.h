@@ -242,6 +242,23 @@ struct BaselineResult {
   std::vector<std::string> gone;  // ids that no process leaked; the last report has them
 };
 
+// A stretch in which allocations were recorded.
+struct RecordedSpan {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;        // 0: it goes on
+  std::optional<unsigned> device;  // whose memory was read when it began; empty: none's
+  std::uint64_t used_bytes = 0;
+  std::uint64_t total_bytes = 0;
+};
+
+// Recording that was not on all the time.
+struct RecordingInfo {
+  bool off = false;                  // as it was switched last
+  std::uint64_t last_switch_ns = 0;  // 0: never
+  std::uint64_t process_age_ns = 0;  // how long the process had run when the dump began; 0: not known
+  std::vector<RecordedSpan> spans;   // empty: on from the first CUDA call to the end, unless `off`
+};
+
 struct Report {
   std::string dump_path;
   ProcessInfo process;
@@ -254,6 +271,7 @@ struct Report {
   Summary summary;
   Dropped dropped;
   HolderSearchInfo holder_search;
+  RecordingInfo recording;
   std::vector<Group> leaks;    // worst first
   std::vector<Group> library;  // what libraries hold for themselves, not counted
   std::vector<Group> resources;

@@ -142,6 +142,17 @@ bool is_dump(const std::string& root, std::uint32_t pid, const std::string& path
   return same;
 }
 
+// The dump that it maps, empty if none.
+std::string find_dump(const std::string& root, ProcessFacts* process) {
+  std::string dump;
+  std::set<std::string> tried;
+  for_each_mapping(root + "/" + std::to_string(process->pid), process, [&](const std::string& path, bool shared) {
+    if (!shared || !dump.empty() || path.compare(0, 5, "/dev/") == 0 || !tried.insert(path).second) return;
+    if (is_dump(root, process->pid, path)) dump = path;
+  });
+  return dump;
+}
+
 void read_threads_of_zombie(const std::string& folder, ProcessFacts* process) {
   for_each_entry(folder + "/task", [&](const char* name) {
     const std::optional<std::uint32_t> tid = number(name);
@@ -191,14 +202,16 @@ void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) 
   if (process->state == 'D') process->wait_channel = read_text(folder + "/wchan");
   process->container = container_of(read_text(folder + "/cgroup"));
   if (process->container.found()) process->container.name = host_name_of(facts.root, process->pid);
-  std::set<std::string> tried;
-  for_each_mapping(folder, process, [&](const std::string& path, bool shared) {
-    if (!shared || !process->dump.empty() || path.compare(0, 5, "/dev/") == 0 || !tried.insert(path).second) return;
-    if (is_dump(facts.root, process->pid, path)) process->dump = path;
-  });
+  process->dump = find_dump(facts.root, process);
 }
 
 }  // namespace
+
+std::string dump_of_process(const std::string& root, std::uint32_t pid) {
+  ProcessFacts process;
+  process.pid = pid;
+  return find_dump(root, &process);
+}
 
 int open_in_process(const std::string& root, std::uint32_t pid, const std::string& path) {
   const int top = ::open((root + "/" + std::to_string(pid) + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -60,6 +60,9 @@ struct ProcFacts {
 // process itself out. Never throws: what cannot be read is counted. Not thread-safe (getpwuid).
 ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& named);
 
+// The file that libculprit.so writes in a process, a path inside its own root; empty: none, or it cannot be seen.
+std::string dump_of_process(const std::string& root, std::uint32_t pid);
+
 // Opens `path` as the process `pid` sees it (its own root, links in it included), for reading, without waiting and only
 // when it is a regular file. -1 with errno when that is not possible.
 int open_in_process(const std::string& root, std::uint32_t pid, const std::string& path);

@@ -1,5 +1,7 @@
 #include "interpose/options.h"
+#include "interpose/signal_names.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -91,4 +93,15 @@ TEST_CASE("a path that does not fit is cut off, never written past") {
   expand_path("/0123456789/0123456789/0123456789", 1, path, 12);
   CHECK(std::string(path) == "/0123456789");
   CHECK(path[12] == '#');
+}
+
+TEST_CASE("a signal by name or number") {
+  CHECK(parse_signal("USR2") == SIGUSR2);
+  CHECK(parse_signal("sigwinch") == SIGWINCH);
+  CHECK(parse_signal("10") == 10);
+  CHECK(parse_signal("RTMIN+3") == SIGRTMIN + 3);
+  for (const char* unusable : {"", "KILL", "9", "SEGV", "CHLD", "NOPE", "12x", "99", "33", "RTMIN+99"}) {
+    INFO(unusable);
+    CHECK(parse_signal(unusable) == 0);
+  }
 }

@@ -1,0 +1,124 @@
+#include "interpose/recording_switch.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/process.h"
+#include "interpose/signal_names.h"
+
+namespace culprit {
+namespace {
+
+// All zeros = on. Inherited by a fork child, which begins as its parent stood.
+std::atomic<int> switched_off;
+std::atomic<int> late;  // it was off once, or the program ran before
+
+void on_signal(int, siginfo_t* info, void*) {
+  int saved_errno = errno;
+  bool on = switched_off.load(std::memory_order_relaxed) != 0;  // a plain kill turns it over
+  if (info != nullptr && info->si_code == SI_QUEUE) {
+    if (info->si_value.sival_int == format::kSwitchOn) on = true;
+    if (info->si_value.sival_int == format::kSwitchOff) on = false;
+  }
+  switch_recording(on);
+  errno = saved_errno;
+}
+
+// The stretch in which is being recorded, nullptr when none was written down.
+format::SpanRecord* current_span(Process& process) {
+  format::Ref ref = process.span.load(std::memory_order_acquire);
+  return ref == 0 ? nullptr : process.dump.at<format::SpanRecord>(ref);
+}
+
+// A new stretch began when recording was switched on. What is in use is asked now, because a signal handler can not:
+// what was just made is taken off again.
+void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
+  format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
+  if (ref == 0) {
+    add_counter(process.dump.header()->dropped_others, 1);
+    return;
+  }
+  auto* span = process.dump.at<format::SpanRecord>(ref);
+  span->begin_ns = process.switched_on_ns.load(std::memory_order_relaxed);
+  span->device = format::kNoDevice;
+  format::MemoryReading reading;
+  if (process.captures.load(std::memory_order_relaxed) == 0 && device != format::kNoDevice &&
+      current_place(process).device == device && read_memory(now_ns(process), &reading)) {
+    span->device = device;
+    span->total_bytes = reading.total_bytes;
+    std::uint64_t used = reading.total_bytes - reading.free_bytes;
+    span->used_bytes = used > bytes ? used - bytes : 0;
+  }
+  __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
+  process.span.store(ref, std::memory_order_release);
+  // Switched off again meanwhile: the handler may not have seen the span.
+  if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+bool recording_wanted() { return switched_off.load(std::memory_order_acquire) == 0; }
+
+void begin_late() { late.store(1, std::memory_order_release); }
+
+void switch_recording(bool on) {
+  if (!on) begin_late();
+  if (switched_off.exchange(on ? 0 : 1) == (on ? 0 : 1)) return;
+  Process* process = process_if_recording();
+  if (process == nullptr) return;  // it begins, or not, with the next CUDA call
+  format::Header* header = process->dump.header();
+  std::uint64_t now = now_ns(*process);
+  if (on) {
+    process->switched_on_ns.store(now, std::memory_order_relaxed);
+    process->mode.fetch_or(kModeJustOn);
+    process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));
+  } else {
+    process->mode.fetch_or(kModeOff);
+    process->mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
+    if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
+  }
+  header->last_switch_ns = now;
+  __atomic_store_n(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff,
+                   __ATOMIC_RELEASE);
+}
+
+void prepare_recording_switch() {
+  const char* start = getenv("CULPRIT_START");
+  if (start == nullptr || strcasecmp(start, "signal") != 0) return;
+  begin_late();
+  switched_off.store(1, std::memory_order_release);
+  const char* chosen = getenv("CULPRIT_SIGNAL");
+  int number = chosen == nullptr || chosen[0] == '\0' ? SIGUSR2 : parse_signal(chosen);
+  struct sigaction present;
+  if (number == 0 || sigaction(number, nullptr, &present) != 0) return;
+  if (present.sa_handler != SIG_DFL && present.sa_handler != SIG_IGN) return;
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+void begin_switched(Process& process) {
+  if (late.load(std::memory_order_acquire) != 0) process.mode.store(kModeJustOn);
+  if (recording_wanted()) return;
+  // Switched off again while the dump was being made.
+  process.mode.store(kModeOff);
+  process.dump.header()->recording_state = format::RecordingState::kOff;
+}
+
+bool note_mode(Process& process, std::uint8_t device, std::uint64_t bytes, std::uint8_t* flags) {
+  std::uint32_t mode = process.mode.load(std::memory_order_relaxed);
+  if ((mode & kModeOff) != 0) return false;
+  if ((mode & kModeJustOn) != 0 &&
+      (process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn)) & kModeJustOn) != 0)
+    begin_span(process, device, bytes);
+  if ((mode & kModeExiting) != 0) *flags |= format::kFlagExitPhase;
+  return true;
+}
+
+}  // namespace culprit

@@ -1,0 +1,45 @@
+// Recording switched on and off while the program runs: CULPRIT_START=signal, culprit start and stop, culprit.h.
+//
+// Off means that nothing new is noted. What was noted before is still followed, so that memory which is freed meanwhile
+// does not look leaked; what is made meanwhile is unknown, and its free later counts as one "from before". As long as
+// recording was never on there is no dump.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/dump_format.h"
+#include "interpose/placement.h"
+
+namespace culprit {
+
+struct Process;
+
+// Process::mode, looked at once for each thing that is made. 0 is the usual case.
+enum Mode : std::uint32_t {
+  kModeExiting = 1,  // exit handlers are running
+  kModeOff = 2,
+  kModeJustOn = 4,  // switched on, and nothing was made since
+};
+
+// Whether a process that has not begun to record is to begin with its next CUDA call.
+bool recording_wanted();
+
+// Switches recording on or off, for this process and those that it forks later. What is so already stays. Thread-safe
+// and async-signal-safe.
+void switch_recording(bool on);
+
+// At load: with CULPRIT_START=signal recording is off, and the signal that CULPRIT_SIGNAL names switches it, unless the
+// program has a handler of its own by then. Without it no signal is touched.
+void prepare_recording_switch();
+
+// The program ran before: a dump that begins from now on says from when on it saw anything.
+void begin_late();
+
+// Called once recording has begun, before anybody else sees the process: takes over how the switch stands.
+void begin_switched(Process& process);
+
+// The rare ways through note_made(). Something was made on `device`, `bytes` of it device memory: false when it is not
+// to be noted, else adds to `flags` (format::AllocationFlags) what is to be remembered of the moment.
+CULPRIT_COLD bool note_mode(Process& process, std::uint8_t device, std::uint64_t bytes, std::uint8_t* flags);
+
+}  // namespace culprit

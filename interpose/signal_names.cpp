@@ -1,0 +1,44 @@
+#include "interpose/signal_names.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace culprit {
+
+int parse_signal(const char* text) {
+  if (strncasecmp(text, "SIG", 3) == 0) text += 3;
+  int number = 0;
+  if (strncasecmp(text, "RTMIN", 5) == 0 && (text[5] == '\0' || text[5] == '+')) {
+    number = SIGRTMIN + std::atoi(text + 5);
+    if (number > SIGRTMAX) return 0;
+  } else if (text[0] >= '0' && text[0] <= '9') {
+    char* end = nullptr;
+    long value = std::strtol(text, &end, 10);
+    if (*end != '\0' || value > SIGRTMAX || (value > 31 && value < SIGRTMIN)) return 0;
+    number = static_cast<int>(value);
+  } else {
+    for (int i = 1; i < 32 && number == 0; ++i) {
+      const char* name = sigabbrev_np(i);
+      if (name != nullptr && strcasecmp(text, name) == 0) number = i;
+    }
+  }
+  switch (number) {
+    case SIGKILL:
+    case SIGSTOP:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+    case SIGSYS:
+    case SIGCHLD:
+      return 0;
+    default:
+      return number;
+  }
+}
+
+}  // namespace culprit

@@ -1,0 +1,10 @@
+// Signals by name, as CULPRIT_SIGNAL has them.
+#pragma once
+
+namespace culprit {
+
+// The number of a signal by its name ("USR2", "SIGUSR2", "RTMIN+3") or number, 0 when it can not be used: unknown, not
+// to be caught, or one that a fault raises.
+int parse_signal(const char* text);
+
+}  // namespace culprit

@@ -1,0 +1,19 @@
+// culprit start PID, culprit stop PID: switch recording of a running process on and off.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+namespace culprit {
+
+struct SwitchCommand {
+  std::uint32_t pid = 0;
+};
+
+// Declares the command's options on `app`.
+void add_switch_command(CLI::App* app, SwitchCommand* command);
+
+// Switches, and waits until the process says that it did. Returns the exit code.
+int run_switch_command(const SwitchCommand& command, bool on);
+
+}  // namespace culprit

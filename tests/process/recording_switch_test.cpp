@@ -1,0 +1,149 @@
+// Recording switched on and off by a signal and by culprit start and stop.
+#include <signal.h>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+namespace {
+
+RunOptions paused() {
+  RunOptions options;
+  options.environment["CULPRIT_START"] = "signal";
+  return options;
+}
+
+Finished culprit(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = {culprit_path().string()};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  SpawnOptions options;
+  options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}};
+  return spawn(argv, options);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a process that waits for a signal records nothing before it", "[switch]") {
+  const Run never = run_preloaded("switched", {"a", "a", "f"}, paused());
+  CHECK(never.exit_code == 0);
+  CHECK(never.dumps.empty());
+  CHECK(never.err.empty());
+  const Run run = run_preloaded("switched", {"a", "a", "s", "a", "f"}, paused());
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_bytes() == 10003);
+  CHECK(report.json.at("summary").at("unknown_frees") == 1);
+  CHECK(report.error_count() == 0);
+}
+
+TEST_CASE("what was recorded is followed while recording is off", "[switch]") {
+  // 10001 is freed while off, 10002 later, 10003 is made while off, 10004 after.
+  const Run run = run_preloaded("switched", {"s", "a", "a", "s", "f", "a", "s", "a", "f", "f"}, paused());
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_bytes() == 10004);
+  CHECK(report.json.at("summary").at("unknown_frees") == 1);
+  CHECK(report.error_count() == 0);
+  const nlohmann::json& recording = report.json.at("recording");
+  CHECK(recording.at("state") == "on");
+  REQUIRE(recording.at("spans").size() == 2);
+  const nlohmann::json& first = recording.at("spans")[0];
+  CHECK(first.at("begin_ns") == 0);
+  CHECK(first.at("end_ns") <= recording.at("spans")[1].at("begin_ns"));
+  CHECK(recording.at("spans")[1].at("end_ns").is_null());
+  const std::string text = culprit({"report", run.dump().string()}).out;
+  CHECK(has(text, "\nrecorded from 0.00 ms to "));
+}
+
+TEST_CASE("the report says what was in use before recording began", "[switch]") {
+  const Run late = run_preloaded("switched", {"a", "a", "s", "a"}, paused());
+  const Run early = run_preloaded("switched", {"s", "a"}, paused());
+  auto used = [](const Run& run) {
+    return read_report(run.dump()).json.at("recording").at("spans")[0].at("used_bytes").get<std::uint64_t>();
+  };
+  // A GPU takes and gives memory in larger pieces, and other processes use it too.
+  if (!on_gpu()) CHECK(used(late) >= used(early) + 20003);
+}
+
+TEST_CASE("a refused free of what was never recorded is no error while recording is off", "[switch]") {
+  CHECK(read_report(run_preloaded("switched", {"s", "a", "s", "a", "f", "f", "d"}, paused()).dump()).error_count() ==
+        0);
+  CHECK(read_report(run_preloaded("switched", {"s", "a", "f", "d"}, paused()).dump()).error_count() == 1);
+}
+
+TEST_CASE("a fork child begins as its parent stands", "[switch]") {
+  CHECK(run_preloaded("switched", {"s", "a", "s", "k"}, paused()).dumps.size() == 1);
+  CHECK(run_preloaded("switched", {"s", "a", "k"}, paused()).dumps.size() == 2);
+}
+
+TEST_CASE("no signal is touched unless it is asked for", "[switch]") {
+  const Run plain = run_preloaded("switched", {"a", "s"});
+  CHECK(plain.signal == SIGUSR2);
+  // The program's own handler stays, and recording stays off.
+  const Run guest = run_preloaded("switched", {"g", "a", "s", "a"}, paused());
+  CHECK(guest.out == "guest\n");
+  CHECK(guest.dumps.empty());
+  RunOptions other = paused();
+  other.environment["CULPRIT_SIGNAL"] = "WINCH";
+  CHECK(run_preloaded("switched", {"a", "s"}, other).signal == SIGUSR2);
+}
+
+TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
+  RunOptions options = paused();
+  options.when_ready = [](pid_t pid) {
+    const Finished start = culprit({"start", std::to_string(pid)});
+    INFO(start.err);
+    CHECK(start.exit_code == 0);
+    CHECK(has(start.out, "records from its next CUDA call on"));
+  };
+  const Run run = run_preloaded("switched", {"a", "w", "a"}, options);
+  CHECK(read_report(run.dump()).leaked_bytes() == 10002);
+
+  options.when_ready = [](pid_t pid) {
+    const std::string id = std::to_string(pid);
+    // Again changes nothing: it is no toggle.
+    CHECK(has(culprit({"start", id}).out, "records now: "));
+    CHECK(has(culprit({"start", id}).out, "records now: "));
+    const Finished stop = culprit({"stop", id});
+    CHECK(stop.exit_code == 0);
+    CHECK(has(stop.out, "records nothing new now: "));
+  };
+  const Run stopped = run_preloaded("switched", {"s", "a", "w", "a", "f"}, options);
+  const Report report = read_report(stopped.dump());
+  CHECK(report.leaked_bytes() == 0);
+  CHECK(report.json.at("recording").at("state") == "off");
+}
+
+TEST_CASE("culprit start says why a process cannot be switched", "[switch]") {
+  CHECK(has(culprit({"start", "999999999"}).err, "there is no process 999999999"));
+  CHECK(has(culprit({"start", std::to_string(getpid())}).err, "does not run under culprit"));
+  CHECK(culprit({"start", "x"}).exit_code == 2);
+  RunOptions options;
+  options.when_ready = [](pid_t pid) {
+    const Finished start = culprit({"start", std::to_string(pid)});
+    CHECK(start.exit_code == 3);
+    CHECK(has(start.err, "culprit run --paused"));
+  };
+  CHECK(run_preloaded("switched", {"w"}, options).exit_code == 0);
+}
+
+TEST_CASE("culprit run --paused takes the pid of culprit run too", "[switch][run]") {
+  RunOptions options;
+  options.when_ready = [](pid_t pid) {
+    const Finished start = culprit({"start", std::to_string(pid)});
+    INFO(start.err);
+    CHECK(start.exit_code == 0);
+  };
+  const Run run = culprit_run({"--paused"}, {"switched", "a", "w", "a"}, options);
+  INFO(run.err);
+  CHECK(has(run.err, "LEAKED 9.77 KiB in 1 allocation"));
+  const Run never = culprit_run({"--paused"}, {"switched", "a"});
+  CHECK(never.exit_code == 0);
+  CHECK(has(never.err, "recording was never switched on"));
+}
+
+}  // namespace culprit::test
