@@ -14,6 +14,7 @@ constexpr Pool kPyTorch = {"PyTorch caching allocator", kSwitchedOff};
 constexpr Pool kPyTorchHost = {"PyTorch pinned memory cache", nullptr};
 constexpr Pool kCuPy = {"CuPy memory pool", "cupy.cuda.set_allocator(None) in the program shows each array by itself"};
 constexpr Pool kCuPyHost = {"CuPy pinned memory pool", nullptr};
+constexpr Pool kPyCuda = {"PyCUDA memory pool", "free_held() of the pool gives back what nothing uses"};
 constexpr Pool kRmm = {"RMM pool", "rmm::mr::cuda_memory_resource in the program shows each buffer by itself"};
 constexpr Pool kTensorFlow = {"TensorFlow BFC allocator", kSwitchedOff};
 constexpr Pool kXla = {"XLA BFC allocator", kSwitchedOff};
@@ -26,13 +27,16 @@ struct Rule {
   // How many frames in a row, of that module and without names, say the same where the library was stripped; 0: none
   // do.
   std::size_t nameless;
+  // The function is the last one with a name before the frame's own, which has none: the library was stripped, and this
+  // is what its source file exports.
+  bool behind = false;
 };
 
 // Seen on an H200 with PyTorch 2.11, CuPy 14.2 and JAX 0.11. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor passes
 // through NativeCachingAllocator::allocate alone, with the cache through DeviceCachingAllocator and 4 to 6 frames of
 // the library. Without CuPy's pool its Memory is made by the same _malloc, but not by a SingleDeviceMemoryPool. XLA's
-// "platform" allocator goes past the BFCAllocator.
-// The first rule that fits a frame wins, from the call outward.
+// "platform" allocator goes past the BFCAllocator. PyCUDA's pools are all that src/wrapper/wrap_mempool.cpp has;
+// Debian's build (2022.2.2) is stripped. The first rule that fits a frame wins, from the call outward.
 // clang-format off
 constexpr Rule kRules[] = {
     {&kPyTorch,     "libc10_cuda*.so*",               "c10::cuda::CUDACachingAllocator::*DeviceCachingAllocator::*", 3},
@@ -40,6 +44,8 @@ constexpr Rule kRules[] = {
     {&kPyTorchHost, "libtorch_cuda*.so*",             "at::*CUDAHostAllocator*", 0},
     {&kCuPy,        "*/cupy/cuda/memory.*",           "*SingleDeviceMemoryPool*", 0},
     {&kCuPyHost,    "*/cupy/cuda/pinned_memory.*",    "*PinnedMemoryPool*", 0},
+    {&kPyCuda,      "*/pycuda/_driver.*",             "pycuda*::memory_pool<*", 0},
+    {&kPyCuda,      "*/pycuda/_driver.*",             "pycuda_expose_tools", 0, true},
     {&kRmm,         nullptr,                          "rmm::mr::*pool_memory_resource*", 0},
     {&kRmm,         nullptr,                          "rmm::mr::*arena_memory_resource*", 0},
     {&kRmm,         nullptr,                          "rmm::mr::detail::arena::*", 0},
@@ -62,7 +68,8 @@ bool in_module_of(const Rule& rule, const Frame& frame) {
 bool is_named(const Frame& frame) { return !frame.approximate && !frame.function.empty(); }
 
 bool fits(const Rule& rule, const Frame& frame) {
-  return in_module_of(rule, frame) && is_named(frame) && matches(rule.function, frame.function);
+  const bool candidate = rule.behind ? frame.approximate : is_named(frame);
+  return candidate && in_module_of(rule, frame) && matches(rule.function, frame.function);
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
     check-examples.py --programs build/examples --sources examples --culprit build/bin/culprit \
                       --library build/lib/libculprit.so [--simulator build/simcuda] [PROGRAM...]
 
-PROGRAM is a file name in --programs (default: one of every kind that --sources has a source for). With --simulator the programs run
+PROGRAM is a file name in --programs, or in --sources with .py (default: one of every kind that --sources has a source for). Python runs by this
+script's own interpreter; without PyCUDA that is a skipped run. With --simulator the programs run
 on the simulated driver, without it on the machine's GPU. Prints a line for each run and a summary; exit code 1 when one failed, 77
 when every one was skipped. The header's language is described in examples/README.md.
 """
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -34,9 +36,9 @@ class Expectation:
         self.simulator_environment = {}
         self.marked_lines = set()
         for number, line in enumerate(source.read_text().splitlines(), start=1):
-            if line.rstrip().endswith("// leak-here"):
+            if re.search(r"(//|#) leak-here\s*$", line):
                 self.marked_lines.add(number)
-            match = re.match(r"// (run|expect|exit|simulator):\s*(.*)$", line)
+            match = re.match(r"(?://|#) (run|expect|exit|simulator):\s*(.*)$", line)
             if not match:
                 continue
             word, rest = match.groups()
@@ -62,6 +64,12 @@ def plain_name(function):
     return name.split(" ")[-1].split("::")[-1]
 
 
+def function_name(frame):
+    """A frame's function, without its class or module where it is Python's."""
+    name = frame.get("function") or ""
+    return name.split(".")[-1] if frame.get("language") == "python" else plain_name(name)
+
+
 def frame_text(frame):
     place = f"{frame.get('file') or frame.get('module')}:{frame.get('line')}"
     return f"{frame.get('function')} at {place}"
@@ -76,30 +84,32 @@ class Mismatch(Exception):
 
 
 def check_stack(stack, wanted, expectation, what):
-    """The top of a stack against function=, module=, caller= and the source's marked lines."""
+    """The top of a stack against function=, module=, caller= and the source's marked lines. Of a Python program only its frames count."""
+    if expectation.source.suffix == ".py":
+        stack = [frame for frame in stack if frame.get("language") == "python"]
     if not stack:
         raise Mismatch(f"{what}: no stack")
-    if plain_name(stack[0].get("function") or "") != wanted["function"]:
+    if function_name(stack[0]) != wanted["function"]:
         raise Mismatch(f"{what}: expected {wanted['function']} on top, found {frame_text(stack[0])}")
     if "module" in wanted and os.path.basename(stack[0].get("module") or "") != wanted["module"]:
         raise Mismatch(f"{what}: expected module {wanted['module']}, found {stack[0].get('module')}")
     marked = stack[0]
     if "caller" in wanted:
         marked = stack[1] if len(stack) > 1 else {}
-        if plain_name(marked.get("function") or "") != wanted["caller"]:
+        if function_name(marked) != wanted["caller"]:
             raise Mismatch(f"{what}: expected the caller {wanted['caller']}, found {frame_text(marked)}")
-    if what.startswith("leak"):
+    if not what.startswith("error"):
         if os.path.basename(marked.get("file") or "") != expectation.source.name:
             raise Mismatch(f"{what}: expected a line of {expectation.source.name}, found {frame_text(marked)}")
         if marked.get("line") not in expectation.marked_lines:
             lines = ", ".join(str(line) for line in sorted(expectation.marked_lines))
-            raise Mismatch(f"{what}: expected line {lines} (// leak-here), found {frame_text(marked)}")
+            raise Mismatch(f"{what}: expected line {lines} (leak-here), found {frame_text(marked)}")
 
 
-def check_leak(leak, wanted, expectation):
-    what = f"leak in {wanted['function']}"
+def check_group(leak, wanted, expectation, word):
+    what = f"{word} in {wanted['function']}"
     for name in ("bytes", "count"):
-        if leak[name] != int(wanted[name]):
+        if name in wanted and leak[name] != int(wanted[name]):
             raise Mismatch(f"{what}: expected {name}={wanted[name]}, found {leak[name]}")
     for name in ("api", "kind", "cause"):
         if name in wanted and leak[name] != wanted[name]:
@@ -116,10 +126,10 @@ def check_leak(leak, wanted, expectation):
 
 
 def check_report(report, expected, expectation):
-    """Raises Mismatch unless the report has exactly the expected leaks and errors."""
-    leaks = [leak for leak in report["leaks"] if leak["cause"] != "cached"]
+    """Raises Mismatch unless the report has exactly the expected leaks and errors, and the resources and caches if any are expected."""
+    found = {"leak": [leak for leak in report["leaks"] if leak["cause"] != "cached"],
+             "cached": [leak for leak in report["leaks"] if leak["cause"] == "cached"], "resource": report["resources"]}
     errors = report["errors"]
-    wanted_leaks = [key_values(words[1:]) for words in expected if words[0] == "leak"]
     wanted_errors = [(words[1], key_values(words[2:])) for words in expected if words[0] == "error"]
     wanted_end = [words[1] for words in expected if words[0] == "ended"] or ["exit"]
 
@@ -127,10 +137,14 @@ def check_report(report, expected, expectation):
         return "; ".join(f"{group.get(name)} {group.get('bytes', '')} {group.get('count', '')} "
                          f"{frame_text((group.get('stack') or [{}])[0])}" for group in groups) or "none"
 
-    if len(leaks) != len(wanted_leaks):
-        raise Mismatch(f"expected {len(wanted_leaks)} leak groups, found {len(leaks)}: {describe(leaks, 'api')}")
-    for leak, wanted in zip(leaks, sorted(wanted_leaks, key=lambda leak: -int(leak["bytes"]))):
-        check_leak(leak, wanted, expectation)
+    for word, groups in found.items():
+        wanted_groups = [key_values(words[1:]) for words in expected if words[0] == word]
+        if word != "leak" and not wanted_groups:
+            continue
+        if len(groups) != len(wanted_groups):
+            raise Mismatch(f"expected {len(wanted_groups)} {word} groups, found {len(groups)}: {describe(groups, 'api')}")
+        for group, wanted in zip(groups, sorted(wanted_groups, key=lambda group: -int(group.get("bytes", 0)))):
+            check_group(group, wanted, expectation, word)
     if len(errors) != len(wanted_errors):
         raise Mismatch(f"expected {len(wanted_errors)} errors, found {len(errors)}: {describe(errors, 'type')}")
     for error, (error_type, wanted) in zip(errors, wanted_errors):
@@ -151,7 +165,15 @@ def run_once(program, arguments, expected, expectation, options):
         if options.simulator:
             environment["LD_LIBRARY_PATH"] = str(options.simulator)
             environment.update(expectation.simulator_environment)
-        result = subprocess.run([str(program), *arguments], env=environment, stdin=subprocess.DEVNULL,
+        command = [str(program)]
+        if program.suffix == ".py":
+            if importlib.util.find_spec("pycuda") is None:
+                return "SKIP"
+            command.insert(0, sys.executable)
+            environment.update(CULPRIT_PYTHON="1", PYTHONDONTWRITEBYTECODE="1")
+            if options.simulator:
+                environment["LD_LIBRARY_PATH"] += f":{options.simulator}/pycuda"
+        result = subprocess.run([*command, *arguments], env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SECONDS)
         if result.returncode == EXIT_SKIPPED:
             return "SKIP"
@@ -160,7 +182,7 @@ def run_once(program, arguments, expected, expectation, options):
         dumps = sorted(Path(folder).iterdir())
         if len(dumps) != 1:
             raise Mismatch(f"expected one dump, found {[dump.name for dump in dumps]}\n{result.stdout}")
-        command = [str(options.culprit), "report", "--format", "json", str(dumps[0])]
+        command = [str(options.culprit), "report", "--format", "json", "--resources", str(dumps[0])]
         report = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 timeout=TIMEOUT_SECONDS)
         if report.returncode != 0:
@@ -170,6 +192,8 @@ def run_once(program, arguments, expected, expectation, options):
 
 
 def source_of(program, sources):
+    if program.endswith(".py"):
+        return sources / "python" / program
     for variant in reversed(VARIANTS):
         if program.endswith(variant):
             source = sources / (program[:len(program) - len(variant)] + ".cpp")
@@ -185,7 +209,7 @@ def default_programs(options):
     names = []
     for source in sorted(options.sources.glob("*.cpp")):
         names += [source.stem + variant for variant in variants if (options.programs / (source.stem + variant)).exists()]
-    return names
+    return names + sorted(source.name for source in options.sources.glob("python/*.py"))
 
 
 def main():
@@ -201,10 +225,11 @@ def main():
     for name in options.names or default_programs(options):
         expectation = Expectation(source_of(name, options.sources))
         if not expectation.runs:
-            sys.exit(f"check-examples.py: {expectation.source} has no '// run:' line")
+            sys.exit(f"check-examples.py: {expectation.source} has no 'run:' line")
         for arguments, expected in expectation.runs:
             try:
-                outcome, detail = run_once(options.programs / name, arguments, expected, expectation, options), ""
+                program = expectation.source if name.endswith(".py") else options.programs / name
+                outcome, detail = run_once(program, arguments, expected, expectation, options), ""
             except Mismatch as mismatch:
                 outcome, detail = "FAIL", str(mismatch)
             except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError, KeyError, TypeError) as error:

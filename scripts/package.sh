@@ -77,8 +77,9 @@ cd "$out/$tests"
 # The layout of build/: the process tests find programs relative to themselves.
 cp "$root"/build/bin/process_test bin/
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
-mkdir -p sources/examples scripts tests/gpu tests/bench
+mkdir -p sources/examples/python scripts tests/gpu tests/bench
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
+cp "$root"/examples/python/*.py sources/examples/python/
 cp "$root"/scripts/{bench.sh,check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
 cp "$root"/tests/gpu/*.py tests/gpu/
 cp "$root"/tests/bench/*.py tests/bench/

@@ -10,6 +10,8 @@ cd "$root"
 scripts/install-packages.sh clang || echo "test.sh: without clang++ exceptions are tested with one compiler" >&2
 # `go tool pprof` reads the pprof format.
 command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.sh: without Go nothing reads the pprof format" >&2
+# The Python examples are PyCUDA's.
+scripts/pycuda.sh build/deps || echo "test.sh: without PyCUDA the Python examples are left out" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

@@ -31,8 +31,8 @@ struct Frameworks : Program {
       if (modules.count(path) == 0) modules[path] = dump.add_module(path);
       next += 0x100;
       CodeLocation location;
-      location.function = function;
       location.approximate = !function.empty() && function[0] == '~';
+      location.function = location.approximate ? function.substr(1) : function;
       if (!function.empty()) symbols.add(path, next, location);
       addresses.push_back(DumpBuilder::frame(modules[path], next));
     }
@@ -120,6 +120,19 @@ TEST_CASE("CuPy's, XLA's, RMM's, TensorFlow's and ONNX Runtime's segments are ca
             .empty());
   CHECK(other.pool_of({{"/lib/libonnxruntime_providers_cuda.so", "onnxruntime::CUDAAllocator::Alloc"},
                        {"/lib/libonnxruntime.so.1", "onnxruntime::BFCArena::Extend"}}) == "ONNX Runtime arena");
+}
+
+TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", "[report][pools]") {
+  Frameworks pycuda;
+  const std::string driver = "/usr/lib/python3/dist-packages/pycuda/_driver.cpython-311-x86_64-linux-gnu.so";
+  const std::string caller = "boost::python::objects::caller_py_function_impl<...>::operator()";
+  CHECK(pycuda.pool_of({{driver, "pycuda::memory_pool<(anonymous namespace)::device_allocator>::allocate"},
+                        {driver, caller}}) == "PyCUDA memory pool");
+  // Debian's is stripped.
+  CHECK(pycuda.pool_of({{driver, "~pycuda_expose_tools"}, {driver, "~pycuda_expose_tools"}}) == "PyCUDA memory pool");
+  CHECK(pycuda.pool_of({{driver, "~PyInit__driver"}, {driver, caller}}).empty());
+  CHECK(pycuda.pool_of({{driver, "pycuda_expose_tools"}}).empty());
+  CHECK(pycuda.pool_of({{"/lib/_driver.so", "~pycuda_expose_tools"}}).empty());
 }
 
 TEST_CASE("what NVIDIA's library allocates inside a cached call is the library's", "[report][pools]") {

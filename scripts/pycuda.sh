@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Gets PyCUDA for the tests, from Debian's section contrib: scripts/pycuda.sh DEPS_FOLDER
+#
+# Only the package itself, unpacked into DEPS_FOLDER/pycuda: it depends on the whole CUDA toolkit, which the simulated driver stands in for.
+# The system's list of package sources stays as it is. Where this is no Debian the tests with PyCUDA are left out.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+deps=$(realpath -m "${1:?usage: scripts/pycuda.sh DEPS_FOLDER}")
+folder=$deps/pycuda
+[ -d "$folder/usr/lib/python3/dist-packages/pycuda" ] && exit 0
+# shellcheck source=/dev/null
+. /etc/os-release
+if [ "${ID:-}" != debian ] || ! command -v apt-get >/dev/null; then
+  echo "pycuda.sh: PyCUDA is taken from Debian's packages, and this is no Debian: its tests are left out" >&2
+  exit 0
+fi
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+rm -rf "$folder" && mkdir -p "$folder"/apt/{lists,archives}/partial
+echo "deb [signed-by=$keys] http://deb.debian.org/debian $VERSION_CODENAME contrib" >"$folder/apt/sources.list"
+: >"$folder/apt/status"
+apt=(apt-get -qq -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$folder/apt/lists"
+  -o "Dir::State::Status=$folder/apt/status" -o "Dir::Cache=$folder/apt" -o Acquire::Languages=none -o "APT::Sandbox::User=$(id -un)")
+"${apt[@]}" update </dev/null >&2
+(cd "$folder" && "${apt[@]}" download python3-pycuda </dev/null >&2)
+dpkg-deb -x "$folder"/python3-pycuda_*.deb "$folder/unpacked"
+# What it needs besides the toolkit, the driver and what every Python has. Names of ABIs (python3-numpy-abi9) are no packages.
+mapfile -t needed < <(dpkg-deb -f "$folder"/python3-pycuda_*.deb Depends | tr ',' '\n' | sed -E 's/^ *//; s/[ :|].*//' |
+  grep -vE '^(nvidia-|libcu|python3$|lib(c6|gcc|stdc\+\+))|-(abi|py)[0-9]+$' | sort -u)
+"$here/install-packages.sh" "${needed[@]}"
+mv "$folder/unpacked/usr" "$folder/usr"  # the last step: it is what the next run looks for
+rm -rf "$folder/apt" "$folder/unpacked"
