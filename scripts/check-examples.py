@@ -170,7 +170,7 @@ def run_once(program, arguments, expected, expectation, options):
             if importlib.util.find_spec("pycuda") is None:
                 return "SKIP"
             command.insert(0, sys.executable)
-            environment.update(CULPRIT_PYTHON="1", PYTHONDONTWRITEBYTECODE="1")
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"
             if options.simulator:
                 environment["LD_LIBRARY_PATH"] += f":{options.simulator}/pycuda"
         result = subprocess.run([*command, *arguments], env=environment, stdin=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from preloaded import FAIL, PASS, SKIP, TREE, finish, groups, row, run
 
 def main():
     name = f"python frames: {platform.python_implementation()} {platform.python_version()}"
-    finished = run([sys.executable, TREE / "subjects" / "python_stacks.py", "1000", "1"], CULPRIT_DEPTH="256", CULPRIT_PYTHON="1")
+    finished = run([sys.executable, TREE / "subjects" / "python_stacks.py", "1000", "1"], CULPRIT_DEPTH="256")
     if finished.returncode != 0:
         row(FAIL, name, f"exit code {finished.returncode}: {finished.stderr[-300:]}")
         return
