@@ -15,7 +15,10 @@ struct RenderOptions {
   bool strict = false;     // cached memory counts
   bool all = false;        // all groups, not only the first of each list
   std::string group_by;    // function, library, thread, device, cause; empty: each stack apart
-  bool kept = true;        // the dumps stay, so that further commands can be suggested
+  bool source = true;      // html: with the source lines around what is reported, when they are at hand ...
+  std::string sysroot;     // ... below this folder ...
+  std::vector<std::string> source_dirs;  // ... or in one of these
+  bool kept = true;                      // the dumps stay, so that further commands can be suggested
 };
 
 // How many groups of a list the formats for people show unless all are asked for.
@@ -36,6 +39,9 @@ void render_junit(const std::vector<Report>& reports, const RenderOptions& optio
 void render_folded(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 void render_pprof(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 void render_sarif(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+
+// One page of HTML that needs nothing else, with what render_json() says and more (html_page.h).
+void render_html(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 
 // The leaks of one report as one line for each value of options.group_by: a part of the text report.
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);

@@ -63,6 +63,10 @@ void render(const std::vector<Report>& reports, const OutputOptions& options, bo
   render_options.kept = kept;
   render_options.all = options.all;
   render_options.group_by = options.group_by;
+  render_options.source = !options.no_source;
+  render_options.sysroot = options.sysroot;
+  render_options.source_dirs = options.source_dirs;
+  if (options.format == "html") return render_html(reports, render_options, out);
   if (options.format == "markdown") return render_markdown(reports, render_options, out);
   if (options.format == "junit") return render_junit(reports, render_options, out);
   if (options.format == "sarif") return render_sarif(reports, render_options, out);

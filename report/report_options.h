@@ -18,6 +18,8 @@ struct OutputOptions {
   std::string output;  // file; empty: the command's default stream
   bool all = false;
   std::string group_by;
+  bool no_source = false;
+  std::vector<std::string> source_dirs;
   bool full_stacks = false;
   bool resources = false;
   bool strict = false;

@@ -92,18 +92,28 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
                    "text: one line for each function, library, thread, device or cause, instead of one entry a stack")
       ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause"}))
       ->type_name("BY");
+  command->add_flag("--no-source", output->no_source, "html: without source lines, for a report that is passed on");
+  command
+      ->add_option("--source-dir", output->source_dirs,
+                   "html: look in DIR for source files that are not where they were compiled (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
   command->callback([options, output] {
     if (output->group_by == "stack") output->group_by.clear();
     if (!output->group_by.empty() && output->format != "text")
       throw CLI::ValidationError("--group-by", "is for --format text");
     if (output->all && output->format != "text" && output->format != "markdown")
       throw CLI::ValidationError("--all", "is for the formats text and markdown; the others have everything");
+    if ((output->no_source || !output->source_dirs.empty()) && output->format != "html")
+      throw CLI::ValidationError(output->no_source ? "--no-source" : "--source-dir", "is for --format html");
     if (is_in(output->fail_on, "new") && options->baseline.empty())
       throw CLI::ValidationError("--fail-on new", "needs --baseline FILE to compare with");
   });
 }
 
-std::vector<std::string> report_formats() { return {"text", "json", "markdown", "sarif", "junit", "folded", "pprof"}; }
+std::vector<std::string> report_formats() {
+  return {"text", "json", "html", "markdown", "sarif", "junit", "folded", "pprof"};
+}
 
 Selection::Selection(const SelectionOptions& options) : options_(options) {
   std::vector<std::string> files = options.suppressions;

@@ -6,6 +6,7 @@
 
 #include "report/render.h"
 #include "tests/catch.h"
+#include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"
 
 using namespace culprit;
@@ -229,6 +230,13 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   check_golden("everything.sarif", in_format(render_sarif));
   check_golden("everything.pprof.gz", in_format(render_pprof));
   check_golden("everything.folded", in_format(render_folded));
+}
+
+TEST_CASE("golden: everything, as the data of an HTML page", "[report][golden]") {
+  Everything everything;
+  std::ostringstream out;
+  render_html({report_of(everything.dump, everything.symbols)}, RenderOptions(), out);
+  check_golden("everything.page.json", culprit::test::page_data(out.str()));
 }
 
 TEST_CASE("golden: nothing leaked", "[report][golden]") {

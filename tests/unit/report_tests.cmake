@@ -38,6 +38,7 @@ add_executable(report_unit_test
   ${unit}/report_cli_test.cpp
   ${unit}/report_diff_test.cpp
   ${unit}/report_golden_test.cpp
+  ${unit}/report_html_test.cpp
   ${unit}/report_judge_test.cpp
   ${unit}/report_lists_test.cpp
   ${unit}/report_names_test.cpp
@@ -46,6 +47,7 @@ add_executable(report_unit_test
   ${unit}/report_reader_test.cpp
   ${unit}/report_selection_test.cpp
   ${unit}/report_stacks_test.cpp
+  ${unit}/report_source_test.cpp
   ${unit}/report_symbolizer_test.cpp
   ${unit}/report_suppressions_test.cpp
 )

@@ -1,0 +1,52 @@
+// Elements from data. Text goes in as text, never as markup: names in a report may hold anything.
+"use strict";
+
+const culprit = { views: {} };
+
+// An element with attributes and children (elements, texts, or nothing). "on..." attributes are event handlers; false,
+// null and undefined leave an attribute or a child out.
+culprit.el = function (tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat()) {
+    if (child === false || child === null || child === undefined) continue;
+    element.append(child);
+  }
+  return element;
+};
+
+// Replaces what is in `element`.
+culprit.fill = function (element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+};
+
+// The box that follows the pointer or the focus and says what is there. One for the whole page.
+culprit.tooltip = (function () {
+  let box = null;
+  function show(x, y, lines) {
+    if (!box) {
+      box = culprit.el("div", { class: "tooltip", role: "tooltip" });
+      document.body.append(box);
+    }
+    culprit.fill(box, lines.map((line, i) => culprit.el("div", { class: i === 0 ? "tooltip-title" : null }, line)));
+    box.hidden = false;
+    const width = box.offsetWidth, height = box.offsetHeight;
+    box.style.left = Math.max(8, Math.min(x + 14, window.innerWidth - width - 8)) + "px";
+    box.style.top = (y + 18 + height > window.innerHeight ? Math.max(8, y - height - 12) : y + 18) + "px";
+  }
+  function hide() {
+    if (box) box.hidden = true;
+  }
+  return { show, hide };
+})();
+
+// Says something to people who do not see the page.
+culprit.announce = function (text) {
+  const region = document.getElementById("announcements");
+  if (region) region.textContent = text;
+};

@@ -1,0 +1,93 @@
+// The report of one or several processes.
+"use strict";
+
+culprit.views.report = function (data) {
+  const { el, fill } = culprit;
+  const reports = data.reports;
+  const worst = reports.reduce((best, report, i) => (report.summary.leaked_bytes > reports[best].summary.leaked_bytes ? i : best), 0);
+  const subject = el("div", { class: "subject-lines" });
+  const main = culprit.shell(subject, [["/", "search the list"], ["f", "find in the flame graph"], ["↓ ↑ or j k", "next and previous leak, once one has the focus"],
+    ["Enter", "open or close a leak; zoom into a bar"], ["Esc", "close the leak; zoom out; leave a field"], ["arrows", "move in the flame graph"]]);
+  let table = null, model = null, shown = -1;
+
+  function endText(process) {
+    if (process.ended === "exit") return "exit " + process.exit_status;
+    return process.ended;
+  }
+
+  function describe(report) {
+    const process = report.process;
+    const device = report.devices.map((one) => "GPU " + one.ordinal + " " + one.name).slice(0, 2).join(", ") + (report.devices.length > 2 ? " …" : "");
+    const began = process.start_realtime_ns ? new Date(process.start_realtime_ns / 1e6).toLocaleString() : "";
+    const pick = reports.length > 1 && el("select", { id: "process", "aria-label": "Process", onchange: (event) => show(Number(event.target.value)) },
+      reports.map((one, i) => el("option", { value: i, selected: i === shown },
+        culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" + (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " + culprit.bytes(one.summary.leaked_bytes))));
+    fill(subject,
+      el("span", { class: "command", title: process.command.join(" ") }, process.command.join(" ") || process.exe),
+      pick,
+      el("span", { class: "quiet facts-line" }, ["pid " + process.pid, process.host, endText(process), device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean).join(" · ")));
+  }
+
+  // What a reader must know before believing the rest.
+  function notes(report) {
+    const list = report.notes.slice();
+    if (report.summary.stop_reason) list.unshift("Recording stopped: " + report.summary.stop_reason);
+    else if (report.summary.dropped > 0) list.unshift("A table of fixed size was full: " + culprit.plural(report.summary.dropped, "thing was", "things were") + " not recorded.");
+    for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
+    if (report.filtered && report.filtered.groups) list.push(culprit.bytes(report.filtered.bytes) + " in " + culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
+    if (list.length === 0) return null;
+    return el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
+  }
+
+  function show(at) {
+    shown = at;
+    model = model && model.report === reports[at] ? model : new culprit.Model(reports[at], data.strict);
+    describe(reports[at]);
+    table = new culprit.LeakTable(model);
+    const open = (list) => {
+      table.show(list);
+      table.element.scrollIntoView({ behavior: "smooth" });
+    };
+    const choose = (group) => table.choose(group);
+    const hasBytes = model.leaks.some((group) => group.bytes > 0);
+    fill(main,
+      notes(reports[at]),
+      culprit.tiles(model, open, choose),
+      culprit.causeBar(model),
+      hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,
+      new culprit.TimeLine(model, choose).element,
+      table.element);
+  }
+
+  // "#7c1e0a44b2d9f310" opens that leak, in whichever process it is.
+  function follow() {
+    const id = decodeURIComponent(location.hash.slice(1));
+    if (!id) return;
+    const here = (report) => ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
+    if (!here(reports[shown])) {
+      const other = reports.findIndex(here);
+      if (other < 0) return;
+      show(other);
+    }
+    const group = model.all().find((one) => one.id === id);
+    if (group) table.choose(group);
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target.tagName === "INPUT") {
+      event.target.blur();
+      return;
+    }
+    if (culprit.isTyping(event) || document.querySelector("dialog[open]")) return;
+    const fields = { "/": "#leak-search", f: "#flame-search", j: "tr.row" };
+    const element = fields[event.key] && document.querySelector(fields[event.key]);
+    if (!element || event.target.closest("tr.row") && event.key === "j") return;
+    event.preventDefault();
+    element.focus();
+    element.scrollIntoView({ block: "center" });
+  });
+
+  show(worst);
+  follow();
+  window.addEventListener("hashchange", follow);
+};

@@ -1,0 +1,69 @@
+// What every page has: the bar at the top with the theme switch, the line at the bottom, and the dialogs.
+"use strict";
+
+culprit.theme = (function () {
+  const key = "culprit-theme";
+  // A page opened from a file may be refused the storage.
+  const stored = () => { try { return localStorage.getItem(key); } catch { return null; } };
+  const store = (value) => { try { localStorage.setItem(key, value); } catch { /* this page only, then */ } };
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const current = () => document.documentElement.dataset.theme || (system.matches ? "dark" : "light");
+  function toggle() {
+    const next = current() === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    store(next);
+    culprit.announce(next + " theme");
+  }
+  const known = stored();
+  if (known === "dark" || known === "light") document.documentElement.dataset.theme = known;
+  return { toggle, current };
+})();
+
+// A dialog that is there when it is asked for.
+culprit.dialog = function (title, ...content) {
+  const { el } = culprit;
+  const dialog = el("dialog", { class: "dialog", "aria-label": title },
+    el("div", { class: "dialog-head" }, el("h2", null, title),
+      el("button", { class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() }, "×")),
+    ...content);
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  document.body.append(dialog);
+  dialog.showModal();
+};
+
+// The page's frame. `subject`: elements that say what it is about; `shortcuts`: [key, what it does]. Returns the element
+// that the page's content goes into.
+culprit.shell = function (subject, shortcuts) {
+  const { el } = culprit;
+  const help = () => culprit.dialog("Keyboard",
+    el("dl", { class: "keys" }, shortcuts.concat([["t", "light or dark"], ["?", "this list"]])
+      .map(([key, text]) => [el("dt", null, el("kbd", null, key)), el("dd", null, text)]).flat()));
+  const licence = () => culprit.dialog("Drawn with D3",
+    el("p", null, "D3 " + d3.version + ", https://d3js.org. Its licence:"),
+    el("pre", { class: "licence" }, document.getElementById("d3-licence").textContent));
+  const main = el("main", { class: "content" });
+  culprit.fill(document.getElementById("app"),
+    el("header", { class: "bar" },
+      el("span", { class: "brand" }, el("span", { class: "drop", "aria-hidden": "true" }), "culprit"),
+      el("div", { class: "subject" }, subject),
+      el("button", { class: "icon-button", id: "help", "aria-label": "Keyboard shortcuts", title: "Keyboard (?)", onclick: help }, "?"),
+      el("button", { class: "icon-button theme-button", id: "theme", "aria-label": "Light or dark", title: "Light or dark (t)",
+        onclick: culprit.theme.toggle }, "◐")),
+    main,
+    el("footer", { class: "foot" }, "Made by culprit, which finds GPU memory that was never given back. ",
+      el("button", { class: "link-button", id: "licence", onclick: licence }, "Drawn with D3 " + d3.version)),
+    el("div", { id: "announcements", class: "unseen", "aria-live": "polite" }));
+  document.addEventListener("keydown", (event) => {
+    if (culprit.isTyping(event) || document.querySelector("dialog[open]")) return;
+    if (event.key === "t") culprit.theme.toggle();
+    else if (event.key === "?") help();
+    else return;
+    event.preventDefault();
+  });
+  return main;
+};
+
+// Whether a key press belongs to a field, or to the browser.
+culprit.isTyping = (event) =>
+  event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);

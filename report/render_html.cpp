@@ -1,0 +1,178 @@
+// The page that people look at: the facts of the JSON report for the scripts in report/html/, which draw them. Stacks
+// are lists of numbers of frames, frames name strings by number: five thousand leaks share most of theirs.
+#include <unordered_map>
+
+#include "report/evidence_text.h"
+#include "report/html_page.h"
+#include "report/render.h"
+#include "report/report_json.h"
+#include "report/source_lines.h"
+#include "report/summary.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+// A browser takes long over more groups of one list than this; the smallest stay out, and the page says so.
+constexpr std::size_t kMostGroups = 20000;
+// How many frames from the allocating one outwards have their source lines shown.
+constexpr std::size_t kFramesWithSource = 4;
+
+// One report's data. Not thread-safe.
+class PageData {
+ public:
+  PageData(const Report& report, const RenderOptions& options)
+      : report_(report),
+        options_(options),
+        sources_({options.sysroot, report.process.working_directory, options.source_dirs},
+                 report.process.start_realtime_ns),
+        to_numbers_([this](const ResolvedStack* stack) { return numbers_of(stack); }) {}
+
+  void write(std::ostream& out) {
+    Json head = report_head_json(report_);
+    head["notes"] = report_.notes;
+    head["hook_called"] = report_.hook_called;
+    write_members(head, out);
+    write_groups("leaks", report_.leaks, out);
+    write_groups("library", report_.library, out);
+    write_groups("resources", report_.resources, out);
+    Json errors = Json::array();
+    for (const ErrorGroup& error : report_.errors) errors.push_back(page_error(error));
+    out << "\"errors\": " << text_of(errors) << ",\n";
+    if (options_.source) write_sources(out);
+    out << "\"frames\": " << text_of(frames_) << ",\n\"strings\": " << text_of(strings_) << "\n";
+  }
+
+ private:
+  static std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+  static void write_members(const Json& object, std::ostream& out) {
+    for (const auto& [key, value] : object.items()) out << '"' << key << "\": " << text_of(value) << ",\n";
+  }
+
+  void write_groups(const char* name, const std::vector<Group>& groups, std::ostream& out) {
+    out << '"' << name << "\": [";
+    HiddenTotal left_out;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (i >= kMostGroups) {
+        left_out.add(groups[i]);
+        continue;
+      }
+      out << (i == 0 ? "\n" : ",\n") << text_of(page_group(groups[i]));
+    }
+    out << "],\n";
+    if (left_out.groups == 0) return;
+    const Json text = {{"groups", left_out.groups}, {"allocations", left_out.allocations}, {"bytes", left_out.bytes}};
+    out << '"' << name << "_left_out\": " << text_of(text) << ",\n";
+  }
+
+  Json page_group(const Group& group) {
+    const bool running = report_.process.status.ended == Ended::kRunning;
+    Json one = group_json(group, running, to_numbers_);
+    one["counted"] = counts_as_leak(group, options_.strict);
+    const std::vector<const Frame*>& frames = group.stack->frames;
+    const auto caller = std::find(frames.begin(), frames.end(), group.stack->caller);
+    one["at"] = caller == frames.end() ? Json() : Json(caller - frames.begin());
+    std::size_t shown = 0;
+    for (auto frame = caller; frame != frames.end() && shown < kFramesWithSource; ++frame, ++shown) want(*frame);
+    for (std::size_t i = 0; i < group.evidence.size(); ++i) {
+      const Evidence& evidence = group.evidence[i];
+      if (evidence.stack != nullptr) one["evidence"][i]["at"] = place_of_named(*evidence.stack);
+      if (evidence.caught != nullptr) one["evidence"][i]["caught_at"] = place_of_named(*evidence.caught);
+    }
+    one["stack"] = to_numbers_(group.stack);
+    one["stack_truncated"] = group.stack->truncated;
+    return one;
+  }
+
+  Json page_error(const ErrorGroup& error) {
+    Json one = error_json(error, to_numbers_);
+    one["at"] = place_of_named(*error.stack);
+    return one;
+  }
+
+  // Where in the stack the frame is that the event is named by, and its source lines.
+  Json place_of_named(const ResolvedStack& stack) {
+    const Frame* named = named_frame(stack);
+    if (named == nullptr) return Json();
+    want(named);
+    return std::find(stack.frames.begin(), stack.frames.end(), named) - stack.frames.begin();
+  }
+
+  void want(const Frame* frame) {
+    if (!frame->file.empty()) sources_.want(frame->file, frame->line);
+  }
+
+  std::size_t number_of(const std::string& text) {
+    const auto [at, added] = string_numbers_.try_emplace(text, strings_.size());
+    if (added) strings_.push_back(text);
+    return at->second;
+  }
+
+  // [function, file, line, module, offset, flags]: function, file and module as numbers of strings.
+  std::size_t number_of(const Frame* frame) {
+    const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
+    if (added) {
+      frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
+                         number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset,
+                         (frame->inlined ? 1 : 0) + (frame->python ? 2 : 0) + (frame->approximate ? 4 : 0)});
+    }
+    return at->second;
+  }
+
+  Json numbers_of(const ResolvedStack* stack) {
+    Json list = Json::array();
+    if (stack == nullptr) return list;
+    for (const Frame* frame : stack->frames) list.push_back(number_of(frame));
+    return list;
+  }
+
+  void write_sources(std::ostream& out) {
+    Json list = Json::array();
+    for (const SourceFile& file : sources_.read()) {
+      Json blocks = Json::array();
+      for (const SourceBlock& block : file.blocks) blocks.push_back({{"first", block.first}, {"lines", block.lines}});
+      list.push_back({{"file", number_of(file.path)}, {"changed", file.changed}, {"blocks", std::move(blocks)}});
+    }
+    out << "\"sources\": " << text_of(list) << ",\n";
+  }
+
+  const Report& report_;
+  const RenderOptions& options_;
+  SourceLines sources_;
+  StackToJson to_numbers_;
+  Json frames_ = Json::array();
+  Json strings_ = Json::array();
+  std::unordered_map<const Frame*, std::size_t> frame_numbers_;
+  std::unordered_map<std::string, std::size_t> string_numbers_;
+};
+
+std::string title_of(const std::vector<Report>& reports) {
+  std::uint64_t bytes = 0;
+  for (const Report& report : reports) bytes += report.summary.leaked_bytes;
+  std::string title = bytes == 0 ? "Nothing leaked" : format_bytes(bytes) + " leaked";
+  if (reports.size() == 1) {
+    const std::string& executable = reports.front().process.executable;
+    return title + " · " + std::string(base_name(executable)) + " · culprit";
+  }
+  return title + " · " + std::to_string(reports.size()) + " processes · culprit";
+}
+
+}  // namespace
+
+void render_html(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  write_html_page(
+      title_of(reports),
+      [&](std::ostream& data) {
+        data << "{\"view\": \"report\", \"strict\": " << (options.strict ? "true" : "false") << ", \"reports\": [";
+        for (const Report& report : reports) {
+          data << (&report == &reports.front() ? "\n{" : ",\n{");
+          PageData(report, options).write(data);
+          data << "}";
+        }
+        data << "]}\n";
+      },
+      out);
+}
+
+}  // namespace culprit
