@@ -134,7 +134,9 @@ struct Header {
   RecordingState recording_state;  // live: as it was switched last
   std::uint64_t process_age_ns;    // how long the process had run at time 0; 0 = not known
   std::uint64_t last_switch_ns;    // live: 0 = never switched
-  std::uint8_t reserved1[4096 - 392];
+  std::uint64_t snapshot_ns;       // 0: the dump itself; else a copy of it, as it stood at this time
+  std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
+  std::uint8_t reserved1[4096 - 408];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -161,6 +163,8 @@ enum class ChunkType : std::uint32_t {
   kSites = 16,         // SiteRecord[]
   kPythonFrames = 17,  // PythonFrameRecord[]
   kSpans = 18,         // SpanRecord[]
+  kMarks = 19,         // MarkRecord[]
+  kLabels = 20,        // LabelRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -250,7 +254,10 @@ struct AllocationRecord {
   std::uint8_t flags;              // live: AllocationFlags
   std::uint8_t handle_references;  // VMM physical memory, IPC memory: how often it must still be released
   std::uint16_t mappings;          // VMM physical memory: places where it is mapped
-  Ref physical;                    // VMM mapping: the memory mapped there; 0 = not known
+  union {
+    Ref label;     // LabelRecord: what was open in its thread; 0 = nothing
+    Ref physical;  // instead, of a VMM mapping: the memory mapped there; 0 = not known
+  };
 };
 static_assert(sizeof(AllocationRecord) == 64);
 static_assert(offsetof(AllocationRecord, time_ns) == 32);
@@ -454,7 +461,8 @@ struct ReleaseRecord {
   Kind kind;
   std::uint8_t reserved0[2];
   Ref evidence;  // EvidenceRecord of the memory, as it was when the context ended; 0 = nothing
-  std::uint8_t reserved1[8];
+  Ref label;     // LabelRecord of the memory; 0 = nothing was open
+  std::uint8_t reserved1[4];
 };
 static_assert(sizeof(ReleaseRecord) == 80);
 
@@ -547,6 +555,35 @@ struct SiteRecord {
   std::uint8_t reserved[14];
 };
 static_assert(sizeof(SiteRecord) == 48);
+
+enum class MarkKind : std::uint32_t {
+  kNone = 0,
+  kMark = 1,    // opened and closed by the program (culprit.h)
+  kRange = 2,   // an NVTX range; only those in which something was made
+  kMoment = 3,  // a moment that the program named
+};
+
+// A name that the program gave. Equal ones (kind, name) share one record.
+struct MarkRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref name;             // string
+  MarkKind kind;
+  std::uint32_t thread;  // of the first of these, kNoIndex = not known
+  std::uint64_t first_ns;
+  std::uint64_t last_ns;  // live
+  std::uint64_t count;    // live: how often it was opened; of ranges, how often something was made in it first
+  std::uint64_t reserved;
+};
+static_assert(sizeof(MarkRecord) == 48);
+
+// What was open in a thread when it allocated: the innermost mark and the innermost NVTX range.
+struct LabelRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref mark;             // MarkRecord; 0 = none
+  Ref range;            // likewise
+  std::uint32_t reserved;
+};
+static_assert(sizeof(LabelRecord) == 16);
 
 // A stretch in which allocations were recorded, from the first one in it on. Kept only where recording did not go on
 // from the first CUDA call to the end.

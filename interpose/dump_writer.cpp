@@ -62,6 +62,10 @@ ChunkSizes chunk_sizes(ChunkType type) {
       return {4 * kKiB, 16 * kKiB, sizeof(format::EvidenceRecord)};
     case ChunkType::kHolders:
       return {16 * kKiB, 256 * kKiB, sizeof(format::HolderRecord)};
+    case ChunkType::kMarks:
+      return {4 * kKiB, 64 * kKiB, sizeof(format::MarkRecord)};
+    case ChunkType::kLabels:
+      return {4 * kKiB, 64 * kKiB, sizeof(format::LabelRecord)};
     case ChunkType::kSpans:
       return {4 * kKiB, 16 * kKiB, sizeof(format::SpanRecord)};
     case ChunkType::kSites:

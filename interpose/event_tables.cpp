@@ -94,7 +94,7 @@ Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& du
 bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
   std::uint64_t words[] = {release.stack,  release.teardown_stack,
                            release.device, static_cast<std::uint64_t>(release.kind),
-                           release.api,    release.evidence};
+                           release.api,    std::uint64_t{release.label} << 32 | release.evidence};
   std::uint64_t key = hash_words(words, 6, 0);
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });

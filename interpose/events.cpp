@@ -217,6 +217,8 @@ void note_made(const Made& made) {
     return;
   Ref stack = current_stack(*process);
   std::uint64_t now = now_ns(*process);
+  Ref label = thread_state.label;
+  if (__builtin_expect(label == kUnresolvedLabel, 0)) label = resolve_label(*process);
   auto fill = [&](AllocationRecord* record) {
     record->stack = stack;
     record->handle = made.handle;
@@ -232,7 +234,7 @@ void note_made(const Made& made) {
     record->flags = flags;
     record->handle_references = 1;
     record->mappings = 0;
-    record->physical = made.physical;
+    record->label = label;
   };
   Ref ref = process->live.make(made.handle, made.kind, place.device, fill, process->dump, record_cache());
   if (ref == 0) {
@@ -441,6 +443,7 @@ void Teardown::finish(CUresult status) {
     release.device = record.device;
     release.kind = record.kind;
     release.evidence = record.evidence;
+    release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
     if (!process->releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
     return true;
   });

@@ -30,7 +30,6 @@ struct Made {
   std::uint64_t extra;
   Where where = {};
   std::uint8_t flags = 0;
-  format::Ref physical = 0;  // a VMM mapping's memory
 };
 
 // The driver made something.

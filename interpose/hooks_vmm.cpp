@@ -85,9 +85,11 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
     physical = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
     if (physical != 0) ++process->dump.at<AllocationRecord>(physical)->mappings;
   }
-  Made mapping = {Api::cuMemMap, Kind::kVmmMapping, address, 0, size};
-  mapping.physical = physical;
-  note_made(mapping);
+  // The record of a mapping names its memory where others have their label.
+  Ref label = thread_state.label;
+  thread_state.label = physical;
+  note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
+  thread_state.label = label;
 }
 
 void drop_mapping(Process& process, Ref mapping) {

@@ -18,6 +18,7 @@
 #include "interpose/fault_injection.h"
 #include "interpose/holder_search.h"
 #include "interpose/log.h"
+#include "interpose/marks.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
@@ -64,6 +65,7 @@ void find_next_functions() {
 }
 
 void thread_ends(void*) {
+  forget_open_marks();
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
   note_thread_end(*process);

@@ -125,6 +125,7 @@ bool start(Process& process) {
   }
   describe_process(process);
   begin_switched(process);
+  begin_marks(process);
   static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
   process.generation = ++generations;
   register_exit_handlers();
@@ -133,6 +134,7 @@ bool start(Process& process) {
 
 void register_thread(Process& process) {
   thread_state.generation = process.generation;
+  thread_state.label = label_at_start();
   thread_state.error_number = &errno;
   thread_state.context_known = false;
   thread_state.stream = nullptr;

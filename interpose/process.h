@@ -13,6 +13,7 @@
 #include "interpose/event_tables.h"
 #include "interpose/live_table.h"
 #include "interpose/log.h"
+#include "interpose/marks.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
 #include "interpose/placement.h"
@@ -72,6 +73,7 @@ struct Process {
   SiteTable sites;
   CancelTable cancels;
   ReleaseTable releases;
+  MarkTable marks;
   ThreadTable threads;
   CounterBlocks counters;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of

@@ -9,6 +9,7 @@
 
 namespace culprit {
 
+struct OpenMarks;
 struct ThreadMemory;
 class ThreadPaths;
 
@@ -45,7 +46,11 @@ struct alignas(64) ThreadState {
   Place stream_place;
   std::uint64_t made;   // records that name this thread as their maker ...
   std::uint64_t ended;  // ... and those of them that it ended itself
-  void* runtime_free;   // runtime_frees.cpp: what free_at_exit() has to call
+  // Of what is open in the thread (marks.h), kUnresolvedLabel: not known yet.
+  format::Ref label;
+
+  OpenMarks* marks;    // nullptr = none
+  void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
 };
 
 // __thread and not thread_local: that asks on every access, in a file that does not see the definition, whether a

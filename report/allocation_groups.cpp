@@ -73,12 +73,14 @@ struct Part {
 };
 
 // Every thread walks all records: reading them in file order is cheap, adding them up at many places is not.
-Part group_part(const Dump& dump, const std::vector<Held>& held, unsigned part, unsigned parts) {
+Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns, unsigned part,
+                unsigned parts) {
   Part result;
   std::unordered_map<Key, std::size_t, KeyHash> index;
   EndedThreads threads(dump);
   auto next_held = held.begin();
   dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+    if (record.time_ns < since_ns) return;
     if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
     while (next_held != held.end() && next_held->allocation < ref) ++next_held;
     const Variable* holder = nullptr;
@@ -113,6 +115,11 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, unsigned part, 
     group.last_ns = std::max(group.last_ns, record.time_ns);
     add_thread(&group.threads, record.thread);
     if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
+    if (record.label != 0 && record.kind != Kind::kVmmMapping) {
+      LabelShare& share = group.labels[record.label];
+      ++share.count;
+      if (!group.not_physical) share.bytes += record.bytes;
+    }
     group.mappings += record.mappings;
     group.handle_references += record.handle_references;
   });
@@ -131,14 +138,15 @@ std::vector<Held> read_held(const Dump& dump) {
   return held;
 }
 
-std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held) {
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held,
+                                               std::uint64_t since_ns) {
   const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
-  if (count == 1) return group_part(dump, held, 0, 1).groups;
+  if (count == 1) return group_part(dump, held, since_ns, 0, 1).groups;
   std::vector<Part> parts(count);
   std::atomic<unsigned> next{0};
   run_on_threads(count, [&] {
     const unsigned part = next++;
-    parts[part] = group_part(dump, held, part, count);
+    parts[part] = group_part(dump, held, since_ns, part, count);
   });
   // Back into the order of first appearance.
   struct Place {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "report/dump_reader.h"
@@ -17,6 +18,12 @@ struct Held {
   std::uint32_t generation = 0;  // of the allocation's record; another one since: it is not held any more
   std::uint64_t place = 0;       // where the pointer is: module and offset, like a frame
   const Variable* variable = nullptr;
+};
+
+// The part of a group that was allocated under one label.
+struct LabelShare {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct AllocationGroup {
@@ -39,14 +46,17 @@ struct AllocationGroup {
   std::vector<std::uint64_t> handles;  // the first kListed
   std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
+  std::map<format::Ref, LabelShare> labels;  // LabelRecords; allocations without one are not in it
 
   static constexpr std::size_t kListed = 8;
   static constexpr std::size_t kMostThreads = 4096;            // no program has more; a damaged dump may claim so
   static constexpr std::uint32_t kMostKnownThreads = 1 << 20;  // likewise
 };
 
-// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance.
-std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {});
+// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance. Of what was
+// allocated before `since_ns` none.
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
+                                               std::uint64_t since_ns = 0);
 
 // What the search at exit found, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);

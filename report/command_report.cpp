@@ -26,6 +26,7 @@ int run_report_command(const ReportCommand& command) try {
       unreadable = true;
     }
   }
+  if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   if (!reports.empty()) {
     selection.apply(command.output.strict, &reports);
     const int written = command.suggest_suppressions

@@ -49,6 +49,7 @@ int start_failure(const std::string& command, int error) {
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
   bool unreadable = false;
   std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
+  if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   selection->apply(command.output.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;

@@ -49,6 +49,10 @@ std::size_t record_size(ChunkType type) {
       return sizeof(PythonFrameRecord);
     case ChunkType::kSpans:
       return sizeof(SpanRecord);
+    case ChunkType::kMarks:
+      return sizeof(MarkRecord);
+    case ChunkType::kLabels:
+      return sizeof(LabelRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -128,6 +132,8 @@ Dump::Dump(Dump&& other) noexcept
       sites_(std::move(other.sites_)),
       python_frames_(std::move(other.python_frames_)),
       spans_(std::move(other.spans_)),
+      marks_(std::move(other.marks_)),
+      labels_(std::move(other.labels_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -245,6 +251,12 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
       break;
     case ChunkType::kSpans:
       arrays = &spans_;
+      break;
+    case ChunkType::kMarks:
+      arrays = &marks_;
+      break;
+    case ChunkType::kLabels:
+      arrays = &labels_;
       break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});

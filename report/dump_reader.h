@@ -82,6 +82,8 @@ class Dump {
   bool failed_call(format::Ref ref, format::FailedCallRecord* record) const {
     return named(failed_calls_, ref, record);
   }
+  bool mark(format::Ref ref, format::MarkRecord* record) const { return named(marks_, ref, record); }
+  bool label(format::Ref ref, format::LabelRecord* record) const { return named(labels_, ref, record); }
   bool python_frame(format::Ref ref, format::PythonFrameRecord* record) const {
     return named(python_frames_, ref, record);
   }
@@ -94,6 +96,7 @@ class Dump {
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(holders_); }
 
+  std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(marks_); }
   std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(spans_); }
   std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
 
@@ -210,7 +213,7 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_;
+      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_;
   std::vector<Range> stacks_, strings_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "report/allocation_groups.h"
 #include "report/kinds.h"
+#include "report/marks.h"
 #include "report/parallel.h"
 
 namespace culprit {
@@ -79,6 +80,7 @@ void merge(const Group& from, Group* into) {
                                    [&](const ThreadInfo& other) { return other.tid == thread.tid; });
     if (!known) into->threads.push_back(thread);
   }
+  merge_marks(from.marks, &into->marks);
   for (std::uint64_t handle : from.handles) {
     if (into->handles.size() < AllocationGroup::kListed) into->handles.push_back(handle);
   }

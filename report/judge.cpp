@@ -9,6 +9,7 @@
 #include "report/group_merge.h"
 #include "report/kinds.h"
 #include "report/library_rules.h"
+#include "report/marks.h"
 #include "report/record_facts.h"
 #include "report/summary.h"
 
@@ -32,6 +33,8 @@ class Judge {
 
   // Counts, for every stack, what it made in all and what of that was not freed.
   void read_history(const Tables& tables) {
+    // The counts are of the whole run: with a part of it they say nothing.
+    if (tables.since_ns != 0) return;
     auto history = [&](Ref stack) -> History& {
       const auto [at, added] = history_.emplace(stack, History());
       StackView view;
@@ -57,6 +60,7 @@ class Judge {
     group.mappings = from.mappings;
     group.handle_references = from.handle_references;
     for (std::uint32_t thread : from.threads) add_thread(thread, &group);
+    group.marks = mark_shares(dump_, from.labels);
     group.evidence = evidence_.of(from);
     file(std::move(group), from.not_physical);
   }
@@ -68,6 +72,7 @@ class Judge {
     group.first_ns = from.first_ns;
     group.last_ns = from.last_ns;
     add_thread(from.thread, &group);
+    if (from.label != 0) group.marks = mark_shares(dump_, {{from.label, {from.count, from.bytes}}});
     group.evidence = evidence_.of(from);
     file(std::move(group), false);
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "report/marks.h"
 #include "report/record_facts.h"
 
 namespace culprit {
@@ -146,6 +147,12 @@ void add_notes(const Header& header, Report* report) {
     notes.push_back(
         "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
   }
+  if (report->dropped_marks != 0) {
+    notes.push_back(std::to_string(report->dropped_marks) +
+                    " times a mark or an NVTX range found no room: give fewer different names");
+  }
+  if (!report->since_mark.empty() && !report->since_mark_ns)
+    notes.push_back("this process has no mark \"" + report->since_mark + "\": nothing came after it");
   add_unseen_throws(report);
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
                                      [](const Group& group) { return group.stack->truncated; });
@@ -183,7 +190,14 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.summary.context_mismatches = header.context_mismatches;
   report.summary.unknown_frees = header.unknown_frees;
 
-  Tables tables = read_tables(dump);
+  report.snapshot_ns = header.snapshot_ns;
+  report.dropped_marks = header.dropped_marks;
+  report.marks = read_marks(dump);
+  report.since_mark = options.since_mark;
+  if (!options.since_mark.empty()) report.since_mark_ns = time_of_mark(report.marks, options.since_mark);
+  const bool unmarked = !options.since_mark.empty() && !report.since_mark_ns;
+
+  Tables tables = read_tables(dump, unmarked ? ~0ULL : report.since_mark_ns.value_or(0));
   SymbolLookup lookup = options.lookup;
   if (!lookup) lookup = [&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options.symbols); };
   auto stacks = std::make_shared<StackResolver>(dump, lookup, options.full_stacks);

@@ -14,6 +14,7 @@ struct ReportOptions {
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
   bool full_stacks = false;
+  std::string since_mark;  // only what came after the first mark with this name; empty: everything
   MachineFacts machine;
 };
 

@@ -10,6 +10,7 @@
 #include "report/command_run.h"
 #include "report/command_sweep.h"
 #include "report/command_switch.h"
+#include "report/command_top.h"
 #include "report/exit_codes.h"
 
 namespace {
@@ -93,6 +94,10 @@ int main(int argc, char** argv) {
   CLI::App* stop = app.add_subcommand("stop", "Switch recording off: nothing new is recorded, frees still are");
   for (CLI::App* one : {start, stop}) culprit::add_switch_command(one, &switch_command);
 
+  culprit::TopCommand top_command;
+  CLI::App* top = app.add_subcommand("top", "Show who holds how much GPU memory now, while the process runs");
+  culprit::add_top_command(top, &top_command);
+
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
@@ -123,6 +128,7 @@ int main(int argc, char** argv) {
     return culprit::run_run_command(run_command);
   }
   if (diff->parsed()) return culprit::run_diff_command(diff_command);
+  if (top->parsed()) return culprit::run_top_command(top_command);
   if (start->parsed() || stop->parsed()) return culprit::run_switch_command(switch_command, start->parsed());
   if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");

@@ -39,10 +39,22 @@ std::string preload_value(const std::string& library) {
   return present != nullptr && present[0] != '\0' ? library + ":" + present : library;
 }
 
+// NVTX hands its ranges to one tool. A profiler that was set up has them first.
+bool has_profiler() {
+  for (const char* name : {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && value[0] != '\0') return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Environment preload_environment(const std::string& pattern) {
-  return {{"LD_PRELOAD", preload_value(find_library())}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
+  const std::string library = find_library();
+  Environment environment = {{"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
+  if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);
+  return environment;
 }
 
 }  // namespace culprit

@@ -99,6 +99,10 @@ const char* ended_name(Ended ended) {
 ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   const Header& header = dump.header();
   ProcessStatus status;
+  if (header.snapshot_ns != 0) {
+    status.ended = Ended::kRunning;
+    return status;
+  }
   if (header.process_state == ProcessState::kExited) {
     status.ended = Ended::kExit;
     status.exit_status = header.exit_status;

@@ -14,7 +14,7 @@ struct RenderOptions {
   bool resources = false;  // list streams, events, contexts, ... instead of one line with totals
   bool strict = false;     // cached memory counts
   bool all = false;        // all groups, not only the first of each list
-  std::string group_by;    // function, library, thread, device, cause; empty: each stack apart
+  std::string group_by;    // function, library, thread, device, cause, mark; empty: each stack apart
   bool source = true;      // html: with the source lines around what is reported, when they are at hand ...
   std::string sysroot;     // ... below this folder ...
   std::vector<std::string> source_dirs;  // ... or in one of these

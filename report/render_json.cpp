@@ -146,6 +146,15 @@ Json group_json(const Group& group, bool running, const StackToJson& stack_to_js
   }
   one["threads"] = Json::array();
   for (const ThreadInfo& thread : group.threads) one["threads"].push_back(thread_json(thread));
+  if (!group.marks.empty()) {
+    one["marks"] = Json::array();
+    for (const MarkShare& share : group.marks) {
+      one["marks"].push_back({{"mark", share.mark.empty() ? Json() : Json(share.mark)},
+                              {"range", share.range.empty() ? Json() : Json(share.range)},
+                              {"bytes", share.bytes},
+                              {"count", share.count}});
+    }
+  }
   one["first_ns"] = group.first_ns;
   one["last_ns"] = group.last_ns;
   one["made"] = group.made != 0 ? group.made : group.count;
@@ -272,6 +281,18 @@ Json baseline_json(const BaselineResult& baseline) {
           {"gone", baseline.gone}};
 }
 
+Json marks_json(const Report& report) {
+  Json list = Json::array();
+  for (const MarkInfo& mark : report.marks) {
+    list.push_back({{"name", mark.name},
+                    {"kind", mark_kind_name(mark.kind)},
+                    {"count", mark.count},
+                    {"first_ns", mark.first_ns},
+                    {"last_ns", mark.last_ns}});
+  }
+  return list;
+}
+
 Json recording_json(const Report& report) {
   Json one;
   one["state"] = report.recording.off ? "off" : "on";
@@ -356,6 +377,12 @@ Json report_head_json(const Report& report) {
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
+  if (report.snapshot_ns != 0) head["snapshot_ns"] = report.snapshot_ns;
+  if (!report.marks.empty()) head["marks"] = marks_json(report);
+  if (!report.since_mark.empty()) {
+    head["since_mark"] = {{"name", report.since_mark},
+                          {"time_ns", report.since_mark_ns ? Json(*report.since_mark_ns) : Json()}};
+  }
   if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
   head["holder_search"] = holder_search_json(report.holder_search);
   return head;

@@ -1,11 +1,14 @@
-// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free. What a
+// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free, and,
+// where marks name tests, for each test, which then has the leaks that were made in it. What a
 // baseline knows is skipped, not failed. A process without any has one case that passes: an empty suite looks like a
 // job that did not run. Elements and attributes as Jenkins' schema has them (https://github.com/jenkinsci/xunit-plugin,
 // junit-10.xsd).
 #include <cstdio>
+#include <map>
 
 #include "report/hints.h"
 #include "report/kinds.h"
+#include "report/marks.h"
 #include "report/render.h"
 #include "report/summary.h"
 #include "report/text_fields.h"
@@ -84,16 +87,86 @@ void print_case(const std::string& class_name, const std::string& name, const st
   out << "    </testcase>\n";
 }
 
+std::string message_of(const Group& group, std::uint64_t bytes, std::uint64_t count) {
+  return format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") +
+         " never given back: " + cause_name(group.cause);
+}
+
+// Where it was allocated, and what else is known of it.
+std::string story_of(const Group& group, const Report& report) {
+  std::string text = stack_text(*group.stack);
+  for (const Evidence& evidence : group.evidence) {
+    if (evidence.stack == nullptr || evidence.stack->frames.empty()) continue;
+    text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
+  }
+  const std::string hint = hint_for(group, report.process.status.ended == Ended::kRunning);
+  return hint.empty() ? text : text + "hint: " + hint + "\n";
+}
+
+// A test that a mark names, and its part of the leaks.
+struct TestCase {
+  std::string name;
+  struct Leak {
+    const Group* group;
+    std::uint64_t bytes;
+    std::uint64_t count;
+  };
+  std::vector<Leak> leaks;
+};
+
+// Shares the leaks out among the tests. `groups` keeps those that no test, or not only tests, made.
+std::vector<TestCase> take_tests(const Report& report, std::vector<const Group*>* groups) {
+  std::vector<TestCase> tests;
+  std::map<std::string, std::size_t> index;
+  for (const MarkInfo& mark : report.marks) {
+    const std::string name = test_name(mark.name);
+    if (mark.kind == format::MarkKind::kMark && !name.empty() && index.emplace(mark.name, tests.size()).second)
+      tests.push_back({name, {}});
+  }
+  if (tests.empty()) return tests;
+  std::vector<const Group*> rest;
+  for (const Group* group : *groups) {
+    std::uint64_t in_tests = 0;
+    if (group->comparison != Comparison::kKnown) {
+      for (const MarkShare& share : group->marks) {
+        const auto test = index.find(share.mark);
+        if (test == index.end()) continue;
+        tests[test->second].leaks.push_back({group, share.bytes, share.count});
+        in_tests += share.count;
+      }
+    }
+    if (in_tests < group->count) rest.push_back(group);
+  }
+  *groups = std::move(rest);
+  return tests;
+}
+
+void print_test(const std::string& program, const TestCase& test, const Report& report, std::ostream& out) {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::string text;
+  for (const TestCase::Leak& leak : test.leaks) {
+    bytes += leak.bytes;
+    count += leak.count;
+    text +=
+        message_of(*leak.group, leak.bytes, leak.count) + " [" + leak.group->id + "]\n" + story_of(*leak.group, report);
+  }
+  const std::string message =
+      format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") + " never given back";
+  print_case(program + ".tests", test.name, test.leaks.empty() ? "" : "failure", message, "leak", text, out);
+}
+
 void print_suite(const Report& report, const RenderOptions& options, std::ostream& out) {
   std::vector<const Group*> groups;
-  std::size_t skipped = 0;
   for (const Group& group : report.leaks) {
-    if (!counts_as_leak(group, options.strict)) continue;
-    groups.push_back(&group);
-    if (group.comparison == Comparison::kKnown) ++skipped;
+    if (counts_as_leak(group, options.strict)) groups.push_back(&group);
   }
-  const std::size_t failures = groups.size() - skipped + report.errors.size();
-  const std::size_t cases = groups.size() + report.errors.size();
+  const std::vector<TestCase> tests = take_tests(report, &groups);
+  std::size_t skipped = 0;
+  for (const Group* group : groups) skipped += group->comparison == Comparison::kKnown ? 1 : 0;
+  std::size_t failures = groups.size() - skipped + report.errors.size();
+  for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
+  const std::size_t cases = groups.size() + report.errors.size() + tests.size();
   const std::string program = std::string(base_name(report.process.executable));
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.3f", static_cast<double>(report.process.end_time_ns) / 1e9);
@@ -101,17 +174,10 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
       << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
       << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
+  for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
-    const std::string message = format_bytes(group->bytes) + " in " +
-                                plural(group->count, "allocation", "allocations") +
-                                " never given back: " + cause_name(group->cause);
-    std::string text = message + "\n" + stack_text(*group->stack);
-    for (const Evidence& evidence : group->evidence) {
-      if (evidence.stack == nullptr || evidence.stack->frames.empty()) continue;
-      text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
-    }
-    const std::string hint = hint_for(*group, report.process.status.ended == Ended::kRunning);
-    if (!hint.empty()) text += "hint: " + hint + "\n";
+    const std::string message = message_of(*group, group->bytes, group->count);
+    const std::string text = message + "\n" + story_of(*group, report);
     const bool known = group->comparison == Comparison::kKnown;
     print_case(leaks, name_of(*group->stack, group->api) + " [" + group->id + "]", known ? "skipped" : "failure",
                known ? "in the baseline: " + message : message, cause_name(group->cause), text, out);

@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSegments = 3;
 constexpr std::size_t kShownSpans = 4;
+constexpr std::size_t kShownMarks = 3;
 
 std::string device_text(const std::optional<unsigned>& device) {
   return device ? "GPU " + std::to_string(*device) : "host";
@@ -140,7 +141,7 @@ class TextReport {
         out_ << " · killed";
         break;
       case Ended::kRunning:
-        out_ << " · still running";
+        out_ << (report_.snapshot_ns != 0 ? " · snapshot at " + format_time(report_.snapshot_ns) : " · still running");
         break;
       case Ended::kUnknown:
         out_ << " · end unknown";
@@ -169,6 +170,9 @@ class TextReport {
         out_ << " · " << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use by then";
       out_ << "\n";
     }
+    if (report_.since_mark_ns)
+      out_ << "since mark \"" << printable(report_.since_mark) << "\", at " << format_time(*report_.since_mark_ns)
+           << "\n";
     if (recording.off) {
       out_ << "recording is off since " << format_time(recording.last_switch_ns) << "\n";
     }
@@ -280,6 +284,7 @@ class TextReport {
     }
     const std::string history = history_text(group);
     if (!history.empty()) fields_.field("history", history);
+    print_marks(group);
     print_threads(group);
     const std::string hint = hint_for(group, running());
     if (!hint.empty()) fields_.field("hint", hint);
@@ -332,6 +337,19 @@ class TextReport {
     const auto middle = stack.frames.begin() + static_cast<std::ptrdiff_t>(outside);
     fields_.stack("called at", {middle, stack.frames.end()}, false);
     fields_.stack("allocated", {stack.frames.begin(), middle});
+  }
+
+  void print_marks(const Group& group) {
+    std::string text;
+    std::size_t shown = 0;
+    for (const MarkShare& share : group.marks) {
+      if (++shown > kShownMarks) break;
+      text += (text.empty() ? "" : "; ") + printable(mark_text(share));
+      if (share.count != group.count)
+        text += " (" + format_bytes(share.bytes) + ", " + std::to_string(share.count) + "x)";
+    }
+    if (group.marks.size() > kShownMarks) text += "; and " + std::to_string(group.marks.size() - kShownMarks) + " more";
+    if (!text.empty()) fields_.field("mark", text);
   }
 
   void print_threads(const Group& group) {

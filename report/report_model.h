@@ -68,6 +68,23 @@ struct Evidence {
   std::vector<format::Ref> records;  // what in the dump says so
 };
 
+// The part of a group that was allocated in one mark and NVTX range, the innermost that were open in the thread.
+struct MarkShare {
+  std::string mark;   // empty: none was open
+  std::string range;  // likewise
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+// A name that the program gave to a stretch of time or to a moment.
+struct MarkInfo {
+  std::string name;
+  format::MarkKind kind = format::MarkKind::kNone;
+  std::uint64_t first_ns = 0;
+  std::uint64_t last_ns = 0;
+  std::uint64_t count = 0;
+};
+
 // How a leak compares with the baseline that it was held against.
 enum class Comparison { kNone, kNew, kGrown, kKnown };
 
@@ -83,6 +100,7 @@ struct Group {
   Cause cause = Cause::kNeverFreed;
   std::vector<Evidence> evidence;
   std::vector<ThreadInfo> threads;
+  std::vector<MarkShare> marks;        // largest first; what was made in none is not in it
   std::vector<std::uint64_t> handles;  // the first few
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
@@ -272,8 +290,13 @@ struct Report {
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;
-  std::vector<Group> leaks;    // worst first
-  std::vector<Group> library;  // what libraries hold for themselves, not counted
+  std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else a copy, made then
+  std::uint64_t dropped_marks = 0;             // that found no room
+  std::vector<MarkInfo> marks;                 // in the order of their first times
+  std::string since_mark;                      // only what came after this mark is in the lists; empty: everything
+  std::optional<std::uint64_t> since_mark_ns;  // when that was; empty: the process has no such mark
+  std::vector<Group> leaks;                    // worst first
+  std::vector<Group> library;                  // what libraries hold for themselves, not counted
   std::vector<Group> resources;
   std::vector<ErrorGroup> errors;
   std::vector<SuppressionUse> suppressed;  // in the order of the lines
@@ -282,6 +305,11 @@ struct Report {
   std::vector<std::string> notes;
   std::shared_ptr<const StackResolver> stacks;  // owns what the stack pointers point to
 };
+
+// "epoch 3", "epoch 3 / forward" (the mark, then the NVTX range), "(no mark)".
+std::string mark_text(const MarkShare& share);
+// "mark", "range", "moment": the kind in the JSON report.
+const char* mark_kind_name(format::MarkKind kind);
 
 // "never-freed", "failed-free": the names in the JSON report.
 const char* cause_name(Cause cause);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <mutex>
 
 #include "report/exit_codes.h"
+#include "report/text_style.h"
 
 namespace culprit {
 namespace {
@@ -118,7 +120,27 @@ Report load_for_output(const std::string& path, const OutputOptions& options) {
   report_options.judge.strict = options.strict;
   report_options.judge.default_suppressions = !options.no_default_suppressions;
   report_options.full_stacks = options.full_stacks;
+  report_options.since_mark = options.since_mark;
   return load_report(path, report_options);
+}
+
+bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options) {
+  if (options.since_mark.empty() || reports.empty()) return true;
+  std::vector<std::string> known;
+  for (const Report& report : reports) {
+    if (report.since_mark_ns) return true;
+    for (const MarkInfo& mark : report.marks) {
+      if (std::find(known.begin(), known.end(), mark.name) == known.end()) known.push_back(mark.name);
+    }
+  }
+  constexpr std::size_t kNamed = 10;
+  std::cerr << "culprit: --since-mark " << options.since_mark << ": no process has this mark";
+  for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
+    std::cerr << (i == 0 ? "; there are: " : ", ") << printable(known[i]);
+  if (known.empty()) std::cerr << ", or any other (culprit.h, NVTX and the Python package set them)";
+  if (known.size() > kNamed) std::cerr << ", and " << known.size() - kNamed << " more";
+  std::cerr << "\n";
+  return false;
 }
 
 int write_output(const OutputOptions& options, DefaultStream stream,

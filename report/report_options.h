@@ -20,6 +20,7 @@ struct OutputOptions {
   std::string group_by;
   bool no_source = false;
   std::vector<std::string> source_dirs;
+  std::string since_mark;
   bool full_stacks = false;
   bool resources = false;
   bool strict = false;
@@ -37,6 +38,9 @@ void add_output_options(CLI::App* command, OutputOptions* options,
 // Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
 // DumpError.
 Report load_for_output(const std::string& path, const OutputOptions& options);
+
+// False, with a message on stderr that names the marks there are, when --since-mark names none of any process.
+bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options);
 
 enum class DefaultStream { kStdout, kStderr };
 

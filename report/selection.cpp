@@ -69,6 +69,10 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
       ->check(CLI::IsMember(kind_names()));
   list("--devices", &options->devices, "Only what is on these GPUs, by number; host: memory of the host", "N,...")
       ->check(check_device);
+  command
+      ->add_option("--since-mark", output->since_mark,
+                   "Only what was allocated after the program first named NAME (culprit.h, NVTX, Python)")
+      ->type_name("NAME");
   CLI::Option* baseline =
       command
           ->add_option("--baseline", options->baseline,
@@ -88,9 +92,10 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
       ->capture_default_str();
   command->add_flag("--all", output->all, "text, markdown: all groups, not only the first 10 of each list");
   command
-      ->add_option("--group-by", output->group_by,
-                   "text: one line for each function, library, thread, device or cause, instead of one entry a stack")
-      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause"}))
+      ->add_option(
+          "--group-by", output->group_by,
+          "text: one line for each function, library, thread, device, cause or mark, instead of one entry a stack")
+      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark"}))
       ->type_name("BY");
   command->add_flag("--no-source", output->no_source, "html: without source lines, for a report that is passed on");
   command

@@ -1,14 +1,37 @@
 #include "report/tables.h"
 
+#include <algorithm>
+
 #include "report/stacks.h"
 
 namespace culprit {
 
 using namespace format;
 
-Tables read_tables(const Dump& dump) {
-  return {group_allocations(dump), dump.releases(),    dump.errors(),
-          dump.contexts(),         dump.call_counts(), read_held(dump)};
+namespace {
+
+template <typename Record, typename Time>
+void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time) {
+  records->erase(
+      std::remove_if(records->begin(), records->end(), [&](const Record& record) { return record.*time < since_ns; }),
+      records->end());
+}
+
+}  // namespace
+
+Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
+  Tables tables = {group_allocations(dump, {}, since_ns),
+                   dump.releases(),
+                   dump.errors(),
+                   dump.contexts(),
+                   dump.call_counts(),
+                   read_held(dump),
+                   since_ns};
+  // Sums over equal ones: those that went on after that moment count whole.
+  drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
+  drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);
+  drop_before(since_ns, &tables.contexts, &ContextRecord::created_ns);
+  return tables;
 }
 
 std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
@@ -52,7 +75,7 @@ std::vector<std::uint64_t> places_of(const Tables& tables) {
 void group_by_holder(const Dump& dump, const StackResolver& stacks, Tables* tables) {
   if (tables->held.empty()) return;
   for (Held& held : tables->held) held.variable = stacks.variable(held.place);
-  tables->allocations = group_allocations(dump, tables->held);
+  tables->allocations = group_allocations(dump, tables->held, tables->since_ns);
 }
 
 }  // namespace culprit

@@ -18,9 +18,10 @@ struct Tables {
   std::vector<format::ContextRecord> contexts;
   CallCounts calls;
   std::vector<Held> held;
+  std::uint64_t since_ns = 0;  // what was made, and what went wrong, before that is left out
 };
 
-Tables read_tables(const Dump& dump);
+Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0);
 
 // Every stack that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);

@@ -12,6 +12,8 @@ scripts/install-packages.sh clang || echo "test.sh: without clang++ exceptions a
 command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.sh: without Go nothing reads the pprof format" >&2
 # The Python examples are PyCUDA's.
 scripts/pycuda.sh build/deps || echo "test.sh: without PyCUDA the Python examples are left out" >&2
+# Test programs with culprit's listener, and the pytest plugin.
+scripts/install-packages.sh libgtest-dev python3-pytest || echo "test.sh: without GoogleTest and pytest culprit's support of them is not tested" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

@@ -4,9 +4,10 @@ include(CMakePackageConfigHelpers)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/culprit-config.cmake.in ${PROJECT_BINARY_DIR}/culprit-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/culprit
-                              PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR)
+                              PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/culprit-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/culprit-config.cmake ${PROJECT_BINARY_DIR}/culprit-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/culprit-add-test.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/culprit)
 
 file(RELATIVE_PATH culprit_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

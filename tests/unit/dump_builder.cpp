@@ -149,6 +149,22 @@ Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& fu
   record.line = line;
   return add_record(ChunkType::kPythonFrames, record);
 }
+Ref DumpBuilder::add_mark(const std::string& name, MarkKind kind, std::uint64_t first_ns) {
+  MarkRecord record = {};
+  record.state = 1;
+  record.name = add_string(name);
+  record.kind = kind;
+  record.first_ns = record.last_ns = first_ns;
+  record.count = 1;
+  return add_record(ChunkType::kMarks, record);
+}
+Ref DumpBuilder::add_label(Ref mark, Ref range) {
+  LabelRecord record = {};
+  record.state = 1;
+  record.mark = mark;
+  record.range = range;
+  return add_record(ChunkType::kLabels, record);
+}
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }
 

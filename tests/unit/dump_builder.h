@@ -40,6 +40,8 @@ class DumpBuilder {
   format::Ref add_failed_call(const format::FailedCallRecord& record);
   format::Ref add_holder(const format::HolderRecord& record);
   format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
+  format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);
+  format::Ref add_label(format::Ref mark, format::Ref range);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);
 

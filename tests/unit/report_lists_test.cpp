@@ -100,6 +100,56 @@ TEST_CASE("leaks are summed by function or device or cause or library or thread"
   CHECK(has(text_of(report, options), "99 B      15x     13 groups"));
 }
 
+TEST_CASE("leaks are summed by mark and by the marks of each group", "[report][lists]") {
+  Program program;
+  const Ref stack = program.stack({"leak", "main"});
+  const Ref first = program.dump.add_label(program.dump.add_mark("one", MarkKind::kMark, 5), 0);
+  const Ref second = program.dump.add_label(program.dump.add_mark("two", MarkKind::kMark, 9),
+                                            program.dump.add_mark("range\n", MarkKind::kRange, 7));
+  // 0: nothing was open; the last two lead nowhere.
+  for (const Ref label : {Ref{0}, first, second, second, stack, Ref{0xfffffff0}}) {
+    AllocationRecord record = live_allocation(stack, 100);
+    record.label = label;
+    program.dump.add_allocation(record);
+  }
+  ReleaseRecord release = {};
+  release.state = 1;
+  release.stack = stack;
+  release.kind = Kind::kDevice;
+  release.count = 3;
+  release.bytes = 30;
+  release.label = first;
+  program.dump.add_release(release);
+  const Report report = program.report();
+  REQUIRE(report.marks.size() == 3);
+  CHECK(report.marks[1].name == "range\n");
+  RenderOptions options;
+  options.group_by = "mark";
+  const std::string grouped = text_of(report, options);
+  CHECK(has(grouped, "by mark\n300 B     3x      1 group    (no mark)\n200 B     2x      1 group    two / range?\n"));
+  CHECK(has(grouped, "130 B     4x      2 groups   one\n"));
+}
+
+TEST_CASE("tests that marks name are cases of the JUnit report", "[report][lists]") {
+  Program program;
+  const Ref stack = program.stack({"leak", "main"});
+  program.dump.add_mark("test: passes", MarkKind::kMark, 1);
+  program.dump.add_mark("test: is a moment", MarkKind::kMoment, 2);
+  const Ref label = program.dump.add_label(program.dump.add_mark("test: <leaks>", MarkKind::kMark, 3), 0);
+  for (const Ref one : {label, label, Ref{0}}) {
+    AllocationRecord record = live_allocation(stack, 100);
+    record.label = one;
+    program.dump.add_allocation(record);
+  }
+  std::ostringstream out;
+  render_junit({program.report()}, RenderOptions(), out);
+  CHECK(has(out.str(), "tests=\"3\" failures=\"2\""));
+  CHECK(has(out.str(), ".tests\" name=\"passes\"/>"));
+  CHECK(has(out.str(), "name=\"&lt;leaks&gt;\">\n      <failure message=\"200 B in 2 allocations never given back\""));
+  // The one outside of tests keeps the whole group as a case of its own.
+  CHECK(has(out.str(), ".leaks\" name=\""));
+}
+
 TEST_CASE("formats escape what they would take for their own", "[report][lists]") {
   Program program;
   program.dump.add_allocation(live_allocation(program.stack({"a<b>&\"c\";d|e\x01", "main"}), 5));

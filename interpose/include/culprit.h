@@ -1,0 +1,142 @@
+/* culprit.h: what a program can tell culprit, and ask it, while it runs under it. C and C++, header-only.
+ *
+ * Nothing has to be linked: the functions are looked up once in the process (dlsym). Where libculprit.so is not loaded
+ * each of them does nothing and costs one comparison. All of them may be called from any thread, at any time, also
+ * before the first CUDA call; none of them starts a dump, throws, or changes errno. With a glibc older than 2.34 link
+ * with -ldl.
+ *
+ *     culprit_mark_push("epoch 3");      allocations carry the innermost mark that is open in their thread:
+ *     ...                                  culprit report --group-by mark
+ *     culprit_mark_pop();
+ *     culprit_mark("warm-up done");      a moment: culprit report --since-mark "warm-up done"
+ *
+ * NVTX ranges need no call: culprit reads those that the program pushes already.
+ */
+#ifndef CULPRIT_H
+#define CULPRIT_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Grows when functions are added; what is there stays as it is. culprit_version() says what the loaded library has. */
+#define CULPRIT_API_VERSION 1
+
+/* A mark whose name begins so is a test: the junit report has a case for each. */
+#define CULPRIT_TEST_PREFIX "test: "
+
+#ifdef __cplusplus
+#define CULPRIT_CAST(type, value) reinterpret_cast<type>(value)
+#define CULPRIT_NULL nullptr
+extern "C" {
+#else
+#define CULPRIT_CAST(type, value) (__extension__(type)(value))
+#define CULPRIT_NULL NULL
+#endif
+
+struct culprit_functions {
+  int looked_up;
+  int version; /* 0: libculprit.so is not loaded, or older than this header */
+  void (*start)(void);
+  void (*stop)(void);
+  int (*snapshot)(const char* path);
+  void (*mark_push)(const char* name);
+  void (*mark_pop)(void);
+  void (*mark)(const char* name);
+  uint64_t (*now)(void);
+  uint64_t (*live_bytes)(uint64_t since, uint64_t* count);
+};
+
+/* Not for direct use. Two threads that come first at the same time find the same. */
+static inline const struct culprit_functions* culprit_find(void) {
+  static struct culprit_functions found;
+  int saved_errno;
+  if (__atomic_load_n(&found.looked_up, __ATOMIC_ACQUIRE) != 0) return &found;
+  saved_errno = errno;
+  {
+    int (*version)(void) = CULPRIT_CAST(int (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_version"));
+    if (version != CULPRIT_NULL && version() >= CULPRIT_API_VERSION) {
+      found.start = CULPRIT_CAST(void (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_start"));
+      found.stop = CULPRIT_CAST(void (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_stop"));
+      found.snapshot = CULPRIT_CAST(int (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_snapshot"));
+      found.mark_push = CULPRIT_CAST(void (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_mark_push"));
+      found.mark_pop = CULPRIT_CAST(void (*)(void), dlsym(RTLD_DEFAULT, "culprit_api_mark_pop"));
+      found.mark = CULPRIT_CAST(void (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_mark"));
+      found.now = CULPRIT_CAST(uint64_t(*)(void), dlsym(RTLD_DEFAULT, "culprit_api_now"));
+      found.live_bytes = CULPRIT_CAST(uint64_t(*)(uint64_t, uint64_t*), dlsym(RTLD_DEFAULT, "culprit_api_live_bytes"));
+      found.version = version();
+    }
+  }
+  __atomic_store_n(&found.looked_up, 1, __ATOMIC_RELEASE);
+  errno = saved_errno;
+  return &found;
+}
+
+/* The version of the loaded library's functions, 0 when there is none. */
+static inline int culprit_version(void) { return culprit_find()->version; }
+
+/* Switch recording on and off. While it is off nothing new is recorded, and frees of what was are followed. */
+static inline void culprit_start(void) {
+  if (culprit_version() != 0) culprit_find()->start();
+}
+static inline void culprit_stop(void) {
+  if (culprit_version() != 0) culprit_find()->stop();
+}
+
+/* Writes the dump as it stands to `path`, for culprit report. Replaces an older dump there, nothing else. Returns 0 or
+ * an errno: EEXIST: another file is there; ENODATA: nothing was recorded yet; ENOSYS: culprit is not loaded. */
+static inline int culprit_snapshot(const char* path) {
+  return culprit_version() != 0 ? culprit_find()->snapshot(path) : ENOSYS;
+}
+
+/* Open a mark in the calling thread, and close the innermost one. Names are copied, and cut to 111 bytes. */
+static inline void culprit_mark_push(const char* name) {
+  if (culprit_version() != 0) culprit_find()->mark_push(name);
+}
+static inline void culprit_mark_pop(void) {
+  if (culprit_version() != 0) culprit_find()->mark_pop();
+}
+
+/* Names this moment. */
+static inline void culprit_mark(const char* name) {
+  if (culprit_version() != 0) culprit_find()->mark(name);
+}
+
+/* Nanoseconds since recording began; 0 as long as it did not. */
+static inline uint64_t culprit_now(void) { return culprit_version() != 0 ? culprit_find()->now() : 0; }
+
+/* Bytes of GPU and pinned memory that were allocated and not freed, by any thread. Walks them all: for tests and logs,
+ * not for inner loops. */
+static inline uint64_t culprit_live_bytes(void) {
+  return culprit_version() != 0 ? culprit_find()->live_bytes(0, CULPRIT_NULL) : 0;
+}
+
+/* The same of what was allocated at `since` (see culprit_now) or later. `count` receives how many allocations they are,
+ * and may be null. */
+static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count) {
+  if (count != CULPRIT_NULL) *count = 0;
+  return culprit_version() != 0 ? culprit_find()->live_bytes(since, count) : 0;
+}
+
+#ifdef __cplusplus
+}
+
+namespace culprit {
+
+/* A mark that is open as long as the object lives, in the thread that made it. */
+class Mark {
+ public:
+  explicit Mark(const char* name) { culprit_mark_push(name); }
+  ~Mark() { culprit_mark_pop(); }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+};
+
+}  // namespace culprit
+#endif
+
+#undef CULPRIT_CAST
+#undef CULPRIT_NULL
+
+#endif /* CULPRIT_H */

@@ -1,0 +1,46 @@
+/* What culprit/catch2.h and culprit/gtest.h share: a mark for each test, and what the test left behind. */
+#ifndef CULPRIT_TEST_LEAKS_H
+#define CULPRIT_TEST_LEAKS_H
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "../culprit.h"
+
+namespace culprit {
+
+/* Whether a test that leaves memory behind fails: with CULPRIT_FAIL_TESTS=1 in the environment, which
+ * culprit_add_test(... FAIL_TESTS) sets. */
+inline bool leaking_tests_fail() {
+  const char* value = std::getenv("CULPRIT_FAIL_TESTS");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+/* One test, or one run of it, from its beginning to finish(). */
+class TestLeaks {
+ public:
+  void begin(const std::string& name) {
+    culprit_mark_push((CULPRIT_TEST_PREFIX + name).c_str());
+    since_ = culprit_now();
+  }
+  void end() { culprit_mark_pop(); }
+
+  /* What the test has left behind so far, as a sentence; empty when that is nothing, or when tests are not to fail. */
+  std::string complaint() const {
+    if (culprit_version() == 0 || !leaking_tests_fail()) return "";
+    std::uint64_t count = 0;
+    const std::uint64_t bytes = culprit_live_bytes_since(since_, &count);
+    if (count == 0) return "";
+    return "culprit: the test left " + std::to_string(bytes) + " bytes of GPU memory in " + std::to_string(count) +
+           (count == 1 ? " allocation" : " allocations") + " behind; the report at the end says where they were made";
+  }
+
+ private:
+  std::uint64_t since_ = 0;
+};
+
+}  // namespace culprit
+
+#endif /* CULPRIT_TEST_LEAKS_H */

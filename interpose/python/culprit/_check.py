@@ -1,0 +1,117 @@
+import gc
+import itertools
+import json
+import os
+import re
+import subprocess
+import tempfile
+import warnings
+
+from culprit import _api, _library
+
+_numbers = itertools.count(1)
+
+
+class LeakError(AssertionError):
+    """A block left GPU memory behind. str() is the report; `leaked_bytes`, `leaked_allocations` and `report` (the JSON
+    report as a dict, None without the culprit command) are for programs."""
+
+    def __init__(self, text, leaked_bytes, leaked_allocations, report=None):
+        super().__init__(text)
+        self.leaked_bytes = leaked_bytes
+        self.leaked_allocations = leaked_allocations
+        self.report = report
+
+
+def parse_bytes(size):
+    """4096, "4096", "64K", "1.5GiB", "4MB" (all units are powers of 1024, as in culprit's command)."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:b|([kmgt])(?:b|ib)?)?\s*", str(size).lower())
+    if match is None:
+        raise ValueError(f"{size!r}: a size is needed, like 4096, 64K or 1.5GiB")
+    return int(float(match[1]) * 1024 ** (" kmgt".index(match[2]) if match[2] else 0))
+
+
+def _run_report(command, snapshot, name, form):
+    # The command is no part of what is watched.
+    environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "CULPRIT_SUPPRESSIONS")}
+    suppressions = os.environ.get("CULPRIT_SUPPRESSIONS")
+    if suppressions:
+        environment["CULPRIT_SUPPRESSIONS"] = suppressions
+    arguments = [command, "report", snapshot, "--since-mark", name, "--format", form] + (["--all"] if form == "text" else [])
+    done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    output = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0 or not output:
+        raise OSError(f"{command} ended with {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
+    return output
+
+
+def _share(report, prefix):
+    """Bytes and number of the leaks that were made in marks with this prefix."""
+    shares = [
+        share
+        for group in report["leaks"]
+        if prefix and group["cause"] != "cached"
+        for share in group.get("marks", [])
+        if (share["mark"] or "").startswith(prefix)
+    ]
+    return sum(share["bytes"] for share in shares), sum(share["count"] for share in shares)
+
+
+class Watch:
+    """What is allocated from its making on, by any thread. Used by check() and by the pytest plugin."""
+
+    def __init__(self, name):
+        self._name = f"{name} #{next(_numbers)}"[-111:]
+        self._since = _api.now()
+        _api.mark(self._name)
+
+    def leak(self, allow=0, not_counted=None):
+        """The LeakError that the block deserves, None when it leaves no more than `allow` bytes behind. What caching
+        allocators keep, what libraries hold for themselves, and what was made in marks whose name begins with
+        `not_counted` does not count."""
+        if _api.live_since(self._since)[0] <= allow:
+            return None
+        gc.collect()  # cycles may still hold what nobody can reach
+        live, count = _api.live_since(self._since)
+        if live <= allow:
+            return None
+        command = _library.command()
+        if command is None:
+            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)", live, count)
+        with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
+            snapshot = _api.snapshot(os.path.join(folder, "snapshot.dump"))
+            report = json.loads(_run_report(command, snapshot, self._name, "json"))
+            other_bytes, other_count = _share(report, not_counted)
+            leaked = report["summary"]["leaked_bytes"] - other_bytes
+            if leaked <= allow:
+                return None
+            text = _run_report(command, snapshot, self._name, "text")
+        # The snapshot is gone by the time that somebody reads this.
+        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("next "))
+        if other_count:
+            text += f"{other_bytes} bytes of these were made in {not_counted.strip(': ')} marks and are not counted\n"
+        return LeakError(text, leaked, report["summary"]["leaked_allocations"] - other_count, report)
+
+
+class check:
+    """with culprit.check(): raises LeakError when the block leaves memory behind that it, or another thread meanwhile,
+    allocated. `allow`: how much may stay, as a number of bytes or a text like "4MB". A block that raises is not checked:
+    its traceback holds what its variables held."""
+
+    def __init__(self, allow=0):
+        self._allow = parse_bytes(allow)
+
+    def __enter__(self):
+        self._watch = None
+        if _api.loaded():
+            gc.collect()
+            self._watch = Watch("culprit.check")
+        else:
+            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...", stacklevel=2)
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None and self._watch is not None:
+            leak = self._watch.leak(self._allow)
+            if leak is not None:
+                raise leak

@@ -1,0 +1,83 @@
+"""Finds the libculprit.so that is loaded into this process, and the culprit command that came with it."""
+import ctypes
+import os
+import shutil
+import time
+
+API_VERSION = 1
+
+_found = None
+_looked = None  # when it was looked for last, without finding it
+
+
+def _declare(library):
+    text, number = ctypes.c_char_p, ctypes.c_uint64
+    for name, result, arguments in (
+        ("start", None, []),
+        ("stop", None, []),
+        ("snapshot", ctypes.c_int, [text]),
+        ("mark_push", None, [text]),
+        ("mark_pop", None, []),
+        ("mark", None, [text]),
+        ("now", number, []),
+        ("live_bytes", number, [number, ctypes.POINTER(number)]),
+    ):
+        function = getattr(library, "culprit_api_" + name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+def library_path():
+    """The path of the libculprit.so in this process, None if there is none."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                path = line.rstrip("\n").partition("/")[2]
+                if path.endswith("/libculprit.so"):
+                    return "/" + path
+    except OSError:
+        pass
+    return None
+
+
+def library():
+    """The loaded library's functions, None where it is not loaded or older than this package."""
+    global _found, _looked
+    if _found is None and (_looked is None or time.monotonic() - _looked > 1):
+        _looked = time.monotonic()
+        # None: what the whole process can see. One that was attached is visible under its own name only, and is not loaded
+        # again by it.
+        for name in (None, library_path()):
+            candidate = ctypes.CDLL(name)
+            if hasattr(candidate, "culprit_api_version"):
+                if candidate.culprit_api_version() >= API_VERSION:
+                    _found = _declare(candidate)
+                break
+    return _found
+
+
+def command():
+    """The path of the culprit command: CULPRIT_COMMAND, beside the library, or in PATH. None if it is nowhere."""
+    chosen = os.environ.get("CULPRIT_COMMAND")
+    if chosen:
+        return chosen
+    path = library_path()
+    if path:
+        beside = os.path.join(os.path.dirname(os.path.dirname(path)), "bin", "culprit")
+        if os.access(beside, os.X_OK):
+            return beside
+    return shutil.which("culprit")
+
+
+def library_beside(command_path):
+    """The libculprit.so that lies in the tree of a culprit command, None if there is none."""
+    chosen = os.environ.get("CULPRIT_LIBRARY")
+    if chosen:
+        return chosen
+    root = os.path.dirname(os.path.dirname(os.path.realpath(command_path)))
+    for folder in ("lib", "lib64", os.path.join("lib", os.uname().machine + "-linux-gnu")):
+        path = os.path.join(root, folder, "libculprit.so")
+        if os.path.exists(path):
+            return path
+    return None

@@ -1,0 +1,87 @@
+// The leaks of a report summed up by what they have in common.
+#include "report/grouped_rows.h"
+
+#include <algorithm>
+#include <map>
+
+#include "report/kinds.h"
+#include "report/summary.h"
+#include "report/text_style.h"
+
+namespace culprit {
+namespace {
+
+const Frame* caller_of(const Group& group) {
+  if (group.stack->caller != nullptr || group.stack->frames.empty()) return group.stack->caller;
+  return group.stack->frames.front();
+}
+
+std::string thread_text(const Group& group) {
+  if (group.threads.empty()) return "(not recorded)";
+  // A group has the bytes of all its threads together: they cannot be told apart.
+  if (group.threads.size() > 1) return "(several threads)";
+  const ThreadInfo& thread = group.threads.front();
+  return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
+}
+
+std::string place_text(const Group& group) {
+  const Frame* caller = caller_of(group);
+  if (caller == nullptr) return "(stack not recorded)";
+  const std::string place = frame_place(*caller);
+  return place + (place.empty() ? "" : "  ") + frame_function(*caller);
+}
+
+std::string key_of(const Group& group, const std::string& by) {
+  const Frame* caller = caller_of(group);
+  if (by == "function") return caller != nullptr ? frame_function(*caller) : "(stack not recorded)";
+  if (by == "library")
+    return caller != nullptr && caller->module != nullptr ? printable(caller->module->name) : "(not recorded)";
+  if (by == "thread") return thread_text(group);
+  if (by == "cause") return cause_name(group.cause);
+  if (kind_class(group.kind) == KindClass::kHostMemory) return "host";
+  return group.device ? "GPU " + std::to_string(*group.device) : "(not recorded)";
+}
+
+// Each mark with its share of the group. What has none is what they leave.
+void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals) {
+  HiddenTotal rest;
+  rest.add(group);
+  for (const MarkShare& share : group.marks) {
+    HiddenTotal& total = (*totals)[printable(mark_text(share))];
+    ++total.groups;
+    total.allocations += share.count;
+    total.bytes += share.bytes;
+    rest.allocations -= std::min(share.count, rest.allocations);
+    rest.bytes -= std::min(share.bytes, rest.bytes);
+  }
+  if (rest.allocations == 0) return;
+  HiddenTotal& total = (*totals)[mark_text({})];
+  ++total.groups;
+  total.allocations += rest.allocations;
+  total.bytes += rest.bytes;
+}
+
+}  // namespace
+
+std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict) {
+  std::map<std::string, HiddenTotal> totals;
+  std::vector<GroupedRow> rows;
+  for (const Group& group : report.leaks) {
+    if (!counts_as_leak(group, strict)) continue;
+    if (by == "stack") {
+      rows.push_back({group.id, printable(group.api) + "  " + place_text(group), {}});
+      rows.back().total.add(group);
+    } else if (by == "mark") {
+      add_by_mark(group, &totals);
+    } else {
+      totals[key_of(group, by)].add(group);
+    }
+  }
+  for (const auto& [key, total] : totals) rows.push_back({key, key, total});
+  std::stable_sort(rows.begin(), rows.end(), [](const GroupedRow& left, const GroupedRow& right) {
+    return left.total.bytes > right.total.bytes;
+  });
+  return rows;
+}
+
+}  // namespace culprit

@@ -1,0 +1,26 @@
+# culprit_add_test(NAME name COMMAND command [argument...] [OPTIONS option...] [WORKING_DIRECTORY folder] [FAIL_TESTS])
+#
+# A ctest test that runs under culprit and fails when the command fails, or leaks, or frees wrongly. OPTIONS are those of
+# `culprit run`, in place of `--fail-on leaks,errors`. A COMMAND that is a target is its program.
+# FAIL_TESTS: of a test program with culprit/catch2.h or culprit/gtest.h, each test that leaves memory behind fails by itself.
+function(culprit_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "FAIL_TESTS" "NAME;WORKING_DIRECTORY" "COMMAND;OPTIONS")
+  if(NOT arg_NAME OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "culprit_add_test: NAME and COMMAND are needed, and not: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_OPTIONS)
+    set(arg_OPTIONS --fail-on leaks,errors)
+  endif()
+  list(POP_FRONT arg_COMMAND program)
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  set(folder "")
+  if(arg_WORKING_DIRECTORY)
+    set(folder WORKING_DIRECTORY ${arg_WORKING_DIRECTORY})
+  endif()
+  add_test(NAME ${arg_NAME} ${folder} COMMAND culprit::report run ${arg_OPTIONS} -- ${program} ${arg_COMMAND})
+  if(arg_FAIL_TESTS)
+    set_property(TEST ${arg_NAME} APPEND PROPERTY ENVIRONMENT CULPRIT_FAIL_TESTS=1)
+  endif()
+endfunction()

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Marks, NVTX ranges and leak checks in PyTorch: ranges that the program pushes are read, culprit.check() finds what a block keeps, and the
+program's own use of NVTX goes on as before."""
+import json
+import sys
+
+from preloaded import FAIL, LIBRARY, PASS, SKIP, TREE, finish, installed, row, run
+
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import culprit, torch
+assert culprit.loaded()
+torch.cuda.init()
+depths = [torch.cuda.nvtx.range_push("outer"), torch.cuda.nvtx.range_push("inner")]
+with culprit.mark("epoch 1"):
+    a = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+depths += [torch.cuda.nvtx.range_pop(), torch.cuda.nvtx.range_pop()]
+b = torch.empty(7 << 20, dtype=torch.uint8, device="cuda")
+with culprit.check():
+    c = torch.empty(9 << 20, dtype=torch.uint8, device="cuda")
+    del c
+try:
+    with culprit.check():
+        d = torch.empty(11 << 20, dtype=torch.uint8, device="cuda")
+    leak = None
+except culprit.LeakError as error:
+    leak = [error.leaked_bytes, "NOT FREED YET" in str(error)]
+print(json.dumps({"depths": depths, "leak": leak}))
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+
+
+def main():
+    if not installed("torch"):
+        row(SKIP, "torch: NVTX ranges and culprit.check()", "PyTorch is not installed")
+        return
+    name = "torch: NVTX ranges and culprit.check()"
+    package = TREE / "share" / "culprit" / "python"
+    finished = run([sys.executable, "-c", SCRIPT, package], PYTORCH_NO_CUDA_MEMORY_CACHING="1", NVTX_INJECTION64_PATH=str(LIBRARY))
+    if finished.returncode != 0:
+        row(FAIL, name, f"exit code {finished.returncode}: {finished.stderr[-400:]}")
+        return
+    told = json.loads(finished.stdout.splitlines()[-1])
+    labels = {group["bytes"] >> 20: group.get("marks", []) for group in finished.report["leaks"]}
+    first = labels.get(5, [{}])[0]
+    problems = []
+    if (first.get("mark"), first.get("range")) != ("epoch 1", "inner"):
+        problems.append(f"5 MiB were made in {first}")
+    if labels.get(7):
+        problems.append(f"7 MiB were made in {labels[7]}, nothing was open")
+    if told["leak"] != [11 << 20, True]:
+        problems.append(f"check() said {told['leak']}")
+    if told["depths"] != [0, 1, 1, 0]:
+        problems.append(f"NVTX's depths are {told['depths']}")
+    row(FAIL if problems else PASS, name, "; ".join(problems) or f"depths {told['depths']}")
+
+
+main()
+finish()

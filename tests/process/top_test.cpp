@@ -1,0 +1,57 @@
+// culprit top: a look at a running process, and at a dump.
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+namespace {
+
+Finished top(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = {culprit_path().string(), "top"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  SpawnOptions options;
+  options.environment = {{"LD_PRELOAD", ""}};
+  return spawn(argv, options);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("culprit top shows what a running process holds", "[top]") {
+  RunOptions options;
+  options.when_ready = [](pid_t pid) {
+    const Finished once = top({std::to_string(pid)});
+    INFO(once.err << once.out);
+    CHECK(once.exit_code == 0);
+    CHECK(has(once.out, "end_how live ["));
+    CHECK(has(once.out, "] · running, "));
+    CHECK(has(once.out, "\nGPU 0   10.7 KiB device (1x)\n"));
+    CHECK(has(once.out, "\nBYTES      COUNT    WHERE\n10.7 KiB   1x       cudaMalloc  end_how.cpp:13  leak_here\n"));
+    const Finished twice = top({std::to_string(pid), "--times", "2", "--interval", "0.1", "--group-by", "function"});
+    CHECK(has(twice.out, "BYTES      COUNT    WHERE\n10.7 KiB   1x       leak_here\n"));
+    CHECK(has(twice.out, "BYTES      CHANGE      COUNT    WHERE\n10.7 KiB               1x       leak_here\n"));
+  };
+  const Run run = run_preloaded("end_how", {"live"}, options);
+  REQUIRE(run.exit_code == 9);
+  // Of what has ended there is one look.
+  const Finished ended = top({run.dump().string(), "--times", "5"});
+  CHECK(ended.exit_code == 0);
+  CHECK(has(ended.out, "] · exit, "));
+  CHECK(ended.out.find("culprit top") == ended.out.rfind("culprit top"));
+  const Finished mark = top({run_preloaded("marked", {"epochs"}).dump().string(), "--group-by", "mark", "--rows", "1"});
+  CHECK(has(mark.out, "epoch 2\nand 2 more, 1.95 KiB: --rows\n"));
+  CHECK(has(top({run_preloaded("free_null").dump().string()}).out, "(nothing is held)"));
+}
+
+TEST_CASE("culprit top says why it cannot look", "[top]") {
+  CHECK(has(top({"999999999"}).err, "there is no process 999999999"));
+  CHECK(top({"/no/such/dump"}).exit_code == 3);
+  CHECK(top({"x", "--interval", "0"}).exit_code == 2);
+  RunOptions options;
+  options.environment["CULPRIT_START"] = "signal";
+  options.when_ready = [](pid_t pid) { CHECK(has(top({std::to_string(pid)}).err, "has recorded nothing yet")); };
+  CHECK(run_preloaded("switched", {"w"}, options).exit_code == 0);
+}
+
+}  // namespace culprit::test
