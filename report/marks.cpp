@@ -21,6 +21,21 @@ void sort_shares(std::vector<MarkShare>* shares) {
   });
 }
 
+// Python's `with culprit.mark(...)` names the moment too: one of the two is enough.
+void drop_moments_of_marks(std::vector<MarkInfo>* marks) {
+  std::map<std::string, std::uint64_t> opened;
+  for (const MarkInfo& mark : *marks) {
+    if (mark.kind == MarkKind::kMark) opened[mark.name] = mark.count;
+  }
+  marks->erase(std::remove_if(marks->begin(), marks->end(),
+                              [&](const MarkInfo& mark) {
+                                if (mark.kind != MarkKind::kMoment) return false;
+                                const auto same = opened.find(mark.name);
+                                return same != opened.end() && same->second == mark.count;
+                              }),
+               marks->end());
+}
+
 }  // namespace
 
 std::vector<MarkInfo> read_marks(const Dump& dump) {
@@ -36,6 +51,7 @@ std::vector<MarkInfo> read_marks(const Dump& dump) {
   }
   std::stable_sort(marks.begin(), marks.end(),
                    [](const MarkInfo& left, const MarkInfo& right) { return left.first_ns < right.first_ns; });
+  drop_moments_of_marks(&marks);
   return marks;
 }
 

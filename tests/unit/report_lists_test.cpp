@@ -130,6 +130,17 @@ TEST_CASE("leaks are summed by mark and by the marks of each group", "[report][l
   CHECK(has(grouped, "130 B     4x      2 groups   one\n"));
 }
 
+TEST_CASE("a moment that is a mark's beginning is not told twice", "[report][lists]") {
+  Program program;
+  program.dump.add_mark("both", MarkKind::kMoment, 5);
+  program.dump.add_mark("both", MarkKind::kMark, 6);
+  program.dump.add_mark("moment", MarkKind::kMoment, 7);
+  const Report report = program.report();
+  REQUIRE(report.marks.size() == 2);
+  CHECK(report.marks[0].kind == MarkKind::kMark);
+  CHECK(report.marks[1].name == "moment");
+}
+
 TEST_CASE("tests that marks name are cases of the JUnit report", "[report][lists]") {
   Program program;
   const Ref stack = program.stack({"leak", "main"});
