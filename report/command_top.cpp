@@ -47,6 +47,8 @@ class Source {
   Report read(const ReportOptions& options) const {
     if (!process_) return load_report(path_, options);
     const int fd = open_in_process(kProc, process_->pid, process_->dump);
+    // It has ended: its dump may still be there for us.
+    if (fd < 0 && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
     if (fd < 0)
       throw DumpError(DumpProblem::kCannotOpen,
                       "process " + std::to_string(process_->pid) + " has ended: culprit report " + process_->dump);
@@ -160,7 +162,14 @@ int run_top_command(const TopCommand& command) try {
   const unsigned times = command.times != 0 ? command.times : terminal ? 0 : 1;
   Top top(command);
   for (unsigned look = 1;; ++look) {
-    const Report report = source.read(options);
+    Report report;
+    try {
+      report = source.read(options);
+    } catch (const DumpError& error) {
+      if (look == 1) throw;
+      std::cerr << "culprit: " << error.what() << "\n";  // it ended, and its dump is gone
+      return kExitFine;
+    }
     if (terminal) std::cout << "\x1b[H\x1b[J";
     if (!terminal && look > 1) std::cout << "\n";
     std::cout << top.picture(report) << std::flush;

@@ -44,6 +44,29 @@ TEST_CASE("culprit top shows what a running process holds", "[top]") {
   CHECK(has(top({run_preloaded("free_null").dump().string()}).out, "(nothing is held)"));
 }
 
+TEST_CASE("culprit top ends with the process", "[top]") {
+  for (const bool kept : {true, false}) {
+    TemporaryFolder folder;
+    const std::string out = (folder.path() / "pictures").string();
+    RunOptions options;
+    // Goes on looking while the program ends; `culprit run` takes the dump away.
+    options.when_ready = [&](pid_t pid) {
+      const std::string look = culprit_path().string() + " top " + std::to_string(pid) + " --times 600 --interval 0.1";
+      SpawnOptions shell;
+      shell.environment = {{"LD_PRELOAD", ""}};
+      spawn({"/bin/sh", "-c",
+             "(" + look + " >" + out + "; echo exit $? >>" + out + ") </dev/null >/dev/null 2>&1 &\n" +
+                 "until grep -q leak_here " + out + " 2>/dev/null; do sleep 0.05; done"},
+            shell);
+    };
+    const Run run = kept ? run_preloaded("end_how", {"live"}, options) : culprit_run({}, {"end_how", "live"}, options);
+    CHECK_FALSE(run.timed_out);
+    const Finished waited =
+        spawn({"/bin/sh", "-c", "until grep '^exit ' " + out + "; do sleep 0.05; done"}, SpawnOptions());
+    CHECK(waited.out == "exit 0\n");
+  }
+}
+
 TEST_CASE("culprit top says why it cannot look", "[top]") {
   CHECK(has(top({"999999999"}).err, "there is no process 999999999"));
   CHECK(top({"/no/such/dump"}).exit_code == 3);
