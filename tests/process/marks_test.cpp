@@ -184,6 +184,7 @@ TEST_CASE("a snapshot that cannot be written loses nothing", "[marks]") {
 }
 
 TEST_CASE("what is open stays open in a fork child", "[marks]") {
+  if (skip_fork_child()) return;
   const Run run = run_preloaded("marked", {"fork"});
   REQUIRE(run.exit_code == 0);
   std::map<std::uint64_t, std::string> found;

@@ -68,10 +68,7 @@ TEST_CASE("a child of fork that uses CUDA first has its own dump", "[processes]"
 }
 
 TEST_CASE("a child of fork whose parent has used CUDA has its own dump", "[processes]") {
-  if (on_gpu()) {
-    WARN("skipped: NVIDIA's driver does not work in a child of an initialized parent");
-    return;
-  }
+  if (skip_fork_child()) return;
   const Run run = run_preloaded("fork_child", {"parent-first", "allocates"});
   CHECK(run.exit_code == 0);
   check_parent_and_child(run, "leak_in_parent", 20001, "leak_in_child");

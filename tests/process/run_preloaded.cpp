@@ -7,6 +7,8 @@
 #include <regex>
 #include <stdexcept>
 
+#include "tests/catch.h"
+
 namespace culprit::test {
 namespace {
 
@@ -98,6 +100,11 @@ std::size_t Report::error_count() const { return json.at("errors").size(); }
 bool on_gpu() {
   const char* value = std::getenv("CULPRIT_TEST_GPU");
   return value != nullptr && std::string(value) == "1";
+}
+
+bool skip_fork_child() {
+  if (on_gpu()) WARN("skipped: NVIDIA's driver does not work in a child of an initialized parent");
+  return on_gpu();
 }
 
 fs::path subject_path(const std::string& name) { return tree_path("CULPRIT_TEST_SUBJECTS", "../subjects") / name; }

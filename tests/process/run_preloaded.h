@@ -81,6 +81,10 @@ struct Report {
 // True when the tests run on the machine's own driver (CULPRIT_TEST_GPU=1).
 bool on_gpu();
 
+// True, with a warning, on a GPU: NVIDIA's driver does not work in a fork child of a process that used it, so a test of
+// such a child has nothing to look at.
+bool skip_fork_child();
+
 // Where the pieces of the built tree are.
 std::filesystem::path subject_path(const std::string& name);
 std::filesystem::path library_path();
