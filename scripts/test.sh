@@ -14,6 +14,8 @@ command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.
 scripts/pycuda.sh build/deps || echo "test.sh: without PyCUDA the Python examples are left out" >&2
 # Test programs with culprit's listener, and the pytest plugin.
 scripts/install-packages.sh libgtest-dev python3-pytest || echo "test.sh: without GoogleTest and pytest culprit's support of them is not tested" >&2
+# Read SARIF and JUnit reports.
+scripts/format-readers.sh build/deps || echo "test.sh: without PyPI no other reader looks at SARIF and JUnit" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR
+"""The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR READERS
 
-`go tool pprof` and a JSON schema are used where they are: Go from the machine, the schema from CULPRIT_SARIF_SCHEMA.
+READERS is what scripts/format-readers.sh made. `go tool pprof` and xmllint are the machine's. The official schemas are in
+no package that can be installed: CULPRIT_SARIF_SCHEMA (OASIS's sarif-schema-2.1.0.json) and CULPRIT_JUNIT_SCHEMA
+(Jenkins's junit-10.xsd) name them where they are. What is missing is skipped and said.
 """
+import copy
 import gzip
+import importlib
 import json
 import os
 import shutil
@@ -12,7 +16,17 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
-GOLDEN = sys.argv.pop(1)
+GOLDEN, READERS = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path.insert(0, READERS)
+
+
+def reader(name):
+    """The module, or a skipped test."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise unittest.SkipTest(f"{error}: scripts/format-readers.sh brings it") from error
 
 
 def path(name):
@@ -62,6 +76,34 @@ class Formats(unittest.TestCase):
 
         with open(schema, encoding="utf-8") as file, open(path("everything.sarif"), encoding="utf-8") as sarif:
             jsonschema.validate(json.load(sarif), json.load(file))
+
+    def test_sarif_is_read_by_a_typed_model(self):
+        model = reader("sarif_pydantic")
+        with open(path("everything.sarif"), encoding="utf-8") as file:
+            sarif = json.load(file)
+        results = model.Sarif.model_validate(sarif).runs[0].results
+        self.assertEqual([result.partial_fingerprints["culprit/v1"] for result in results[: len(self.leaks)]],
+                         [leak["id"] for leak in self.leaks])
+        place = results[0].locations[0].physical_location
+        self.assertTrue(place.artifact_location.uri.endswith("/src/buffer.h"))
+        self.assertEqual(place.region.start_line, 12)
+        broken = copy.deepcopy(sarif)
+        broken["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] = "twelve"
+        with self.assertRaises(ValueError):
+            model.Sarif.model_validate(broken)
+
+    def test_junit_is_read_by_junitparser(self):
+        suites = reader("junitparser").JUnitXml.fromfile(path("everything.junit.xml"))
+        cases = [case for suite in suites for case in suite]
+        self.assertEqual(len(cases), len(self.leaks) + len(self.report["errors"]))
+        self.assertEqual(suites.failures, sum(bool(case.result) for case in cases))
+        self.assertTrue(all(len(case.result) == 1 and case.result[0].message for case in cases))
+
+    def test_junit_is_valid(self):
+        schema = os.environ.get("CULPRIT_JUNIT_SCHEMA")
+        if not schema or not shutil.which("xmllint"):
+            self.skipTest("CULPRIT_JUNIT_SCHEMA names no schema, or there is no xmllint")
+        subprocess.run(["xmllint", "--noout", "--schema", schema, path("everything.junit.xml")], check=True)
 
     def test_pprof_is_gzip(self):
         with gzip.open(path("everything.pprof.gz")) as file:  # checks the sum and the length

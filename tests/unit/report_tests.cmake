@@ -63,5 +63,6 @@ add_dependencies(report_unit_test culprit fake_nvml symbol_subject symbol_subjec
 catch_discover_tests(report_unit_test TEST_PREFIX "unit: " PROPERTIES LABELS unit TIMEOUT 60)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-add_test(NAME "unit: formats_test.py" COMMAND Python3::Interpreter ${unit}/formats_test.py ${PROJECT_SOURCE_DIR}/tests/golden)
+add_test(NAME "unit: formats_test.py" COMMAND Python3::Interpreter ${unit}/formats_test.py ${PROJECT_SOURCE_DIR}/tests/golden
+         ${CULPRIT_DEPS}/format-readers)
 set_tests_properties("unit: formats_test.py" PROPERTIES LABELS unit)
