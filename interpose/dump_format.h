@@ -355,7 +355,8 @@ enum class ThreadState : std::uint32_t { kEmpty = 0, kAlive = 1, kEnded = 2 };
 struct ThreadRecord {
   ThreadState state;  // live
   std::uint32_t tid;
-  char name[16];  // live: as last seen, NUL-terminated
+  // live: as last seen, NUL-terminated; or, when the program named it itself, twelve zeros and a Ref (string).
+  char name[16];
   std::uint64_t first_seen_ns;
   std::uint64_t ended_ns;         // live
   std::uint64_t made;             // when ended: records that name it, ever (its number is used again when none is left)
@@ -363,6 +364,7 @@ struct ThreadRecord {
   std::uint64_t ended_by_others;  // live: of those, gone through other threads
 };
 static_assert(sizeof(ThreadRecord) == 64);
+constexpr std::size_t kThreadNameRef = 12;  // where in `name`
 
 enum class ContextState : std::uint32_t { kEmpty = 0, kAlive = 1, kDestroyed = 2 };
 

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+
 namespace culprit {
 
 using format::ErrorRecord;
@@ -118,6 +120,7 @@ bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
 
 void refresh_thread_name(ThreadRecord* record) {
   char name[16] = {};
+  if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
   if (prctl(PR_GET_NAME, name) != 0) return;
   for (int i = 0; i < 16; ++i) record->name[i] = name[i];
 }

@@ -17,6 +17,7 @@
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/stack_memo.h"
+#include "interpose/thread_names.h"
 #include "interpose/thread_paths.h"
 
 namespace culprit {
@@ -139,6 +140,10 @@ void register_thread(Process& process) {
   thread_state.context_known = false;
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
+  if (thread_state.named) {
+    if (format::ThreadRecord* record = process.threads.record(thread_state.index, process.dump))
+      apply_thread_name(record, process.dump);
+  }
   thread_state.made = thread_state.ended = 0;
   watch_thread_end();
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.

@@ -37,6 +37,7 @@ struct alignas(64) ThreadState {
   // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
   // one current (see changes_context() in hooks.cpp).
   bool context_known;
+  bool named;  // by the program (thread_names.h)
   std::uint32_t context_epoch;
   Place context_place;
   // The stream that memory was last allocated on. Valid while the streams' and the contexts' epochs stand.

@@ -45,6 +45,18 @@ int start_failure(const std::string& command, int error) {
   return error == ENOENT ? kExitNotFound : kExitNotExecutable;
 }
 
+// --torch-history works through the start-up hook of the Python package, which the program's environment may not have.
+bool history_is_missing(const std::vector<Report>& reports) {
+  bool wanted = false;
+  for (const Report& report : reports) {
+    if (!report.caches_inside.empty()) return false;
+    for (const CacheTotal& cache : report.summary.caches) {
+      wanted = wanted || std::string(cache.pool->name).compare(0, 7, "PyTorch") == 0;
+    }
+  }
+  return wanted;
+}
+
 // The part of the exit code that is ours: what the reports say.
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
   bool unreadable = false;
@@ -55,6 +67,10 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
     std::cerr << "culprit: no call was made to fail: the program ended before it came to the one that was named\n";
+  if (command.torch_history && history_is_missing(reports)) {
+    std::cerr << "culprit: --torch-history had no effect: the Python package culprit is not installed in the program's "
+                 "environment (pip install it there), or the program ended without its exit handlers\n";
+  }
   if (paths.empty() && command.paused) {
     std::cerr << "culprit: nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call "
                  "was made after that\n";
@@ -89,6 +105,9 @@ void add_run_command(CLI::App* app, RunCommand* command) {
   app->add_flag("--paused", command->paused,
                 "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
   app->add_flag("--no-framework-caches", command->no_framework_caches, framework_cache_help());
+  app->add_flag("--torch-history", command->torch_history,
+                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "
+                "culprit in the program's environment)");
   app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       ->check(CLI::Range(0, 256))
       ->type_name("N");
@@ -135,6 +154,7 @@ int run_run_command(const RunCommand& command) {
   if (command.no_framework_caches) {
     for (auto& variable : framework_cache_switches()) environment.push_back(std::move(variable));
   }
+  if (command.torch_history) environment.emplace_back("CULPRIT_TORCH_HISTORY", "1");
   if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
   const std::uint64_t start = realtime_ns();

@@ -19,6 +19,7 @@ struct RunCommand {
   std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
   std::string log;
   bool no_framework_caches = false;
+  bool torch_history = false;
   FailOptions fail;
   OutputOptions output;
   SelectionOptions selection;

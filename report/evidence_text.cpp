@@ -86,14 +86,16 @@ void print_held(const Evidence& evidence, TextFields* fields) {
   const Variable& variable = *evidence.variable;
   const std::string module = printable(variable.module->name);
   std::string text;
-  if (variable.name.empty()) {
+  if (variable.python) {
+    text = printable(variable.name);
+  } else if (variable.name.empty()) {
     text = module + "+" + hex(evidence.offset) + " (a global without a symbol)";
   } else {
     text = printable(variable.name);
     if (evidence.offset > variable.begin) text += "+" + hex(evidence.offset - variable.begin);
     text += " in " + module;
   }
-  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " pointers";
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
   fields->field("held by", text);
 }
 
@@ -136,6 +138,7 @@ std::string spot(const Frame* frame) {
 }
 
 std::string variable_text(const Variable& variable) {
+  if (variable.python) return printable(variable.name);
   if (variable.name.empty()) return "a global of " + printable(variable.module->name);
   return "`" + printable(variable.name) + "`";
 }

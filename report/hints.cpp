@@ -47,6 +47,7 @@ std::string failed_free_hint(const Group&, const Evidence& evidence) {
 }
 
 std::string held_hint(const Group& group, const Evidence& evidence) {
+  if (evidence.variable->python) return "drop the reference (del, clear) when it is no longer needed";
   const std::string what = group.count == 1 ? "the pointer" : "the pointers";
   return variable_text(*evidence.variable) + " still has " + what + " at exit: free " +
          (group.count == 1 ? "it" : "them") + " before main returns";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "report/marks.h"
+#include "report/python_view.h"
 #include "report/record_facts.h"
 
 namespace culprit {
@@ -211,7 +212,17 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
     report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
   }
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
-  group_by_holder(dump, *stacks, &tables);
+  auto python_holders = std::make_shared<std::deque<Variable>>();
+  std::string view_problem;
+  const std::optional<PythonView> view = read_python_view(dump.path(), &view_problem);
+  if (!view_problem.empty()) report.notes.push_back(view_problem);
+  for (Held& held : tables.held) held.variable = stacks->variable(held.place);
+  if (view) {
+    add_python_holders(*view, dump, &tables, python_holders.get());
+    report.caches_inside = look_inside_caches(*view, dump, tables.since_ns);
+  }
+  report.python_holders = python_holders;
+  group_by_holder(dump, &tables);
   judge(tables, dump, *stacks, options.judge, &report);
   report.stacks = stacks;
   add_notes(header, &report);

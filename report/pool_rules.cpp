@@ -111,6 +111,14 @@ const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
       if (rule.pool == &pool && inside) outside = i + 1;
     }
   }
+  // A Python program's own line says more than that of a package, and that one more than the interpreter's.
+  const Frame* package = nullptr;
+  for (std::size_t i = outside; i < frames.size(); ++i) {
+    if (!frames[i]->python) continue;
+    if (frames[i]->file.find("-packages/") == std::string::npos) return frames[i];
+    if (package == nullptr) package = frames[i];
+  }
+  if (package != nullptr) return package;
   for (std::size_t i = outside; i < frames.size(); ++i) {
     if (!frames[i]->file.empty()) return frames[i];
   }

@@ -33,8 +33,8 @@ class PoolRules {
   std::unordered_map<const Frame*, Known> frames_;  // of those only that any rule concerns
 };
 
-// Who asked the pool: the innermost frame outside of it that has a source line, else the innermost one; nullptr when
-// the stack has none.
+// Who asked the pool: the innermost Python frame outside of it (of no installed package, if there is one), else the
+// innermost frame that has a source line, else the innermost one; nullptr when the stack has none.
 const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool);
 
 }  // namespace culprit

@@ -18,7 +18,13 @@ std::optional<ThreadInfo> thread_of(const Dump& dump, std::uint32_t index) {
   if (!dump.thread(index, &record)) return std::nullopt;
   ThreadInfo info;
   info.tid = record.tid;
-  info.name.assign(record.name, ::strnlen(record.name, sizeof(record.name)));
+  Ref name = 0;
+  std::memcpy(&name, record.name + kThreadNameRef, sizeof(name));
+  if (record.name[0] == '\0' && name != 0) {
+    info.name = dump.string(name);
+  } else {
+    info.name.assign(record.name, ::strnlen(record.name, sizeof(record.name)));
+  }
   info.ended = record.state == ThreadState::kEnded;
   info.ended_ns = info.ended ? record.ended_ns : 0;
   return info;

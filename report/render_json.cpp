@@ -52,7 +52,8 @@ Json held_json(const Evidence& evidence, Json one) {
   const Variable& variable = *evidence.variable;
   one["symbol"] = variable.name.empty() ? Json() : Json(variable.name);
   one["symbol_offset"] = variable.name.empty() ? Json() : Json(evidence.offset - variable.begin);
-  one["module"] = variable.module->path;
+  one["module"] = variable.python ? Json() : Json(variable.module->path);
+  one["language"] = variable.python ? "python" : "native";
   one["offset"] = hex(evidence.offset);
   one["count"] = evidence.count;
   return one;
@@ -82,6 +83,27 @@ Json failed_call_json(const Evidence& evidence, Json one) {
 Json struck_json(const Evidence& evidence, Json one) {
   one["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
   one["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
+  return one;
+}
+
+Json inside_json(const CacheInside& inside) {
+  Json one = {{"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
+  one["segments"] = Json::array();
+  for (const CacheInside::Segment& segment : inside.segments) {
+    one["segments"].push_back({{"address", hex(segment.address)},
+                               {"bytes", segment.bytes},
+                               {"live_bytes", segment.live_bytes},
+                               {"idle_bytes", segment.bytes - segment.live_bytes}});
+  }
+  one["largest"] = Json::array();
+  for (const CacheInside::Place& place : inside.largest) {
+    one["largest"].push_back({{"bytes", place.bytes},
+                              {"count", place.count},
+                              {"file", place.file.empty() ? Json() : Json(place.file)},
+                              {"line", place.file.empty() ? Json() : Json(place.line)},
+                              {"function", place.file.empty() ? Json() : Json(place.function)},
+                              {"held_by", place.held_by.empty() ? Json() : Json(place.held_by)}});
+  }
   return one;
 }
 
@@ -245,7 +267,11 @@ Json summary_json(const Report& report) {
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
   one["caches"] = Json::array();
   for (const CacheTotal& cache : summary.caches) {
-    one["caches"].push_back({{"pool", cache.pool->name}, {"bytes", cache.bytes}, {"segments", cache.segments}});
+    Json total = {{"pool", cache.pool->name}, {"bytes", cache.bytes}, {"segments", cache.segments}};
+    for (const CacheInside& inside : report.caches_inside) {
+      if (inside.pool == cache.pool->name) total["inside"] = inside_json(inside);
+    }
+    one["caches"].push_back(std::move(total));
   }
   one["totals"] = Json::array();
   for (const Total& total : summary.totals) {
@@ -327,7 +353,8 @@ Json modules_json(const Report& report) {
       for (const Evidence& evidence : group.evidence) {
         add(evidence.stack);
         add(evidence.caught);
-        if (evidence.variable != nullptr) modules.emplace(evidence.variable->module->path, evidence.variable->module);
+        if (evidence.variable != nullptr && !evidence.variable->python)
+          modules.emplace(evidence.variable->module->path, evidence.variable->module);
       }
     }
   }

@@ -298,6 +298,9 @@ class TextReport {
       out_ << "\n"
            << padded(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
            << plural(cache.segments, "segment", "segments") << "  " << cache.pool->name << "\n";
+      for (const CacheInside& inside : report_.caches_inside) {
+        if (inside.pool == cache.pool->name) print_inside(inside);
+      }
       std::size_t shown = 0;
       for (const Group& group : report_.leaks) {  // largest first
         if (group.pool != cache.pool || ++shown > kShownSegments) continue;
@@ -308,6 +311,23 @@ class TextReport {
       }
       if (cache.pool->hint != nullptr) fields_.field("hint", cache.pool->hint);
     }
+  }
+
+  // What the framework itself said.
+  void print_inside(const CacheInside& inside) {
+    fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle");
+    std::size_t shown = 0;
+    for (const CacheInside::Place& place : inside.largest) {
+      if (++shown > kShownSegments) break;
+      std::string text = format_bytes(place.bytes) + "  " + std::to_string(place.count) + "x";
+      if (!place.file.empty()) {
+        text += "  " + printable(base_name(place.file)) + ":" + std::to_string(place.line) + "  " +
+                printable(place.function);
+      }
+      if (!place.held_by.empty()) text += "  held by " + printable(place.held_by);
+      fields_.field(shown == 1 ? "live" : "", text);
+    }
+    if (!inside.hint.empty()) fields_.field("lines", inside.hint);
   }
 
   static std::string described(const Frame& frame) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -231,6 +232,30 @@ struct Summary {
   std::vector<Total> totals;       // of the leaks, by device and kind
 };
 
+// What a framework itself said of the segments of its cache, in a Python program.
+struct CacheInside {
+  struct Segment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t live_bytes = 0;
+  };
+  // Live tensors that one line allocated and one thing holds.
+  struct Place {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+    std::string file;  // empty: not recorded
+    std::uint64_t line = 0;
+    std::string function;
+    std::string held_by;  // in words; empty: not known
+  };
+  std::string pool;  // the name of the Pool
+  std::uint64_t live_bytes = 0;
+  std::uint64_t idle_bytes = 0;
+  std::vector<Segment> segments;  // those that the dump has too; empty: only the sums are known
+  std::vector<Place> largest;     // largest first
+  std::string hint;               // how to know more; empty: this is all
+};
+
 // Memory that was found and is not shown.
 struct HiddenTotal {
   std::uint64_t groups = 0;
@@ -298,12 +323,14 @@ struct Report {
   std::vector<Group> leaks;                    // worst first
   std::vector<Group> library;                  // what libraries hold for themselves, not counted
   std::vector<Group> resources;
+  std::vector<CacheInside> caches_inside;  // of those allocators that said something
   std::vector<ErrorGroup> errors;
   std::vector<SuppressionUse> suppressed;  // in the order of the lines
   std::optional<HiddenTotal> filtered;     // what filters took out; empty: there were none
   std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;
-  std::shared_ptr<const StackResolver> stacks;  // owns what the stack pointers point to
+  std::shared_ptr<const StackResolver> stacks;                 // owns what the stack pointers point to
+  std::shared_ptr<const std::deque<Variable>> python_holders;  // likewise
 };
 
 // "epoch 3", "epoch 3 / forward" (the mark, then the NVTX range), "(no mark)".

@@ -57,6 +57,7 @@ struct Variable {
   const Module* module = nullptr;
   std::string name;         // demangled; empty: the module has no symbol there
   std::uint64_t begin = 0;  // address inside the module's file
+  bool python = false;      // no variable of a module: `name` says in words what holds it, on the Python side
 };
 
 // Resolves stacks in batches: the symbols of all their modules are looked up at once. Not thread-safe.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "report/stacks.h"
-
 namespace culprit {
 
 using namespace format;
@@ -72,9 +70,8 @@ std::vector<std::uint64_t> places_of(const Tables& tables) {
   return places;
 }
 
-void group_by_holder(const Dump& dump, const StackResolver& stacks, Tables* tables) {
+void group_by_holder(const Dump& dump, Tables* tables) {
   if (tables->held.empty()) return;
-  for (Held& held : tables->held) held.variable = stacks.variable(held.place);
   tables->allocations = group_allocations(dump, tables->held, tables->since_ns);
 }
 

@@ -9,8 +9,6 @@
 
 namespace culprit {
 
-class StackResolver;
-
 struct Tables {
   std::vector<AllocationGroup> allocations;
   std::vector<format::ReleaseRecord> releases;
@@ -29,7 +27,7 @@ std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 // Every place where the search at exit found a pointer, likewise.
 std::vector<std::uint64_t> places_of(const Tables& tables);
 
-// Groups the allocations anew, now that the variables that hold them have been resolved.
-void group_by_holder(const Dump& dump, const StackResolver& stacks, Tables* tables);
+// Groups the allocations anew, now that the variables that hold them are known.
+void group_by_holder(const Dump& dump, Tables* tables);
 
 }  // namespace culprit

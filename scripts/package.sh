@@ -77,6 +77,7 @@ cd "$out/$tests"
 # The layout of build/: the process tests find programs relative to themselves.
 cp "$root"/build/bin/process_test bin/
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
+cp -r "$root/interpose/python" python_package
 mkdir -p sources/examples/python scripts tests/gpu tests/bench
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
 cp "$root"/examples/python/*.py sources/examples/python/

@@ -60,7 +60,7 @@ def run(command, preload=True, report_options=(), timeout=300, **environment):
             variables.update(LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{folder}/%n.%p.dump", CULPRIT_QUIET="1")
         result = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL, capture_output=True,
                                 text=True, timeout=timeout)
-        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir())]
+        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir()) if dump.suffix != ".json"]
         return Run(result.returncode, result.stdout, result.stderr, reports)
 
 

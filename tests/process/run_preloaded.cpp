@@ -138,7 +138,9 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
   static_cast<Finished&>(run) = spawn(argv, options);
 
   for (const fs::directory_entry& entry : fs::directory_iterator(run.folder->path())) {
-    if (entry.path().filename().string().find(".dump") != std::string::npos) run.dumps.push_back(entry.path());
+    const fs::path& path = entry.path();  // what Python adds to a dump ends in .json
+    if (path.filename().string().find(".dump") != std::string::npos && path.extension() != ".json")
+      run.dumps.push_back(entry.path());
   }
   std::sort(run.dumps.begin(), run.dumps.end());
   return run;

@@ -34,3 +34,9 @@ extern "C" __attribute__((visibility("default"))) void plugin_work() {
   allocator.malloc(11001);
   c10::cuda::raw_device_malloc(20001);
 }
+
+// For the stand-in for PyTorch (python_fakes/torch).
+extern "C" __attribute__((visibility("default"))) void* take_segment(std::size_t bytes) {
+  c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator allocator;
+  return allocator.malloc(bytes);
+}

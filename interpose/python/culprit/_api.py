@@ -24,10 +24,13 @@ def stop():
         library.culprit_api_stop()
 
 
-def snapshot(path):
+def snapshot(path, referrers=False):
     """Writes what is recorded, as it stands, to `path`, for culprit report. Returns the path; None where culprit is not
     loaded or has nothing yet (no CUDA call was made). An older dump is replaced; FileExistsError: another file is there.
-    Raises OSError when it cannot be written."""
+    Raises OSError when it cannot be written.
+
+    What PyTorch and CuPy say of their caches goes beside it (path + ".python.json"). referrers=True: with the names of
+    what holds each of the largest live tensors; takes a second or so for each million Python objects."""
     library = _library.library()
     if library is None:
         return None
@@ -36,6 +39,9 @@ def snapshot(path):
         return None
     if error != 0:
         raise OSError(error, os.strerror(error), os.fspath(path))
+    from culprit import _view
+
+    _view.write_beside(path, "snapshot", referrers)
     return path
 
 

@@ -1,0 +1,181 @@
+"""Names what keeps an object alive, from the garbage collector's view of the process.
+
+Nothing here runs code of the program: no attribute of a foreign object is asked for, only dictionaries, frames and containers of Python's
+own types are read.
+"""
+import gc
+import sys
+import types
+
+# How far up, each level being a walk over the heap. The longest chain that is worth its while: a tensor, a frame, its traceback, the exception, a
+# list, an object's dictionary, the object.
+_LEVELS = 7
+_MOST_IN_A_LEVEL = 2000
+# What leads everywhere and names nothing.
+_ENDS = (type, types.ModuleType, types.FunctionType, types.MethodType)
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_LONGEST = 200
+
+
+def _count(number, singular):
+    return f"{singular} of {number:,}"
+
+
+def _created_at(thing):
+    """Where a container was made, when tracemalloc knows."""
+    tracemalloc = sys.modules.get("tracemalloc")
+    if tracemalloc is None or not tracemalloc.is_tracing():
+        return ""
+    traceback = tracemalloc.get_object_traceback(thing)
+    if not traceback:
+        return ""
+    return f", created at {_base_name(traceback[-1].filename)}:{traceback[-1].lineno}"
+
+
+def _base_name(path):
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _place(frame, line=None):
+    return f"{frame.f_code.co_name} ({_base_name(frame.f_code.co_filename)}:{line or frame.f_lineno})"
+
+
+def _keys_of(dictionary, thing):
+    return [key for key, value in list(dictionary.items()) if value is thing and isinstance(key, str)]
+
+
+def _exception_text(error):
+    name = type(error).__name__
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    return f"{name}: {text}" if text else name
+
+
+class _Names:
+    """One look at the process: what refers to what, asked level by level for all objects at once."""
+
+    def __init__(self, ignored):
+        self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
+        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items()) if type(module) is types.ModuleType}
+        self.running = self._running_frames()
+        self.referrers = {}  # id -> objects
+
+    @staticmethod
+    def _running_frames():
+        """Local variables of functions that are being executed; the collector does not see them."""
+        found = []
+        for frame in sys._current_frames().values():  # pylint: disable=protected-access
+            while frame is not None:
+                if frame.f_globals.get("__name__", "").split(".")[0] != "culprit":
+                    found.append(frame)
+                frame = frame.f_back
+        return found
+
+    def look(self, things):
+        """Fills `referrers` for these and what leads to them."""
+        level = list(things)
+        for _ in range(_LEVELS):
+            level = [thing for thing in level if id(thing) not in self.referrers]
+            if not level or len(level) > _MOST_IN_A_LEVEL:
+                return
+            wanted = {id(thing): [] for thing in level}
+            self.referrers.update(wanted)
+            self.ignored |= {id(level), id(wanted), id(self.referrers)}
+            above = gc.get_referrers(*level)
+            self.ignored.add(id(above))
+            following = []
+            self.ignored.add(id(following))
+            for referrer in above:
+                if id(referrer) in self.ignored or self._is_ours(referrer, level):
+                    continue
+                for thing in gc.get_referents(referrer):
+                    if id(thing) in wanted:
+                        wanted[id(thing)].append(referrer)
+                        self.ignored.add(id(wanted[id(thing)]))
+                if id(referrer) not in self.modules and not isinstance(referrer, _ENDS):
+                    following.append(referrer)
+            level = following
+
+    @staticmethod
+    def _is_ours(referrer, level):
+        if type(referrer) is tuple:  # of the call that asked, from Python 3.13 on
+            return len(referrer) == len(level) and all(one is other for one, other in zip(referrer, level))
+        return type(referrer) is types.FrameType and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
+
+    def of(self, thing, levels=_LEVELS):
+        """Texts, the most telling first; empty: nothing is known."""
+        texts = []
+        for frame in self.running:
+            for key in _keys_of(frame.f_locals if frame.f_locals is not frame.f_globals else {}, thing):
+                texts.append(f"`{key}`, a local variable of {_place(frame)}")
+        for referrer in self.referrers.get(id(thing), ()) if levels > 0 else ():
+            texts += self._through(referrer, thing, levels - 1)
+        # Those with a name first.
+        return sorted((text[:_LONGEST] for text in dict.fromkeys(texts)), key=lambda text: not text.startswith("`"))
+
+    def _through(self, referrer, thing, levels):
+        kind = type(referrer)
+        if id(referrer) in self.modules:
+            module = self.modules[id(referrer)]
+            return [f"`{key if module == '__main__' else module + '.' + key}`" for key in _keys_of(referrer, thing)]
+        if kind is types.FrameType:
+            return self._through_frame(referrer, thing, levels)
+        if kind is dict:
+            owners = [owner for owner in self.referrers.get(id(referrer), ()) if self._dictionary_of(owner) is referrer]
+            if owners:
+                return [f"`{type(owners[0]).__name__}.{key}`" for key in _keys_of(referrer, thing)]
+        if kind in _CONTAINERS or kind.__name__ == "deque":
+            text = f"a {_count(len(referrer), kind.__name__)}{_created_at(referrer)}"
+            return [f"{name}, {text}" for name in self.of(referrer, levels)] or [text]
+        if kind is types.CellType:
+            return ["a variable of a closure"]
+        if isinstance(referrer, BaseException):
+            return []
+        attributes = self._dictionary_of(referrer)
+        return [f"`{kind.__name__}.{key}`" for key in _keys_of(attributes, thing)] if attributes is not None else []
+
+    @staticmethod
+    def _dictionary_of(thing):
+        """An instance's own attributes, without asking a method of its class."""
+        if isinstance(thing, (type, types.ModuleType)):
+            return None
+        try:
+            found = object.__getattribute__(thing, "__dict__")
+        except (AttributeError, TypeError):
+            return None
+        return found if type(found) is dict else None
+
+    def _through_frame(self, frame, thing, levels):
+        texts = []
+        for key in _keys_of(frame.f_locals, thing):
+            line = None
+            kept = ""
+            for traceback in self.referrers.get(id(frame), ()):
+                if type(traceback) is not types.TracebackType:
+                    continue
+                line = traceback.tb_lineno
+                kept = ", kept by " + self._traceback_text(traceback, levels)
+            texts.append(f"`{key}`, a local variable of {_place(frame, line)}{kept}")
+        return texts
+
+    def _traceback_text(self, traceback, levels):
+        """Up the chain of a traceback's entries to the exception that has it."""
+        for _ in range(1000):
+            following = None
+            for referrer in self.referrers.get(id(traceback)) or gc.get_referrers(traceback):
+                if isinstance(referrer, BaseException) and referrer.__traceback__ is traceback:
+                    named = self.of(referrer, levels)
+                    return f"the traceback of {_exception_text(referrer)}" + (f", held by {named[0]}" if named else "")
+                if type(referrer) is types.TracebackType and referrer.tb_next is traceback:
+                    following = referrer
+            if following is None:
+                break
+            traceback = following
+        return "a traceback"
+
+
+def names(things, ignored=()):
+    """For each object what keeps it alive, as a list of texts. `ignored`: objects of the caller that refer to them too."""
+    things = list(things)
+    known = _Names([things, *ignored])
+    known.look(things)
+    return [known.of(thing) for thing in things]

@@ -1,0 +1,163 @@
+"""What the frameworks in this process say of their own memory, as a file beside the dump: `culprit report` joins it by address.
+
+The file (schema culprit.python/1) is JSON:
+
+    {"schema": "culprit.python/1", "pid": 4242, "taken": "exit" or "snapshot",
+     "caches": [{"framework": "torch", "version": "2.11.0",
+                 "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n,
+                               "blocks": [{"address": n, "bytes": n, "file": "train.py", "line": 41, "function": "step"}]}]}],
+     "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
+     "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}]}
+
+`blocks` are the live ones only; file, line and function are there when the framework recorded them. A framework that the program did not import
+is never imported here, one that did not initialize CUDA is left alone.
+"""
+import gc
+import json
+import os
+import sys
+
+from culprit import _referrers
+
+SCHEMA = "culprit.python/1"
+SUFFIX = ".python.json"
+# The collector walks the whole heap some times to name what holds a tensor: a second or so for a million objects.
+MOST_OBJECTS_AT_EXIT = 1_000_000
+MOST_NAMED = 64
+
+
+def torch_in_use():
+    """The torch module when the program has imported it and initialized CUDA, else None."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    initialized = getattr(cuda, "is_initialized", None)
+    return torch if initialized is not None and initialized() else None
+
+
+def cupy_in_use():
+    cupy = sys.modules.get("cupy")
+    return cupy if hasattr(cupy, "get_default_memory_pool") else None
+
+
+def _user_frame(frames, package):
+    """The innermost Python frame outside of the framework."""
+    for frame in frames:
+        file = frame.get("filename") or ""
+        if file.endswith(".py") and not file.startswith(package + os.sep):
+            return {"file": file, "line": int(frame.get("line") or 0), "function": str(frame.get("name") or "")}
+    return {}
+
+
+def torch_cache(torch):
+    package = os.path.dirname(getattr(torch, "__file__", None) or "torch")
+    segments = []
+    for segment in torch.cuda.memory_snapshot():
+        blocks = []
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                frames = block.get("frames") or (block.get("history") or [{}])[0].get("frames") or []
+                blocks.append({"address": block.get("address", address), "bytes": block["size"], **_user_frame(frames, package)})
+            address += block["size"]
+        segments.append({"device": segment["device"], "address": segment["address"], "bytes": segment["total_size"],
+                         "live_bytes": segment["allocated_size"], "blocks": blocks})
+    return {"framework": "torch", "version": str(getattr(torch, "__version__", "")), "segments": segments}
+
+
+def cupy_pools(cupy):
+    """Of the current device: asking for another one's would make that one current."""
+    pool = cupy.get_default_memory_pool()
+    total = pool.total_bytes()
+    if total == 0:
+        return []
+    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(), "total_bytes": total}]
+
+
+def _torch_storage(tensor):
+    if not tensor.is_cuda:
+        return None
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def _cupy_memory(array):
+    return array.data.mem.ptr, array.data.mem.size
+
+
+def _memory_readers(torch, cupy):
+    """Exact types only: a subclass may run code of its own when it is asked."""
+    readers = {}
+    if torch is not None:
+        readers[torch.Tensor] = _torch_storage
+        parameter = getattr(getattr(torch, "nn", None), "Parameter", None)
+        if parameter is not None:
+            readers[parameter] = _torch_storage
+    if cupy is not None:
+        readers[cupy.ndarray] = _cupy_memory
+    return readers
+
+
+def live_objects(torch, cupy, most_objects=None):
+    """The largest live tensors and arrays, each memory once, with what holds them. `most_objects`: give up in a larger heap."""
+    readers = _memory_readers(torch, cupy)
+    everything = gc.get_objects()
+    if most_objects is not None and len(everything) > most_objects:
+        return []
+    found = {}  # address -> (bytes, objects)
+    for thing in everything:
+        reader = readers.get(type(thing))
+        memory = _attempt(reader, thing) if reader is not None else None
+        if memory is not None and memory[0] != 0:
+            found.setdefault(memory[0], (memory[1], []))[1].append(thing)
+    del everything
+    largest = sorted(found.items(), key=lambda item: -item[1][0])[:MOST_NAMED]
+    things = [thing for _, (_, several) in largest for thing in several[:4]]
+    lists = [several for _, several in found.values()]
+    pairs = list(found.values())
+    holders = iter(_referrers.names(things, [things, found, largest, lists, pairs, *lists, *pairs, *largest]))
+    result = []
+    for address, (size, several) in largest:
+        texts = [text for _ in several[:4] for text in next(holders)]
+        kind = type(several[0])
+        result.append({"address": address, "bytes": size, "type": f"{kind.__module__.split('.')[0]}.{kind.__name__}",
+                       "holders": list(dict.fromkeys(texts))[:8]})
+    return result
+
+
+def _attempt(function, *arguments):
+    """A framework that answers otherwise than expected is left out."""
+    try:
+        return function(*arguments)
+    except Exception:  # pylint: disable=broad-except
+        return None
+
+
+def collect(taken, referrers):
+    """The view as a dictionary, None when no framework is in use. `referrers`: True, False, or the largest heap that is searched."""
+    torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
+    if torch is None and cupy is None:
+        return None
+    view = {"schema": SCHEMA, "pid": os.getpid(), "taken": taken, "caches": [], "pools": [], "objects": []}
+    cache = _attempt(torch_cache, torch) if torch is not None else None
+    if cache is not None:
+        view["caches"].append(cache)
+    if cupy is not None:
+        view["pools"] = _attempt(cupy_pools, cupy) or []
+    if referrers:
+        view["objects"] = _attempt(live_objects, torch, cupy, None if referrers is True else referrers) or []
+    return view
+
+
+def write_beside(dump, taken, referrers):
+    """Writes the view beside the dump of that path; one of an older dump goes. True when there was one to write."""
+    view = collect(taken, referrers)
+    path = os.fsdecode(dump) + SUFFIX
+    if view is None:
+        if os.path.exists(path):
+            os.unlink(path)
+        return False
+    part = f"{path}.{os.getpid()}.part"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
+        json.dump(view, file)
+    os.replace(part, path)
+    return True

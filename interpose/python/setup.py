@@ -1,0 +1,15 @@
+"""culprit.pth, the start-up hook, lies beside the packages: what pyproject.toml has no word for."""
+import os
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+
+class BuildWithStartupHook(build_py):
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            self.copy_file("culprit.pth", os.path.join(self.build_lib, "culprit.pth"))
+
+
+setup(cmdclass={"build_py": BuildWithStartupHook})

@@ -1,0 +1,191 @@
+// What the Python package's start-up hook does in a program that runs under culprit: names of threads, and the view
+// from inside a framework at the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes.
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path package_path() {
+  const char* path = std::getenv("CULPRIT_TEST_PYTHON_PACKAGE");
+  return path != nullptr ? fs::path(path) : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python";
+}
+
+// As if the package were installed: its .pth file is read.
+const std::string kInstalled =
+    "import os, runpy, site, sys\n"
+    "site.addsitedir(os.environ['PACKAGE'])\n"
+    "sys.argv = sys.argv[1:]\n"
+    "runpy.run_path(sys.argv[0], run_name='__main__')\n";
+
+Run run_with_package(std::vector<std::string> arguments, RunOptions options = {}) {
+  options.environment["PACKAGE"] = package_path().string();
+  options.environment["PYTHONPATH"] = subject_path("python_fakes").string();
+  options.environment["PYTHONDONTWRITEBYTECODE"] = "1";
+  options.environment["FAKE_C10_CUDA"] = subject_path("libc10_cuda.so").string();
+  arguments.front() = subject_path(arguments.front()).string();
+  arguments.insert(arguments.begin(), {"python3", "-c", kInstalled});
+  return run_preloaded("/usr/bin/env", arguments, std::move(options));
+}
+
+fs::path view_of(const Run& run) { return run.dump().string() + ".python.json"; }
+
+const nlohmann::json& torch_inside(const Report& report) {
+  const nlohmann::json& caches = report.json.at("summary").at("caches");
+  REQUIRE(caches.size() == 1);
+  CHECK(caches[0].at("pool") == "PyTorch caching allocator");
+  return caches[0].at("inside");
+}
+
+std::string text_report(const Run& run) { return spawn({culprit_path().string(), "report", run.dump()}, {}).out; }
+
+constexpr std::uint64_t kTensor = 700 * 1024;
+
+}  // namespace
+
+TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_package]") {
+  const Run run = run_with_package({"python_holders.py", "torch", "losses"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.out.empty());
+  const Report report = read_report(run.dump());
+  const nlohmann::json inside = torch_inside(report);
+  CHECK(inside.at("live_bytes") == 3 * kTensor);
+  CHECK(inside.at("idle_bytes") == (4 << 20) - 3 * kTensor);
+  REQUIRE(inside.at("segments").size() == 2);
+  CHECK(inside.at("segments")[0].at("live_bytes") == 2 * kTensor);
+  CHECK(inside.at("segments")[0].at("idle_bytes") == (2 << 20) - 2 * kTensor);
+  // Without its history PyTorch knows no lines.
+  REQUIRE(inside.at("largest").size() == 1);
+  CHECK(inside.at("largest")[0].at("bytes") == 3 * kTensor);
+  CHECK(inside.at("largest")[0].at("file").is_null());
+  CHECK(inside.at("largest")[0].at("held_by") == "`Trainer.losses`, a list of 3");
+  const std::string text = text_report(run);
+  CHECK(text.find("   tensors    2.05 MiB live · 1.95 MiB idle\n") != std::string::npos);
+  CHECK(text.find("   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n") != std::string::npos);
+  CHECK(text.find("--torch-history shows") != std::string::npos);
+  // The innermost Python line; the stand-in is no installed package.
+  CHECK(text.find("   largest    4.00 MiB  2x  cuda.py:") != std::string::npos);
+}
+
+TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python_package]") {
+  RunOptions options;
+  options.environment["CULPRIT_TORCH_HISTORY"] = "1";
+  const Run run = run_with_package({"python_holders.py", "torch", "losses"}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const nlohmann::json largest = torch_inside(read_report(run.dump())).at("largest");
+  REQUIRE(largest.size() == 1);
+  CHECK(fs::path(largest[0].at("file").get<std::string>()).filename() == "python_holders.py");
+  CHECK(largest[0].at("function") == "<lambda>");
+  CHECK(text_report(run).find("--torch-history shows") == std::string::npos);
+}
+
+TEST_CASE("what holds a tensor on the Python side is named", "[python_package]") {
+  const std::pair<const char*, const char*> ways[] = {
+      {"global", "`cache`"},
+      {"closure", "a variable of a closure"},
+      {"traceback",
+       "`activations`, a local variable of failing_step (python_holders.py:28), kept by the traceback of RuntimeError: "
+       "the loss is NaN, held by `errors`, a list of 1"},
+      {"running", "`scratch`, a local variable of running_step (python_holders.py:38)"}};
+  for (const auto& [way, holder] : ways) {
+    const Run run = run_with_package({"python_holders.py", "torch", way});
+    INFO(way << run.err);
+    REQUIRE(run.exit_code == 0);
+    const nlohmann::json largest = torch_inside(read_report(run.dump())).at("largest");
+    REQUIRE(largest.size() == 1);
+    CHECK(largest[0].at("held_by") == holder);
+  }
+}
+
+TEST_CASE("a snapshot has the view of its moment", "[python_package]") {
+  TemporaryFolder folder;
+  RunOptions options;
+  options.environment["SNAPSHOT"] = folder.path() / "now.dump";
+  const Run run = run_with_package({"python_holders.py", "torch", "snapshot"}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const nlohmann::json then = torch_inside(read_report(folder.path() / "now.dump"));
+  CHECK(then.at("live_bytes") == kTensor);
+  CHECK(then.at("largest").at(0).at("held_by") == "`activations`");
+  CHECK(torch_inside(read_report(run.dump())).at("live_bytes") == 0);
+}
+
+TEST_CASE("memory that only Python objects still refer to is held", "[python_package]") {
+  RunOptions options;
+  SECTION("PyTorch without its cache") {
+    options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1";
+    const Run run = run_with_package({"python_holders.py", "torch", "traceback"}, options);
+    INFO(run.err);
+    const Report report = read_report(run.dump());
+    REQUIRE(report.leaks.size() == 1);
+    CHECK(report.leaks[0].cause == "held");
+    CHECK(report.leaks[0].bytes == kTensor);
+    CHECK(report.through("failing_step").size() == 1);  // the Python line that allocated it
+    const nlohmann::json& evidence = report.leaks[0].json.at("evidence").at(0);
+    CHECK(evidence.at("language") == "python");
+    CHECK(evidence.at("symbol").get<std::string>().find("kept by the traceback of RuntimeError") != std::string::npos);
+    CHECK(text_report(run).find("   held by    `activations`, a local variable of failing_step") != std::string::npos);
+  }
+  SECTION("CuPy without its pool") {
+    options.environment["FAKE_CUPY_POOL"] = "0";
+    const Run run = run_with_package({"python_holders.py", "cupy", "losses"}, options);
+    INFO(run.err);
+    const Report report = read_report(run.dump());
+    REQUIRE(report.leaks.size() == 1);
+    CHECK(report.leaks[0].cause == "held");
+    CHECK(report.leaks[0].count == 3);
+    CHECK(report.leaks[0].json.at("evidence").at(0).at("symbol") == "`Trainer.losses`, a list of 3");
+  }
+}
+
+TEST_CASE("a damaged view costs nothing but itself", "[python_package]") {
+  const Run run = run_with_package({"python_holders.py", "torch", "global"});
+  REQUIRE(fs::exists(view_of(run)));
+  const std::string contents[] = {
+      "", "{", "[]", "{\"schema\": \"culprit.python/9\"}",
+      "{\"schema\": \"culprit.python/1\", \"caches\": [{\"framework\": \"torch\", \"segments\": "
+      "[7, {\"address\": -1, \"bytes\": \"x\", \"blocks\": {}}]}], \"objects\": [{}, null]}"};
+  for (const std::string& text : contents) {
+    INFO(text);
+    std::ofstream(view_of(run)) << text;
+    const Report report = read_report(run.dump());
+    CHECK(report.json.at("summary").at("cached_bytes") == 2 << 20);
+    CHECK_FALSE(report.json.at("summary").at("caches").at(0).contains("inside"));
+    const bool damaged = text.find("culprit.python/1") == std::string::npos;
+    CHECK(report.json.at("notes").size() == (damaged ? 1 : 0));
+  }
+}
+
+TEST_CASE("--torch-history says when it had no effect", "[python_package]") {
+  RunOptions options;
+  options.environment["PYTHONPATH"] = subject_path("python_fakes").string();
+  options.environment["PYTHONDONTWRITEBYTECODE"] = "1";
+  options.environment["FAKE_C10_CUDA"] = subject_path("libc10_cuda.so").string();
+  const Run run =
+      culprit_run({"--torch-history"},
+                  {"/usr/bin/env", "python3", subject_path("python_holders.py").string(), "torch", "global"}, options);
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.find("culprit: --torch-history had no effect") != std::string::npos);
+}
+
+TEST_CASE("Python's names of threads are shown", "[python_package]") {
+  const Run run = run_with_package({"python_threads.py"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.out == "['run', '_bootstrap_inner', '_bootstrap']\n");  // no frame of ours
+  const Report report = read_report(run.dump());
+  REQUIRE(report.leaks.size() == 1);
+  std::vector<std::string> names;
+  for (const nlohmann::json& thread : report.leaks[0].json.at("threads")) names.push_back(thread.at("name"));
+  CHECK(names == std::vector<std::string>{"loader of the validation set", "größe"});
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,94 @@
+"""torch.cuda: lazy initialization, the caching allocator and what it tells of itself."""
+import ctypes
+import os
+import sys
+import types
+
+_driver = ctypes.CDLL("libcuda.so.1")
+_native = ctypes.CDLL(os.environ["FAKE_C10_CUDA"])
+_native.take_segment.restype = ctypes.c_uint64
+_SEGMENT = 2 << 20
+_initialized = False
+_queued = []
+_history = None
+
+
+def is_initialized():
+    return _initialized
+
+
+def _lazy_call(call):
+    call() if _initialized else _queued.append(call)
+
+
+def _lazy_init():
+    global _initialized
+    if _initialized:
+        return
+    context = ctypes.c_void_p()
+    assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert _driver.cuCtxSetCurrent(context) == 0
+    _initialized = True
+    for call in _queued:
+        call()
+
+
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
+    global _history
+    assert enabled in (None, "state", "all") and context in (None, "state", "alloc", "all") and stacks in ("python", "all")
+    assert _initialized, "PyTorch initializes CUDA here: whoever calls this too early changes the program"
+    _history = enabled
+
+
+memory = types.SimpleNamespace(_record_memory_history=_record_memory_history)
+
+
+class _Allocator:
+    """Segments are lists of blocks [address, size, requested size or None when idle, frames], in the order of addresses."""
+
+    def __init__(self):
+        self.segments = []
+
+    def allocate(self, size):
+        rounded = max(512, (size + 511) // 512 * 512)
+        for segment in self.segments:
+            for i, block in enumerate(segment):
+                if block[2] is None and block[1] >= rounded:
+                    rest = block[1] - rounded
+                    segment[i:i + 1] = [[block[0], rounded, size, self._frames()]] + ([[block[0] + rounded, rest, None, []]] if rest else [])
+                    return block[0]
+        bytes_ = (rounded + _SEGMENT - 1) // _SEGMENT * _SEGMENT
+        address = _native.take_segment(ctypes.c_uint64(bytes_))
+        assert address != 0
+        self.segments.append([[address, bytes_, None, []]])
+        return self.allocate(size)
+
+    def free(self, address):
+        for segment in self.segments:
+            for block in segment:
+                if block[0] == address:
+                    block[2:] = [None, []]
+
+    @staticmethod
+    def _frames():
+        frames, frame = [], sys._getframe(1)
+        while _history and frame is not None:
+            frames.append({"name": frame.f_code.co_name, "filename": frame.f_code.co_filename, "line": frame.f_lineno})
+            frame = frame.f_back
+        return frames
+
+
+_allocator = _Allocator()
+
+
+def memory_snapshot():
+    result = []
+    for blocks in _allocator.segments:
+        live = sum(block[1] for block in blocks if block[2] is not None)
+        result.append({
+            "device": 0, "address": blocks[0][0], "total_size": sum(block[1] for block in blocks), "allocated_size": live,
+            "active_size": live, "requested_size": sum(block[2] or 0 for block in blocks), "stream": 0, "segment_type": "small",
+            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+            "blocks": [{"address": block[0], "size": block[1], "requested_size": block[2] or 0,
+                        "state": "inactive" if block[2] is None else "active_allocated", "frames": block[3]} for block in blocks]})
+    return result

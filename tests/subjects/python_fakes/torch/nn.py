@@ -1,0 +1,1 @@
+"""torch.nn: Parameter, which torch/__init__.py puts here."""

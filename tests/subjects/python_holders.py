@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Tensors that are kept in the ways in which tensors are kept. Runs with the stand-ins for PyTorch and CuPy (python_fakes), or with those themselves.
+
+    python_holders.py torch|cupy losses|traceback|global|closure|running|snapshot
+
+The exit handlers run, then the process ends at once: what an interpreter's end would free is not in question here.
+"""
+import atexit
+import importlib
+import os
+import sys
+
+SIZE = 700 * 1024
+errors = []
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+    def step(self, make):
+        self.losses.append(make())
+
+
+def failing_step(make):
+    activations = make()
+    assert activations is not None
+    raise RuntimeError("the loss is NaN")
+
+
+def with_closure(make):
+    kept = make()
+    return lambda: kept
+
+
+def running_step(make):
+    scratch = make()
+    atexit._run_exitfuncs()
+    os._exit(0 if scratch is not None else 1)
+
+
+def main(way, make):
+    if way == "losses":
+        trainer = Trainer()
+        for _ in range(3):
+            trainer.step(make)
+        globals()["trainer"] = trainer
+    elif way == "traceback":
+        try:
+            failing_step(make)
+        except RuntimeError as error:
+            errors.append(error)
+    elif way == "closure":
+        globals()["callback"] = with_closure(make)
+    elif way == "running":
+        running_step(make)
+    elif way == "snapshot":
+        import culprit
+
+        globals()["activations"] = make()
+        culprit.snapshot(os.environ["SNAPSHOT"], referrers=True)
+        globals()["activations"] = None
+    else:
+        globals()["cache"] = make()
+
+
+framework = importlib.import_module(sys.argv[1])
+arguments = {} if "fake" in framework.__version__ else {"dtype": framework.uint8}
+if sys.argv[1] == "torch" and arguments:
+    arguments["device"] = "cuda"
+main(sys.argv[2], lambda: framework.empty(SIZE, **arguments))
+atexit._run_exitfuncs()
+os._exit(0)
