@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 class BuildWithStartupHook(build_py):
     def run(self):
         super().run()
-        if not self.editable_mode:
+        if not getattr(self, "editable_mode", False):
             self.copy_file("culprit.pth", os.path.join(self.build_lib, "culprit.pth"))
 
 
