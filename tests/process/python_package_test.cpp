@@ -1,6 +1,5 @@
 // What the Python package's start-up hook does in a program that runs under culprit: names of threads, and the view
 // from inside a framework at the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes.
-#include <cstdlib>
 #include <fstream>
 
 #include "tests/catch.h"
@@ -12,9 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// In the tree that travels to GPU machines, or in the source.
 fs::path package_path() {
-  const char* path = std::getenv("CULPRIT_TEST_PYTHON_PACKAGE");
-  return path != nullptr ? fs::path(path) : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python";
+  const fs::path travelled = subject_path("../python_package").lexically_normal();
+  return fs::exists(travelled) ? travelled : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python";
 }
 
 // As if the package were installed: its .pth file is read.
