@@ -9,6 +9,7 @@
 
 #include "interpose/elf_symbols.h"
 #include "interpose/hash.h"
+#include "interpose/late_load.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
@@ -122,7 +123,7 @@ Known known[kKnown];
 
 void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
-  bool past_us = false;
+  bool past_us = loaded_late();
   dl_iterate_phdr(visit_program, &past_us);
   prepared.store(true, std::memory_order_release);
 }

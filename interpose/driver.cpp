@@ -7,6 +7,7 @@
 #include "interpose/api.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/hash.h"
+#include "interpose/late_load.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
 #include "interpose/spin_lock.h"
@@ -83,6 +84,13 @@ bool in_driver(const void* address) {
   return driver_ready() && libcuda.contains(reinterpret_cast<std::uint64_t>(address));
 }
 
+bool driver_range(std::uint64_t* begin, std::uint64_t* end) {
+  if (!driver_ready()) return false;
+  *begin = libcuda.begin;
+  *end = libcuda.end;
+  return true;
+}
+
 bool is_driver_handle(const void* handle) {
   // glibc's handles are its link_map pointers; l_addr is the load bias (link.h).
   return driver_ready() && handle != nullptr && handle != reinterpret_cast<void*>(-1) &&
@@ -147,6 +155,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
 }  // namespace
 
 void find_other_interposers() {
+  if (loaded_late()) return;  // nobody stands behind us
   bool past_us = false;
   dl_iterate_phdr(visit_for_interposers, &past_us);
 }

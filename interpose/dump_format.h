@@ -41,9 +41,10 @@ constexpr std::uint64_t kRefUnit = 16;
 using Ref = std::uint32_t;  // file offset / kRefUnit; 0 = none
 
 enum class ProcessState : std::uint32_t {
-  kRunning = 0,  // also what a killed process leaves behind
-  kExiting = 1,  // exit handlers are running
-  kExited = 2,   // exit(), return from main, quick_exit() or _exit()
+  kRunning = 0,   // also what a killed process leaves behind
+  kExiting = 1,   // exit handlers are running
+  kExited = 2,    // exit(), return from main, quick_exit() or _exit()
+  kDetached = 3,  // by `culprit detach`; what the process did afterwards was not seen
 };
 
 enum class StopReason : std::uint32_t {
@@ -78,6 +79,13 @@ enum class RecordingState : std::uint32_t { kOn = 0, kOff = 1 };
 // What `culprit start` and `culprit stop` queue with the signal (sigqueue).
 constexpr int kSwitchOn = 0x43554c01;
 constexpr int kSwitchOff = 0x43554c00;
+
+// How libculprit.so came into the process.
+enum class Attached : std::uint32_t {
+  kNo = 0,  // it was there from the start
+  kRedirect = 1,
+  kCupti = 2,
+};
 
 struct Header {
   char magic[8];
@@ -136,7 +144,9 @@ struct Header {
   std::uint64_t last_switch_ns;    // live: 0 = never switched
   std::uint64_t snapshot_ns;       // 0: the dump itself; else a copy of it, as it stood at this time
   std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
-  std::uint8_t reserved1[4096 - 408];
+  Attached attached;
+  std::uint32_t reserved3;
+  std::uint8_t reserved1[4096 - 416];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

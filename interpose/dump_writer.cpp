@@ -122,6 +122,15 @@ int DumpWriter::start(const char* path) {
   return 0;
 }
 
+void DumpWriter::close() {
+  if (base_ != nullptr) os.unmap(base_, reserved_);
+  FileId now;
+  // The target may have closed it and used the number again.
+  if (fd_ >= 0 && id_.inode != 0 && os.identify(fd_, &now) == 0 && now.device == id_.device && now.inode == id_.inode)
+    os.close_file(fd_);
+  std::memset(static_cast<void*>(this), 0, sizeof(*this));
+}
+
 void DumpWriter::stop(StopReason reason, int error) {
   int expected = 0;
   if (!stopped_.compare_exchange_strong(expected, 1)) return;

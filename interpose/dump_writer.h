@@ -26,6 +26,9 @@ class DumpWriter {
   // fixed part. `path` is copied. Returns 0 or an errno. Call once.
   int start(const char* path);
 
+  // Unmaps and closes the file, which stays. All zeros afterwards. Nobody else may use this any more.
+  void close();
+
   // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
   // can not grow; the reason is then in the header. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,

@@ -62,6 +62,9 @@ class EvidenceTable {
   // The record with these fields (`state` is ignored). 0 when there is no room.
   format::Ref intern(const format::EvidenceRecord& evidence, DumpWriter& dump);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { index_.free_memory(); }
+
  private:
   SpinLock lock_;
   HashIndex index_;
@@ -72,6 +75,9 @@ class ReleaseTable {
  public:
   // Adds one allocation (`count` 1) to its sum. Returns false when there is no room.
   bool add(const format::ReleaseRecord& release, DumpWriter& dump);
+
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { index_.free_memory(); }
 
   template <typename Visit>
   void for_each(DumpWriter& dump, Visit visit) {

@@ -17,6 +17,8 @@
 #include "interpose/exceptions.h"
 #include "interpose/fault_injection.h"
 #include "interpose/holder_search.h"
+#include "interpose/known_threads.h"
+#include "interpose/late_load.h"
 #include "interpose/log.h"
 #include "interpose/marks.h"
 #include "interpose/own_module.h"
@@ -60,11 +62,11 @@ int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* past_us) {
 }
 
 void find_next_functions() {
-  bool past_us = false;
+  bool past_us = loaded_late();
   dl_iterate_phdr(visit_for_libc, &past_us);
 }
 
-void thread_ends(void*) {
+void end_thread() {
   forget_open_marks();
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
@@ -82,6 +84,12 @@ void thread_ends(void*) {
   if (memory == nullptr) return;
   process->live.give_back(&memory->records, process->dump);
   os.unmap(memory, sizeof(ThreadMemory));
+}
+
+void thread_ends(void*) {
+  InTracker tracker;
+  end_thread();
+  if (loaded_late()) forget_this_thread();
 }
 
 // Free and total memory and what the default pool keeps, of each device that we know of.
@@ -112,6 +120,7 @@ void read_devices_at_exit(Process& process) {
 }
 
 void begin_exit(int, void*) {
+  InTracker tracker;
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
   if (process == nullptr || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
@@ -128,6 +137,7 @@ void begin_exit(int, void*) {
 
 // Marks the dump and says what was left, once, whichever way the process ends.
 void finish(int status) {
+  InTracker tracker;
   Process* process = process_if_recording();
   if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0)
     return;
@@ -147,6 +157,7 @@ void at_quick_exit_handler() {
 }
 
 __attribute__((constructor)) void on_load() {
+  find_out_when_loaded();
   prepare_dlsym();
   prepare_cxx_runtime();
   find_next_functions();
@@ -162,6 +173,9 @@ __attribute__((constructor)) void on_load() {
 }  // namespace
 
 void register_exit_handlers() {
+  // Attached for the second time, or forked from a process that had them.
+  static std::atomic<bool> registered{false};
+  if (registered.exchange(true)) return;
   on_exit(begin_exit, nullptr);
   at_quick_exit(at_quick_exit_handler);
 }

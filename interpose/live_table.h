@@ -121,6 +121,11 @@ class LiveTable {
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() {
+    for (Shard& shard : shards_) shard.index.free_memory();
+  }
+
   // A thread ends.
   void give_back(RecordCache* cache, DumpWriter& dump) { records_.give_all(cache, dump); }
 

@@ -1,124 +1,33 @@
 #include "interpose/memory_scan.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "interpose/clock.h"
-
 namespace culprit {
 
 using format::HolderSearch;
 
 namespace {
 
-constexpr std::uint64_t kBlock = 256 * 1024;
-constexpr std::uint64_t kPagesAtOnce = 4096;
-
-// /proc/self/pagemap, one word a page (Linux, Documentation/admin-guide/mm/pagemap.rst).
-constexpr std::uint64_t kPagePresent = 1ULL << 63;
-constexpr std::uint64_t kPageSwapped = 1ULL << 62;
-constexpr std::uint64_t kPageOfFile = 1ULL << 61;  // not written by this process: what the file holds
-
-class Scan {
- public:
-  Scan(HandleSet& handles, std::uint64_t deadline_ns, FoundHandle found, void* context)
-      : handles_(handles),
-        deadline_ns_(deadline_ns),
-        found_(found),
-        context_(context),
-        page_(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))) {}
-
-  ScanResult run(const MemoryRange* ranges, int count) {
-    int error = 0;
-    block_ = static_cast<std::uint64_t*>(map_private(kBlock + kPagesAtOnce * sizeof(std::uint64_t), &error));
-    if (block_ == nullptr) return {HolderSearch::kStopped, 0};
-    pages_ = block_ + kBlock / sizeof(std::uint64_t);
-    pagemap_ = os.open_file("/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-    for (int i = 0; i < count && going_on(); ++i) scan_written(ranges[i].begin, ranges[i].end);
-    if (pagemap_ >= 0) os.close_file(pagemap_);
-    os.unmap(block_, kBlock + kPagesAtOnce * sizeof(std::uint64_t));
-    return {stopped_ ? HolderSearch::kStopped : HolderSearch::kDone, bytes_};
-  }
-
- private:
-  bool going_on() const { return !stopped_ && handles_.missing() != 0; }
-
-  // Scans the pages of a range that this process wrote; all of them when the kernel does not tell.
-  void scan_written(std::uint64_t begin, std::uint64_t end) {
-    while (begin < end && going_on()) {
-      std::uint64_t first = begin / page_;
-      std::uint64_t count = (end - 1) / page_ - first + 1;
-      if (count > kPagesAtOnce) count = kPagesAtOnce;
-      std::uint64_t bytes = count * sizeof(std::uint64_t);
-      if (pagemap_ < 0 ||
-          os.read_at(pagemap_, pages_, bytes, first * sizeof(std::uint64_t)) != static_cast<std::int64_t>(bytes)) {
-        scan(begin, end);
-        return;
-      }
-      for (std::uint64_t i = 0; i < count;) {
-        std::uint64_t run = i;
-        while (run < count && is_written(pages_[run])) ++run;
-        if (run > i) {
-          std::uint64_t from = (first + i) * page_;
-          std::uint64_t to = (first + run) * page_;
-          scan(from < begin ? begin : from, to > end ? end : to);
-        }
-        i = run + 1;
-      }
-      begin = (first + count) * page_;
-    }
-  }
-
-  static bool is_written(std::uint64_t page) {
-    return (page & kPageSwapped) != 0 || ((page & kPagePresent) != 0 && (page & kPageOfFile) == 0);
-  }
-
-  void scan(std::uint64_t begin, std::uint64_t end) {
-    while (begin < end && going_on()) {
-      if (clock_ns(CLOCK_MONOTONIC) > deadline_ns_) stopped_ = true;
-      std::uint64_t wanted = end - begin < kBlock ? end - begin : kBlock;
-      std::int64_t got = os.read_own_memory(block_, begin, wanted);
-      if (got == -EFAULT || (got >= 0 && got < 8)) {
-        // Somewhere in the block: go on in pages, and step over the one that can not be read.
-        std::uint64_t to_boundary = page_ - begin % page_;
-        got = to_boundary < wanted ? os.read_own_memory(block_, begin, to_boundary) : -EFAULT;
-        if (got == -EFAULT || (got >= 0 && got < 8)) {
-          begin += to_boundary;
-          continue;
-        }
-      }
-      if (got < 0) {
-        stopped_ = true;  // no such system call, or a sandbox that forbids it
-        return;
-      }
-      std::uint64_t words = static_cast<std::uint64_t>(got) / sizeof(std::uint64_t);
-      handles_.match(block_, words, [&](format::Ref allocation, std::uint32_t tag, std::uint64_t index) {
-        found_(context_, allocation, tag, begin + index * sizeof(std::uint64_t));
-      });
-      bytes_ += words * sizeof(std::uint64_t);
-      begin += words * sizeof(std::uint64_t);
-    }
-  }
-
-  HandleSet& handles_;
-  const std::uint64_t deadline_ns_;
-  FoundHandle found_;
-  void* context_;
-  const std::uint64_t page_;
-  std::uint64_t* block_ = nullptr;
-  std::uint64_t* pages_ = nullptr;
-  int pagemap_ = -1;
-  bool stopped_ = false;
-  std::uint64_t bytes_ = 0;
+struct Scan {
+  HandleSet* handles;
+  FoundHandle found;
+  void* context;
 };
+
+bool match(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
+  const auto* scan = static_cast<Scan*>(data);
+  scan->handles->match(words, count, [&](format::Ref allocation, std::uint32_t tag, std::uint64_t index) {
+    scan->found(scan->context, allocation, tag, address + index * sizeof(std::uint64_t));
+  });
+  return scan->handles->missing() != 0;
+}
 
 }  // namespace
 
 ScanResult scan_memory(HandleSet& handles, const MemoryRange* ranges, int count, std::uint64_t deadline_ns,
                        FoundHandle found, void* context) {
-  return Scan(handles, deadline_ns, found, context).run(ranges, count);
+  if (handles.missing() == 0) return {HolderSearch::kDone, 0};
+  Scan scan = {&handles, found, context};
+  ReadResult result = read_written_memory(ranges, count, deadline_ns, match, &scan);
+  return {result.end == ReadEnd::kDone ? HolderSearch::kDone : HolderSearch::kStopped, result.bytes_read};
 }
 
 }  // namespace culprit

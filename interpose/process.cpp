@@ -14,6 +14,10 @@
 #include <cstring>
 
 #include "interpose/api.h"
+#include "interpose/attach.h"
+#include "interpose/events.h"
+#include "interpose/known_threads.h"
+#include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/stack_memo.h"
@@ -110,10 +114,12 @@ class NoCancellation {
   int before_;
 };
 
-bool start(Process& process) {
+// Returns 0, or the errno for which there is no dump.
+int start(Process& process) {
   NoCancellation guard;
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
+  apply_attach_options(&process.options);
   process.verify = process.options.verify_stacks;
   process.quick_stacks = process.options.depth > 0 && !process.verify;
   process.clock.start();
@@ -122,7 +128,7 @@ bool start(Process& process) {
   int error = process.dump.start(path);
   if (error != 0) {
     warn_not_recording(process.options, path, error);
-    return false;
+    return error;
   }
   describe_process(process);
   begin_switched(process);
@@ -130,7 +136,17 @@ bool start(Process& process) {
   static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
   process.generation = ++generations;
   register_exit_handlers();
-  return true;
+  return 0;
+}
+
+// What register_thread() made, of a thread that does not use it any more.
+void release_thread(ThreadState* state) {
+  if (state->paths != nullptr) state->paths->destroy();
+  if (state->memory != nullptr) os.unmap(state->memory, sizeof(ThreadMemory));
+  state->paths = nullptr;
+  state->memory = nullptr;
+  state->counters = nullptr;
+  state->generation = 0;
 }
 
 void register_thread(Process& process) {
@@ -167,6 +183,7 @@ Process* process_if_recording() {
 }
 
 Process* recording_process() {
+  if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
   if (process == nullptr) return nullptr;
@@ -176,20 +193,62 @@ Process* recording_process() {
   for (;;) {
     Phase phase = process->phase.load(std::memory_order_acquire);
     if (phase == Phase::kRecording) return process;
-    if (phase == Phase::kFailed || (phase == Phase::kNone && !recording_wanted())) return nullptr;
+    if (phase == Phase::kFailed || phase == Phase::kDetached || (phase == Phase::kNone && !recording_wanted()))
+      return nullptr;
     Phase expected = Phase::kNone;
     if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
-      process->phase.store(start(*process) ? Phase::kRecording : Phase::kFailed, std::memory_order_release);
+      process->phase.store(start(*process) == 0 ? Phase::kRecording : Phase::kFailed, std::memory_order_release);
     } else {
       sched_yield();  // another thread is starting it: a millisecond at most
     }
   }
 }
 
+Process* prepare_recording(int* error) {
+  Process* process = mapped_process();
+  Phase expected = Phase::kNone;
+  if (process == nullptr ||
+      (!process->phase.compare_exchange_strong(expected, Phase::kDetached) && expected != Phase::kDetached)) {
+    *error = process == nullptr ? ENOMEM : EBUSY;
+    return nullptr;
+  }
+  *error = start(*process);
+  if (*error == 0) return process;
+  release_recording();
+  return nullptr;
+}
+
+void end_recording(Process& process) {
+  sum_live_bytes(process);
+  format::Header* header = process.dump.header();
+  header->end_time_ns = now_ns(process);
+  process.phase.store(Phase::kDetached);
+  __atomic_store_n(&header->process_state, format::ProcessState::kDetached, __ATOMIC_RELEASE);
+}
+
+void release_recording() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) return;
+  for_each_known_thread(release_thread);
+  process->live.free_memory();
+  process->stacks.free_memory();
+  process->python.free_memory();
+  process->evidence.free_memory();
+  process->throws.free_memory();
+  process->sites.free_memory();
+  process->releases.free_memory();
+  process->dump.close();
+  // All but the phase, by which the hooks of threads that pass by see that there is nothing.
+  auto* bytes = reinterpret_cast<char*>(process);
+  std::memset(bytes + sizeof(process->phase), 0, sizeof(*process) - sizeof(process->phase));
+  process->phase.store(Phase::kDetached, std::memory_order_release);
+}
+
 void Recording::begin() {
   saved_errno_ = errno;
   thread_state.in_tracker = true;
-  process_ = recording_process();
+  // A detach waits for the threads that it knows of: before looking whether something is recorded.
+  process_ = loaded_late() && !know_this_thread() ? nullptr : recording_process();
   if (process_ == nullptr) {
     thread_state.in_tracker = false;
     return;

@@ -33,7 +33,8 @@ enum class Phase : std::uint32_t {
   kNone = 0,
   kStarting = 1,
   kRecording = 2,
-  kFailed = 3,  // no dump could be made: hooks only forward
+  kFailed = 3,    // no dump could be made: hooks only forward
+  kDetached = 4,  // attached and not recording yet, or detached again: hooks only forward
 };
 
 // What a thread has for itself, in one mapping.
@@ -91,6 +92,17 @@ Process* recording_process();
 
 // The same without starting anything: nullptr when nothing is being recorded.
 Process* process_if_recording();
+
+// For attach.cpp. Makes a dump, and leaves it to the caller to set Phase::kRecording. nullptr when that is not
+// possible; `error` is then an errno.
+Process* prepare_recording(int* error);
+
+// Sets Phase::kDetached, and marks the dump so. No hook writes to it any more once wait_for_threads() has returned
+// true.
+void end_recording(Process& process);
+
+// Gives back what recording has mapped, so that it can begin anew. Only when no thread is in the tracker.
+void release_recording();
 
 inline std::uint64_t now_ns(Process& process) { return process.clock.now(); }
 

@@ -52,6 +52,9 @@ class PythonFrames {
   // or there is no room. Thread-safe.
   format::Ref merged(Process& process, format::Ref native);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { texts_.free_memory(), frames_.free_memory(); }
+
  private:
   // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
   struct Item {

@@ -15,7 +15,9 @@
 
 #include <cstring>
 
+#include "interpose/attach.h"
 #include "interpose/elf_symbols.h"
+#include "interpose/late_load.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/runtime_frees.h"
@@ -73,9 +75,10 @@ Dlsym real_dlsym() {
 #else
   constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.17"};
 #endif
+  if (loaded_late()) real = reinterpret_cast<Dlsym>(libc_function("dlsym"));
   for (const char* version : kVersions) {
-    real = reinterpret_cast<Dlsym>(real_dlvsym()(RTLD_NEXT, "dlsym", version));
     if (real != nullptr) break;
+    real = reinterpret_cast<Dlsym>(real_dlvsym()(RTLD_NEXT, "dlsym", version));
   }
   __atomic_store_n(&culprit_real_dlsym, real, __ATOMIC_RELEASE);
   return real;
@@ -123,9 +126,12 @@ using culprit::Api;
 
 DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void*) {
   constexpr DlsymAnswer kForward = {nullptr, 0};
+  // Whoever loads a library asks for something in it before it runs.
+  if (culprit::loaded_late()) culprit::look_at_new_modules();
   auto real = culprit::real_dlsym();
   // Our cudaFree is for those who are linked to one; nobody who asks by name needs it.
-  if (handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cuda", 4) == 0 && culprit::is_runtime_free(name)) {
+  if (!culprit::loaded_late() && handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cuda", 4) == 0 &&
+      culprit::is_runtime_free(name)) {
     void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
     bool ours = found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found));
     return {handle == RTLD_DEFAULT || ours ? real(RTLD_NEXT, name) : found, 1};
@@ -138,6 +144,14 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what
   // stands behind us instead.
   void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
+  if (culprit::loaded_late() && handle == RTLD_DEFAULT) {
+    // Nobody finds our exports by himself, and what he finds depends on who he is: asked in his name, unless it is
+    // libcuda's for everybody.
+    found = real(RTLD_DEFAULT, name);
+    Api at_address;
+    bool hooked = culprit::find_hooked(found, &at_address);
+    return hooked ? DlsymAnswer{culprit::hook_address(at_address), 1} : kForward;
+  }
   bool everywhere =
       handle == RTLD_DEFAULT || (found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found)));
   if (everywhere) found = real(RTLD_NEXT, name);

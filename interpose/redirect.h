@@ -1,6 +1,8 @@
 // From a driver function's address or name to our hook, and from a hook to what it has to call.
 #pragma once
 
+#include <cstdint>
+
 #include "interpose/api.h"
 
 namespace culprit {
@@ -38,6 +40,8 @@ void* address_behind_stand_in(Api api);
 
 // Whether an address lies in libcuda; whether a dlopen handle is libcuda's.
 bool in_driver(const void* address);
+// Where libcuda is mapped. False when it is not.
+bool driver_range(std::uint64_t* begin, std::uint64_t* end);
 bool is_driver_handle(const void* handle);
 
 // Notes other preloaded libraries that define CUDA functions and stand behind us. Call once, at load.

@@ -17,6 +17,9 @@ class SiteTable {
   std::uint64_t note(format::Ref stack, std::uint16_t api, std::uint64_t number, ModuleTable& modules,
                      DumpWriter& dump);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { index_.free_memory(); }
+
  private:
   SpinLock lock_;
   HashIndex index_;  // stack -> record

@@ -52,6 +52,11 @@ Ref StackTable::intern_frames(const std::uint64_t* frames, int count, std::uint3
   return ref;
 }
 
+void StackTable::free_memory() {
+  for (Shard& shard : raw_) shard.index.free_memory();
+  frames_.free_memory();
+}
+
 void StackTable::forget_addresses() {
   for (Shard& shard : raw_) {
     SpinGuard guard(shard.lock);

@@ -27,6 +27,9 @@ class StackTable {
   // Call after a module was unloaded: the same addresses may now mean something else. Thread-safe.
   void forget_addresses();
 
+  // Gives the memory back; empty afterwards. Not while other threads use this.
+  void free_memory();
+
  private:
   static constexpr int kShards = 16;
   struct Shard {

@@ -52,6 +52,12 @@ struct alignas(64) ThreadState {
 
   OpenMarks* marks;    // nullptr = none
   void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
+
+  // known_threads.h; used only when the library was loaded late.
+  enum class Known : std::uint8_t { kNo, kYes, kEnded };
+  Known known;
+  bool seen_outside;
+  ThreadState* next_known;
 };
 
 // __thread and not thread_local: that asks on every access, in a file that does not see the definition, whether a

@@ -24,6 +24,9 @@ class ThrowTable {
   // Counts a throw, and records it if it is new, with `what` (nullptr = none). 0 when there is no room.
   format::Ref add(const Throw& thrown, const char* what, DumpWriter& dump);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { index_.free_memory(); }
+
  private:
   static constexpr std::uint32_t kCapacity = 1024;
   static std::uint64_t key_of(const Throw& thrown);

@@ -1,0 +1,167 @@
+#include "interpose/attach.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "interpose/address_words.h"
+#include "interpose/attach_request.h"
+#include "interpose/known_threads.h"
+#include "interpose/late_load.h"
+#include "interpose/process.h"
+#include "interpose/redirect.h"
+
+namespace culprit {
+namespace {
+
+// How long a detach waits for threads to come out of the driver.
+constexpr int kDrainMs = 1000;
+
+AddressWords* words = nullptr;  // made by the first attach, and kept
+std::atomic<int> attached_pid;  // 0 = not attached
+std::atomic<int> busy;          // one attach or detach at a time
+bool memory_kept = false;       // the last detach could not give everything back
+AttachRequest chosen;           // of the present attach; read when the dump is made
+
+class OneAtATime {
+ public:
+  OneAtATime() : mine_(busy.exchange(1) == 0) {}
+  ~OneAtATime() {
+    if (mine_) busy.store(0);
+  }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+  bool mine() const { return mine_; }
+
+ private:
+  bool mine_;
+};
+
+AddressWords* address_words() {
+  int error = 0;
+  if (words == nullptr) {
+    void* memory = map_private(sizeof(AddressWords), &error);
+    if (memory != nullptr) words = new (memory) AddressWords;
+  }
+  return words;
+}
+
+std::uint64_t deadline(const AttachRequest& request) {
+  return clock_ns(CLOCK_MONOTONIC) + request.time_limit_ms * 1000000;
+}
+
+void answer(AttachRequest* request, const WordsResult& result) {
+  request->words = result.words;
+  request->slots = result.slots;
+  request->searched_bytes = result.searched_bytes;
+  request->unsearched_bytes = result.unsearched_bytes;
+}
+
+AttachResult attach(AttachRequest* request) {
+  if (request->version != kAttachVersion) return AttachResult::kOtherVersion;
+  if (!loaded_late()) return AttachResult::kPreloaded;
+  OneAtATime one;
+  if (!one.mine() || attached_here()) return AttachResult::kAlready;
+  if (memory_kept) {
+    if (!wait_for_threads(kDrainMs)) return AttachResult::kBusy;
+    release_recording();
+    memory_kept = false;
+  }
+  AddressWords* replacing = address_words();
+  if (replacing == nullptr) return AttachResult::kNoMemory;
+  std::memcpy(&chosen, request, sizeof(chosen));
+  attached_pid.store(static_cast<int>(getpid()));
+  begin_late();
+  Process* process = prepare_recording(&request->error);
+  if (process == nullptr) {
+    attached_pid.store(0);
+    return AttachResult::kNoDump;
+  }
+  std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
+  process->dump.header()->attached = format::Attached::kRedirect;
+  WordsResult result;
+  bool looked = replacing->replace(deadline(*request), &result);
+  answer(request, result);
+  if (looked) {
+    process->phase.store(Phase::kRecording, std::memory_order_release);
+    return AttachResult::kDone;
+  }
+  replacing->put_back(deadline(*request), &result);
+  attached_pid.store(0);
+  unlink(process->dump.path());
+  memory_kept = !wait_for_threads(kDrainMs);
+  if (!memory_kept) release_recording();
+  return AttachResult::kNoMemory;
+}
+
+AttachResult detach(AttachRequest* request) {
+  if (request->version != kAttachVersion) return AttachResult::kOtherVersion;
+  if (!loaded_late()) return AttachResult::kPreloaded;
+  OneAtATime one;
+  if (!one.mine() || !attached_here()) return AttachResult::kNotAttached;
+  Process* process = process_if_recording();
+  if (process != nullptr) {
+    std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
+    end_recording(*process);
+  }
+  WordsResult result;
+  bool looked = words->put_back(deadline(*request), &result);
+  answer(request, result);
+  attached_pid.store(0);
+  memory_kept = !wait_for_threads(kDrainMs);
+  if (!memory_kept) release_recording();
+  return looked ? AttachResult::kDone : AttachResult::kNoMemory;
+}
+
+// The caller is the injector, in the middle of whatever the thread was doing.
+template <typename Work>
+std::uint64_t from_outside(AttachRequest* request, Work work) {
+  int saved_errno = errno;
+  {
+    InTracker tracker;
+    AttachResult result = work(request);
+    __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
+  }
+  errno = saved_errno;
+  return kAttachReturned;
+}
+
+}  // namespace
+
+bool attached_here() {
+  int pid = attached_pid.load(std::memory_order_relaxed);
+  return pid != 0 && pid == static_cast<int>(getpid());
+}
+
+void apply_attach_options(Options* options) {
+  if (!attached_here()) return;
+  std::snprintf(options->out, sizeof(options->out), "%s", chosen.out);
+  if (chosen.depth >= 0) options->depth = chosen.depth;
+  if (chosen.python != 0) options->python = true;
+  // The process is somebody else's: it says nothing that it did not say before.
+  options->log_level = LogLevel::kOff;
+  options->quiet = true;
+}
+
+void look_at_new_modules() {
+  if (words == nullptr || !attached_here()) return;
+  int saved_errno = errno;
+  words->look_at_new_modules();
+  errno = saved_errno;
+}
+
+}  // namespace culprit
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+CULPRIT_EXPORT std::uint64_t culprit_attach(culprit::AttachRequest* request) {
+  return culprit::from_outside(request, culprit::attach);
+}
+
+CULPRIT_EXPORT std::uint64_t culprit_detach(culprit::AttachRequest* request) {
+  return culprit::from_outside(request, culprit::detach);
+}

@@ -1,0 +1,56 @@
+// What `culprit attach` and `culprit detach` hand to the library inside the process: written into the process's memory,
+// with the library's answer in the same place. The library exports
+//
+//     std::uint64_t culprit_attach(culprit::AttachRequest*);
+//     std::uint64_t culprit_detach(culprit::AttachRequest*);
+//
+// which return kAttachReturned: no number of a system call, and what the injector waits for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace culprit {
+
+constexpr std::uint32_t kAttachVersion = 1;
+constexpr std::uint64_t kAttachReturned = 0x4355'4c50'7fff'0000;
+
+enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
+
+enum class AttachResult : std::uint32_t {
+  kNone = 0,  // never called
+  kDone = 1,
+  kOtherVersion = 2,  // the library in the process is of another version
+  kPreloaded = 3,     // it was there from the program's start, and records by itself
+  kAlready = 4,       // attached already; detach: kNotAttached
+  kNotAttached = 5,
+  kBusy = 6,          // a thread is still in a CUDA call that it made when the process was attached last
+  kNoDump = 7,        // the dump cannot be created: `error` is an errno
+  kNoMemory = 8,      // this process's memory cannot be read (a sandbox), or there is none
+  kNoCupti = 9,       // no libcupti in the process, and `cupti` names none that can be loaded
+  kCuptiTaken = 10,   // another tool holds CUPTI
+  kCuptiFailed = 11,  // `error` is CUPTI's code
+};
+
+struct AttachRequest {
+  std::uint32_t version;
+  AttachBackend backend;
+  std::uint64_t time_limit_ms;  // for the search of memory
+  std::int32_t depth;           // frames kept of a stack; -1 = as the environment of the process says
+  std::uint32_t python;         // 1: stacks carry Python frames, whatever the environment says
+  char out[1024];               // pattern of the dump's path, as CULPRIT_OUT takes it
+  char cupti[4096];             // libcupti to load when there is none; empty = none
+
+  // The answer.
+  AttachResult result;
+  std::int32_t error;
+  std::uint32_t words;  // addresses replaced in writable memory ...
+  std::uint32_t slots;  // ... and in slots that the loader fills
+  std::uint64_t searched_bytes;
+  std::uint64_t unsearched_bytes;  // there was no time for
+  char dump[4096];                 // path of the dump
+};
+static_assert(offsetof(AttachRequest, out) == 24);
+static_assert(sizeof(AttachRequest) % 8 == 0);
+
+}  // namespace culprit

@@ -1,0 +1,36 @@
+// The threads that may be inside the tracker. Kept only when the library was loaded late, so that a detach can wait
+// until none of them uses what it is about to give back.
+#pragma once
+
+#include "interpose/thread_state.h"
+
+namespace culprit {
+
+// Adds the calling thread; `thread_state.in_tracker` must be set. Its end is watched. False when the thread is past its
+// end: it may not use the tracker any more. Cheap when it is known.
+bool know_this_thread();
+
+// The calling thread ends.
+void forget_this_thread();
+
+// Waits until every known thread but the calling one was seen outside of hooks and of the tracker once, at most
+// `limit_ms`. What it did before is then over, and what it does afterwards sees what the caller had stored before.
+bool wait_for_threads(int limit_ms);
+
+// Calls release(state) for each known thread, which must not be in the tracker.
+void for_each_known_thread(void (*release)(ThreadState* state));
+
+// For code that uses the tracker outside of hooks, around all of it: a detach waits. Does nothing when the library was
+// there from the start.
+class InTracker {
+ public:
+  InTracker();
+  ~InTracker();
+  InTracker(const InTracker&) = delete;
+  InTracker& operator=(const InTracker&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace culprit

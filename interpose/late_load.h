@@ -1,0 +1,20 @@
+// Whether this library was there from the program's start (LD_PRELOAD, linked), or came into a process that was
+// running: `culprit attach`, or a dlopen().
+//
+// What came late stands behind everything in the order in which symbols are looked up. Nobody meets its exports by
+// himself, and "the next one behind us" is nobody.
+#pragma once
+
+#include <cstdint>
+
+namespace culprit {
+
+// Call first of all at load.
+void find_out_when_loaded();
+
+bool loaded_late();
+
+// Address of a function that libc defines (before glibc 2.34: or libdl), whoever else does; 0 = none.
+std::uint64_t libc_function(const char* name);
+
+}  // namespace culprit
