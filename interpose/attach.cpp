@@ -141,7 +141,6 @@ void apply_attach_options(Options* options) {
   if (!attached_here()) return;
   std::snprintf(options->out, sizeof(options->out), "%s", chosen.out);
   if (chosen.depth >= 0) options->depth = chosen.depth;
-  if (chosen.python != 0) options->python = true;
   // The process is somebody else's: it says nothing that it did not say before.
   options->log_level = LogLevel::kOff;
   options->quiet = true;

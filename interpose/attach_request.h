@@ -37,7 +37,7 @@ struct AttachRequest {
   AttachBackend backend;
   std::uint64_t time_limit_ms;  // for the search of memory
   std::int32_t depth;           // frames kept of a stack; -1 = as the environment of the process says
-  std::uint32_t python;         // 1: stacks carry Python frames, whatever the environment says
+  std::uint32_t reserved;
   char out[1024];               // pattern of the dump's path, as CULPRIT_OUT takes it
   char cupti[4096];             // libcupti to load when there is none; empty = none
 

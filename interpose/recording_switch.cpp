@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/late_load.h"
 #include "interpose/process.h"
 #include "interpose/signal_names.h"
 
@@ -87,6 +88,7 @@ void switch_recording(bool on) {
 }
 
 void prepare_recording_switch() {
+  if (loaded_late()) return;  // the process is not to have a handler that it did not ask for
   const char* start = getenv("CULPRIT_START");
   if (start == nullptr || strcasecmp(start, "signal") != 0) return;
   begin_late();

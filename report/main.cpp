@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/command_attach.h"
 #include "report/command_diff.h"
 #include "report/command_doctor.h"
 #include "report/command_report.h"
@@ -89,6 +90,13 @@ int main(int argc, char** argv) {
   doctor->footer(kExitCodes);
   culprit::add_doctor_command(doctor, &doctor_command);
 
+  culprit::AttachCommand attach_command;
+  CLI::App* attach = app.add_subcommand("attach", "Record from now on in a process that runs already");
+  attach->footer(kExitCodes);
+  culprit::add_attach_command(attach, &attach_command);
+  culprit::DetachCommand detach_command;
+  CLI::App* detach = app.add_subcommand("detach", "End what `culprit attach` began, and leave the process as it was");
+  culprit::add_detach_command(detach, &detach_command);
   culprit::SwitchCommand switch_command;
   CLI::App* start = app.add_subcommand("start", "Switch recording on in a process that culprit run --paused started");
   CLI::App* stop = app.add_subcommand("stop", "Switch recording off: nothing new is recorded, frees still are");
@@ -127,6 +135,10 @@ int main(int argc, char** argv) {
     run_command.command = words;
     return culprit::run_run_command(run_command);
   }
+  if (attach->parsed() && attach_command.pid == 0) return usage_error("no process named", "attach");
+  if (detach->parsed() && detach_command.pid == 0) return usage_error("no process named", "detach");
+  if (attach->parsed()) return culprit::run_attach_command(attach_command);
+  if (detach->parsed()) return culprit::run_detach_command(detach_command);
   if (diff->parsed()) return culprit::run_diff_command(diff_command);
   if (top->parsed()) return culprit::run_top_command(top_command);
   if (start->parsed() || stop->parsed()) return culprit::run_switch_command(switch_command, start->parsed());

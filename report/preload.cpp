@@ -5,9 +5,7 @@
 #include <stdexcept>
 
 namespace culprit {
-namespace {
 
-// Finds libculprit.so beside this executable: in lib of the installed or built tree. Throws std::runtime_error.
 std::string find_library() {
   namespace fs = std::filesystem;
   std::string path;
@@ -26,17 +24,19 @@ std::string find_library() {
                                ": no such file; keep culprit and libculprit.so in one tree, or set CULPRIT_LIBRARY");
     }
   }
+  return path;
+}
+
+namespace {
+
+std::string preload_value(const std::string& path) {
   if (path.find_first_of(" :") != std::string::npos) {
     throw std::runtime_error(path +
                              ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
                              "CULPRIT_LIBRARY to a link elsewhere");
   }
-  return path;
-}
-
-std::string preload_value(const std::string& library) {
   const char* present = std::getenv("LD_PRELOAD");
-  return present != nullptr && present[0] != '\0' ? library + ":" + present : library;
+  return present != nullptr && present[0] != '\0' ? path + ":" + present : path;
 }
 
 // NVTX hands its ranges to one tool. A profiler that was set up has them first.

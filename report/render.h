@@ -43,6 +43,9 @@ void render_sarif(const std::vector<Report>& reports, const RenderOptions& optio
 // One page of HTML that needs nothing else, with what render_json() says and more (html_page.h).
 void render_html(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 
+// What was allocated while a process was attached and is still alive, by line, with the rate.
+void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out);
+
 // The leaks of one report as one line for each value of options.group_by: a part of the text report.
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);
 

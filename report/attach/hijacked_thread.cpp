@@ -1,0 +1,311 @@
+#include "report/attach/hijacked_thread.h"
+
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace culprit {
+namespace {
+
+constexpr std::uint64_t kStackBytes = 512 * 1024;
+constexpr std::chrono::milliseconds kShort{500};
+// Raised by the instruction that runs: blocking them would not keep them away, it would undo the program's own
+// handlers.
+constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+
+Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data) {
+  return ::syscall(SYS_ptrace, request, thread, address, data);
+}
+
+// PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), which older libcs do not know.
+constexpr int kGetRseqConfiguration = 0x420f;
+struct RseqConfiguration {
+  std::uint64_t place;
+  std::uint32_t size, signature, flags, padding;
+};
+
+bool is_trap_of_ours(int status) { return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP; }
+bool is_group_stop(int status) { return is_trap_of_ours(status) && WSTOPSIG(status) != SIGTRAP; }
+bool is_system_call(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80); }
+
+bool is_of_instruction(int signal_number) {
+  return std::find(std::begin(kOfInstructions), std::end(kOfInstructions), signal_number) != std::end(kOfInstructions);
+}
+
+}  // namespace
+
+StopWaiter::StopWaiter() {
+  sigemptyset(&watched_);
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched_, number);
+  ::sigprocmask(SIG_BLOCK, &watched_, &before_);
+}
+
+StopWaiter::~StopWaiter() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+void StopWaiter::take_signal(std::chrono::nanoseconds limit) {
+  const auto count = std::max<long long>(limit.count(), 0);
+  const timespec time = {static_cast<time_t>(count / 1000000000), static_cast<long>(count % 1000000000)};
+  const int number = ::sigtimedwait(&watched_, nullptr, &time);
+  if (number > 0 && number != SIGCHLD) interrupted_ = number;
+}
+
+StopWaiter::Event StopWaiter::wait(pid_t thread, Deadline deadline, int* status) {
+  while (true) {
+    const pid_t found = ::waitpid(thread, status, __WALL | WNOHANG);
+    if (found == thread) return WIFSTOPPED(*status) ? Event::kStopped : Event::kGone;
+    if (found < 0 && errno != EINTR) return Event::kGone;
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return Event::kTimeout;
+    take_signal(std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(50)));
+  }
+}
+
+void StopWaiter::pause(std::chrono::milliseconds time) { take_signal(time); }
+
+HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
+                                          Deadline deadline) {
+  if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
+    if (errno == ESRCH) return Stop::kGone;
+    process.explain_refusal(errno);
+  }
+  trace(PTRACE_INTERRUPT, thread, 0, 0);
+  while (true) {
+    int status = 0;
+    switch (waiter->wait(thread, deadline, &status)) {
+      case StopWaiter::Event::kGone:
+        return Stop::kGone;
+      case StopWaiter::Event::kTimeout:
+        return Stop::kBusy;
+      case StopWaiter::Event::kStopped:
+        break;
+    }
+    if (is_group_stop(status)) return Stop::kGroupStopped;
+    if (is_trap_of_ours(status)) return Stop::kStopped;
+    // A signal came first: it goes on to the program.
+    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
+  }
+}
+
+void HijackedThread::release(pid_t thread) {
+  // Being stopped made some system calls return; for those the kernel does not make again, that is put right.
+  ThreadRegisters registers;
+  if (read_registers(thread, &registers)) {
+    const ThreadRegisters as_found = registers;
+    repeat_interrupted_call(&registers);
+    if (registers.general != as_found.general) write_registers(thread, registers);
+  }
+  trace(PTRACE_DETACH, thread, 0, 0);
+}
+
+bool HijackedThread::in_restartable_sequence(const TracedProcess& process, pid_t thread) {
+  RseqConfiguration found = {};
+  if (trace(kGetRseqConfiguration, thread, sizeof(found), reinterpret_cast<std::uint64_t>(&found)) <= 0 ||
+      found.place == 0)
+    return false;
+  std::uint64_t sequence = 0;  // field rseq_cs of struct rseq
+  return process.read_memory(found.place + 8, &sequence, sizeof(sequence)) && sequence != 0;
+}
+
+HijackedThread::HijackedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter)
+    : process_(process), thread_(thread), code_(code), waiter_(waiter) {
+  std::uint64_t mask = 0;
+  if (!read_registers(thread, &before_) ||
+      trace(PTRACE_GETSIGMASK, thread, sizeof(mask), reinterpret_cast<std::uint64_t>(&signal_mask_)) != 0) {
+    const int error = errno;
+    release(thread);
+    throw AttachError("the registers of thread " + std::to_string(thread) + " cannot be read: " + std::strerror(error));
+  }
+  repeat_interrupted_call(&before_);
+  mask = ~std::uint64_t{0};
+  for (const int number : kOfInstructions) mask &= ~(std::uint64_t{1} << (number - 1)) | signal_mask_;
+  trace(PTRACE_SETSIGMASK, thread, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
+}
+
+HijackedThread::~HijackedThread() { put_back(); }
+
+bool HijackedThread::resume() { return trace(PTRACE_SYSCALL, thread_, 0, 0) == 0; }
+
+// The next stop that is not just the whole process being stopped or continued. False: time is up, or the thread is
+// gone.
+bool HijackedThread::next_stop(Deadline deadline, int* status) {
+  while (true) {
+    switch (waiter_->wait(thread_, deadline, status)) {
+      case StopWaiter::Event::kGone:
+        gone_ = true;
+        return false;
+      case StopWaiter::Event::kTimeout:
+        return false;
+      case StopWaiter::Event::kStopped:
+        break;
+    }
+    if (!is_group_stop(*status)) return true;
+    if (!resume()) return false;
+  }
+}
+
+bool HijackedThread::inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                                        std::int64_t* result) {
+  ThreadRegisters registers;
+  int status = 0;
+  if (!read_registers(thread_, &registers)) return false;
+  const bool entering = at_ == At::kEntry;
+  registers = system_call_registers(entering ? registers : before_, code_, number, arguments, entering);
+  if (!write_registers(thread_, registers) || !resume()) return false;
+  for (int stops = entering ? 1 : 2; stops > 0; --stops) {
+    do {
+      if (!next_stop(deadline, &status)) return false;
+      if (!is_system_call(status) && !resume()) return false;
+    } while (!is_system_call(status));
+    if (stops > 1 && !resume()) return false;
+  }
+  at_ = At::kExit;
+  if (!read_registers(thread_, &registers)) return false;
+  *result = system_call_result(registers);
+  return true;
+}
+
+void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
+  const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
+  std::int64_t result = 0;
+  if (!inject_system_call(mmap_number(),
+                          {0, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~std::uint64_t{0}, 0},
+                          deadline, &result) ||
+      (result < 0 && result > -4096)) {
+    const bool gone = gone_;
+    put_back();
+    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + " gave no memory for the injection");
+  }
+  memory_ = static_cast<std::uint64_t>(result);
+  memory_size_ = total;
+  const std::vector<unsigned char> frame =
+      return_frame(before_, signal_mask_, code_, memory_ + memory_size_, &stack_begin_);
+  write(stack_begin_, frame.data(), frame.size());
+}
+
+void HijackedThread::write(std::uint64_t address, const void* data, std::size_t size) {
+  if (!process_.write_memory(address, data, size))
+    throw AttachError("the memory of " + process_.name() + " cannot be written: " + std::strerror(errno));
+}
+
+bool HijackedThread::read(std::uint64_t address, void* data, std::size_t size) const {
+  return process_.read_memory(address, data, size);
+}
+
+std::string HijackedThread::read_text(std::uint64_t address) const {
+  std::string text;
+  char c = 0;
+  while (text.size() < 4096 && read(address + text.size(), &c, 1) && c != '\0') text += c;
+  return text;
+}
+
+void HijackedThread::keep_errno(std::uint64_t address) {
+  if (read(address, &errno_before_, sizeof(errno_before_))) errno_at_ = address;
+}
+
+CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
+                             std::uint64_t* result) {
+  if (!write_registers(thread_, call_registers(before_, function, arguments, stack_begin_)) || !resume())
+    return gone_ = true, CallEnd::kGone;
+  at_ = At::kNowhere;
+  while (true) {
+    int status = 0;
+    if (!next_stop(deadline, &status)) {
+      if (gone_) return CallEnd::kGone;
+      if (!stop_running(in(kShort))) return gone_ ? CallEnd::kGone : CallEnd::kLeftRunning;
+      if (waits_for_loader()) {
+        at_ = At::kStart;
+        put_back();
+        return CallEnd::kBlocked;
+      }
+      trace(PTRACE_DETACH, thread_, 0, 0);
+      gone_ = true;
+      return CallEnd::kLeftRunning;
+    }
+    if (is_system_call(status)) {
+      ThreadRegisters registers;
+      if (!read_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
+      if (instruction_pointer(registers) == code_.system_call + code_.system_call_length &&
+          stack_pointer(registers) == stack_begin_ + sizeof(std::uint64_t)) {
+        *result = entered_system_call(registers);
+        at_ = At::kEntry;
+        return CallEnd::kReturned;
+      }
+    } else if (is_of_instruction(WSTOPSIG(status)) && !is_trap_of_ours(status)) {
+      at_ = At::kStart;  // a stop for a signal, which is not passed on
+      put_back();
+      return CallEnd::kCrashed;
+    }
+    if (!resume()) return gone_ = true, CallEnd::kGone;
+  }
+}
+
+// Stops the thread in the middle of a call.
+bool HijackedThread::stop_running(Deadline deadline) {
+  trace(PTRACE_INTERRUPT, thread_, 0, 0);
+  int status = 0;
+  do {
+    if (!next_stop(deadline, &status)) return false;
+    if (!is_trap_of_ours(status) && !resume()) return false;
+  } while (!is_trap_of_ours(status));
+  return true;
+}
+
+// It sleeps in the loader's lock and has none of its locks yet: nothing was begun that would stay half done.
+bool HijackedThread::waits_for_loader() const {
+  ThreadRegisters registers;
+  std::uint64_t lock = 0;
+  if (!read_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
+  bool of_loader = false;
+  for (const MappedRange& range : loader_data_) {
+    std::vector<std::uint32_t> words((range.end - range.begin) / sizeof(std::uint32_t));
+    if (!read(range.begin, words.data(), words.size() * sizeof(std::uint32_t))) return false;
+    of_loader = of_loader || (lock >= range.begin && lock < range.end);
+    // pthread_mutex_t: lock, count, owner.
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      if (words[i] == static_cast<std::uint32_t>(thread_) && words[i - 2] != 0) return false;
+    }
+  }
+  return of_loader;
+}
+
+// The thread stands in a stop from which signals are dealt with.
+void HijackedThread::restore_stopped() {
+  if (errno_at_ != 0) process_.write_memory(errno_at_, &errno_before_, sizeof(errno_before_));
+  write_registers(thread_, before_);
+  trace(PTRACE_SETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_));
+  trace(PTRACE_DETACH, thread_, 0, 0);
+}
+
+bool HijackedThread::put_back() {
+  if (gone_) return false;
+  gone_ = true;  // whatever happens: not twice
+  std::int64_t result = 0;
+  if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, in(kShort), &result);
+  if (at_ != At::kStart) {
+    // From a stop at a system call to one at which the kernel deals with signals: there a system call that was under
+    // way when the thread was stopped goes on, with everything that the kernel knows of it.
+    trace(PTRACE_INTERRUPT, thread_, 0, 0);
+    ThreadRegisters registers;
+    if (at_ == At::kEntry && read_registers(thread_, &registers)) {
+      write_registers(thread_, system_call_registers(registers, code_, -1, {}, true));
+    }
+    trace(PTRACE_CONT, thread_, 0, 0);
+    int status = 0;
+    do {
+      if (waiter_->wait(thread_, in(kShort), &status) != StopWaiter::Event::kStopped) return false;
+      if (!is_trap_of_ours(status)) trace(PTRACE_CONT, thread_, 0, 0);
+    } while (!is_trap_of_ours(status));
+  }
+  restore_stopped();
+  return true;
+}
+
+}  // namespace culprit

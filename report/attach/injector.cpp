@@ -1,0 +1,393 @@
+#include "report/attach/injector.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "report/attach/hijacked_thread.h"
+#include "report/attach/remote_symbols.h"
+#include "report/attach/safe_point.h"
+
+namespace culprit {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kLoadNow = 2;                          // RTLD_NOW
+constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // what __libc_dlopen_mode wants besides
+
+Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+milliseconds left_until(Deadline deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+// libculprit.so at a path that the process can open: its own, or in a container with other files a copy in its /tmp,
+// which goes again once it was loaded.
+class LibraryForTarget {
+ public:
+  LibraryForTarget(const TracedProcess& process, const std::string& library) : path_(library) {
+    const std::string seen = process.path_from_here(library);
+    struct stat here = {};
+    struct stat there = {};
+    if (::stat(library.c_str(), &here) == 0 && ::stat(seen.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
+        here.st_ino == there.st_ino)
+      return;
+    folder_ = process.path_from_here("/tmp/culprit-XXXXXX");
+    if (::mkdtemp(folder_.data()) == nullptr) {
+      const std::string why = std::strerror(errno);
+      folder_.clear();
+      throw AttachError(process.name() +
+                        " has other files than culprit (a container), and libculprit.so cannot be put " +
+                        "into its /tmp: " + why);
+    }
+    std::error_code error;
+    fs::copy_file(library, folder_ + "/libculprit.so", error);
+    ::chmod(folder_.c_str(), 0755);
+    ::chmod((folder_ + "/libculprit.so").c_str(), 0755);
+    if (error)
+      throw AttachError("libculprit.so cannot be copied into the /tmp of " + process.name() + ": " + error.message());
+    path_ = folder_.substr(process.path_from_here("").size()) + "/libculprit.so";
+  }
+  ~LibraryForTarget() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  LibraryForTarget(const LibraryForTarget&) = delete;
+  LibraryForTarget& operator=(const LibraryForTarget&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::string folder_;
+};
+
+// What the process's libc offers.
+struct TargetLibc {
+  std::uint64_t open_library = 0;  // dlopen, or __libc_dlopen_mode before glibc 2.34
+  std::uint64_t open_mode = kLoadNow;
+  std::uint64_t last_error = 0;   // dlerror; 0 = none is known
+  std::uint64_t error_place = 0;  // __errno_location
+  ReturnCode code;
+  std::vector<MappedRange> loader_data;
+};
+
+bool is_part_of(const MappedRange& range, const std::vector<std::string>& names) {
+  const std::string name = range.path.substr(range.path.rfind('/') + 1);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& wanted) { return name.compare(0, wanted.size(), wanted) == 0; });
+}
+
+void read_code(const TracedProcess& process, const std::vector<MappedRange>& mappings,
+               const std::vector<std::string>& names, ReturnCode* code) {
+  for (const MappedRange& range : mappings) {
+    if (!range.executable || !is_part_of(range, names)) continue;
+    std::vector<unsigned char> bytes(range.end - range.begin);
+    if (!process.read_memory(range.begin, bytes.data(), bytes.size())) process.explain_refusal(errno);
+    find_return_code(bytes, range.begin, code);
+  }
+}
+
+TargetLibc look_at_libc(const TracedProcess& process) {
+  const std::vector<std::string> libc_names = {"libc.so.6", "libc-2."};
+  const std::vector<std::string> loader_names = {"ld-linux", "ld-2."};
+  const std::vector<MappedRange> mappings = process.mappings();
+  const RemoteModule libc = find_module(process, mappings, libc_names);
+  if (libc.path.empty()) {
+    const bool musl = !find_module(process, mappings, {"ld-musl", "libc.musl"}).path.empty();
+    throw AttachError(process.name() + (musl ? " runs on musl, libculprit.so needs glibc"
+                                             : " is a static program: nothing can be loaded into it"));
+  }
+  TargetLibc result;
+  result.open_library = find_function(libc, "dlopen");
+  result.last_error = find_function(libc, "dlerror");
+  result.error_place = find_function(libc, "__errno_location");
+  if (result.open_library == 0) {
+    result.open_library = find_function(libc, "__libc_dlopen_mode");
+    result.open_mode |= kLoadAsDlopen;
+  }
+  read_code(process, mappings, libc_names, &result.code);
+  if (result.open_library == 0 || result.code.system_call == 0 || result.code.signal_return == 0)
+    throw AttachError("the libc of " + process.name() + " (" + libc.path + ") is not one that culprit knows");
+  for (const MappedRange& range : mappings) {
+    if (range.writable && is_part_of(range, loader_names)) result.loader_data.push_back(range);
+  }
+  return result;
+}
+
+// A thread that is stopped where it can be borrowed. Those whose stack does not end properly only when time gets short.
+pid_t stop_safe_thread(const TracedProcess& process, StopWaiter* waiter, milliseconds limit) {
+  const Deadline end = after(limit);
+  const Deadline choosy = after(limit * 2 / 3);
+  std::string where = "no thread was seen";
+  for (int round = 0; waiter->interrupted() == 0; ++round) {
+    SafePointFinder finder(process);
+    for (const pid_t thread : process.threads()) {
+      if (waiter->interrupted() != 0) break;
+      switch (HijackedThread::stop(process, thread, waiter, std::min(end, after(milliseconds(100))))) {
+        case HijackedThread::Stop::kGone:
+        case HijackedThread::Stop::kBusy:
+          continue;
+        case HijackedThread::Stop::kGroupStopped:
+          HijackedThread::release(thread);
+          throw AttachError(process.name() + " was stopped meanwhile: continue it first (kill -CONT " +
+                            std::to_string(process.pid()) + ")");
+        case HijackedThread::Stop::kStopped:
+          break;
+      }
+      std::string found;
+      SafePoint point = finder.look_at(thread, &found);
+      if (point != SafePoint::kUnsafe && HijackedThread::in_restartable_sequence(process, thread)) {
+        point = SafePoint::kUnsafe;
+        found = "a restartable sequence";
+      }
+      if (point == SafePoint::kSafe || (point == SafePoint::kUnknown && std::chrono::steady_clock::now() > choosy))
+        return thread;
+      where = "thread " + std::to_string(thread) + " in " + found;
+      HijackedThread::release(thread);
+      if (std::chrono::steady_clock::now() > end) break;
+    }
+    if (std::chrono::steady_clock::now() > end) break;
+    if (!process.is_alive()) throw AttachError(process.name() + " has ended");
+    waiter->pause(milliseconds(round < 20 ? 1 : 20));
+  }
+  if (waiter->interrupted() != 0) return 0;
+  throw AttachError("no thread of " + process.name() + " came to a point where it could be borrowed (last: " + where +
+                    "): nothing was changed; try again, or with a longer --timeout");
+}
+
+class Session {
+ public:
+  Session(const TracedProcess& process, const InjectionOrder& order)
+      : process_(process), order_(order), deadline_(after(order.limit)) {}
+
+  AttachRequest run(int* interrupted) {
+    const TargetLibc libc = look_at_libc(process_);
+    std::optional<LibraryForTarget> library;
+    const bool loaded = !mapped_library(process_.mappings()).empty();
+    if (!loaded) library.emplace(process_, order_.library);
+    const pid_t thread = stop_safe_thread(process_, &waiter_, order_.limit / 2);
+    *interrupted = waiter_.interrupted();
+    if (*interrupted != 0) return order_.request;
+
+    HijackedThread hijacked(process_, thread, libc.code, &waiter_);
+    hijacked.set_loader_data(libc.loader_data);
+    hijacked.map_memory(sizeof(AttachRequest) + 8192, deadline_);
+    std::uint64_t value = 0;
+    if (libc.error_place != 0) {
+      check(hijacked.call(libc.error_place, {}, deadline_, &value));
+      hijacked.keep_errno(value);
+    }
+    if (!loaded) load(&hijacked, libc, library->path());
+    AttachRequest answer = order_.request;
+    if (waiter_.interrupted() == 0)
+      answer = ask(&hijacked, order_.what == Injection::kAttach ? "culprit_attach" : "culprit_detach");
+    if (waiter_.interrupted() != 0 && order_.what == Injection::kAttach && answer.result == AttachResult::kDone)
+      ask(&hijacked, "culprit_detach");
+    if (!hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
+    *interrupted = waiter_.interrupted();
+    return answer;
+  }
+
+ private:
+  void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
+    const std::uint64_t text = hijacked->memory() + sizeof(AttachRequest);
+    hijacked->write(text, path.c_str(), path.size() + 1);
+    std::uint64_t handle = 0;
+    check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, &handle));
+    if (handle != 0) return;
+    std::uint64_t message = 0;
+    if (libc.last_error != 0) check(hijacked->call(libc.last_error, {}, deadline_, &message));
+    const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
+    hijacked->put_back();
+    throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
+  }
+
+  AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
+    const RemoteModule library = find_module(process_, process_.mappings(), {"libculprit.so"});
+    const std::uint64_t address = library.path.empty() ? 0 : find_function(library_on_disk(library), function);
+    if (address == 0) {
+      hijacked->put_back();
+      throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function);
+    }
+    AttachRequest request = order_.request;
+    request.version = kAttachVersion;
+    request.time_limit_ms =
+        static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
+    hijacked->write(hijacked->memory(), &request, sizeof(request));
+    std::uint64_t result = 0;
+    // The library looks at the clock itself; what is added is for the way there and back.
+    check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
+                         &result));
+    if (result != kAttachReturned || !hijacked->read(hijacked->memory(), &request, sizeof(request)))
+      throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
+    return request;
+  }
+
+  // A copy in a container is removed once it is loaded, so that its symbols are read from where it came from.
+  RemoteModule library_on_disk(RemoteModule library) const {
+    if (::access(library.file.c_str(), R_OK) != 0 || library.file.find("/map_files/") != std::string::npos)
+      library.file = order_.library;
+    return library;
+  }
+
+  void check(CallEnd end) const {
+    switch (end) {
+      case CallEnd::kReturned:
+        return;
+      case CallEnd::kGone:
+        throw AttachError(process_.name() + " ended meanwhile, or replaced itself by another program");
+      case CallEnd::kCrashed:
+        throw AttachError("the injected call crashed in " + process_.name() +
+                          ", and the thread was put back where it was: restart the program under culprit run");
+      case CallEnd::kBlocked:
+        throw AttachError("another thread of " + process_.name() +
+                          " is loading a library and does not get on: nothing was changed; try again later");
+      case CallEnd::kLeftRunning:
+        throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
+                          ": the thread finishes that by itself and then goes on where it was; try again later");
+    }
+  }
+
+  const TracedProcess& process_;
+  const InjectionOrder& order_;
+  const Deadline deadline_;
+  StopWaiter waiter_;
+};
+
+// What the child process tells its parent.
+struct Told {
+  std::int32_t interrupted = 0;
+  std::uint32_t failed = 0;  // `error` says why
+  AttachRequest answer = {};
+  char error[4096] = {};
+};
+
+void write_all(int fd, const Told& told) {
+  const char* data = reinterpret_cast<const char*>(&told);
+  for (std::size_t done = 0; done < sizeof(told);) {
+    const ssize_t count = ::write(fd, data + done, sizeof(told) - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+[[noreturn]] void work_as_child(const TracedProcess& process, const InjectionOrder& order, int fd) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  Told told;
+  int interrupted = 0;
+  try {
+    told.answer = Session(process, order).run(&interrupted);
+  } catch (const std::exception& error) {
+    told.failed = 1;
+    std::strncpy(told.error, error.what(), sizeof(told.error) - 1);
+  }
+  told.interrupted = interrupted;
+  write_all(fd, told);
+  ::_exit(0);
+}
+
+}  // namespace
+
+AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted) {
+  *interrupted = 0;
+  if (!can_inject()) throw AttachError("culprit can attach on x86-64 only");
+  process.check_attachable();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw AttachError(std::string("no pipe: ") + std::strerror(errno));
+  // The child is to end by itself, having put everything back: signals to this process are handed on.
+  sigset_t watched;
+  sigset_t before;
+  sigemptyset(&watched);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched, number);
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    work_as_child(process, order, ends[1]);
+  }
+  ::close(ends[1]);
+  const int signals = ::signalfd(-1, &watched, SFD_CLOEXEC);
+  Told told;
+  std::size_t done = 0;
+  while (child > 0 && done < sizeof(told)) {
+    pollfd ready[] = {{ends[0], POLLIN, 0}, {signals, POLLIN, 0}};
+    if (::poll(ready, signals >= 0 ? 2 : 1, -1) < 0 && errno != EINTR) break;
+    if ((ready[1].revents & POLLIN) != 0) {
+      signalfd_siginfo info;
+      if (::read(signals, &info, sizeof(info)) == sizeof(info)) ::kill(child, SIGTERM);
+    }
+    if (ready[0].revents == 0) continue;
+    const ssize_t count = ::read(ends[0], reinterpret_cast<char*>(&told) + done, sizeof(told) - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  if (signals >= 0) ::close(signals);
+  ::close(ends[0]);
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (done != sizeof(told))
+    throw AttachError("the process that attaches was killed: " + process.name() +
+                      " runs on, and may be attached or not");
+  if (told.failed != 0) throw AttachError(told.error);
+  *interrupted = told.interrupted;
+  return told.answer;
+}
+
+std::string describe_result(const TracedProcess& process, AttachResult result) {
+  AttachRequest answer = {};
+  answer.result = result;
+  return describe_result(process, answer);
+}
+
+std::string describe_result(const TracedProcess& process, const AttachRequest& answer) {
+  const std::string name = process.name();
+  switch (answer.result) {
+    case AttachResult::kDone:
+      return {};
+    case AttachResult::kNone:
+      break;
+    case AttachResult::kOtherVersion:
+      return "the libculprit.so in " + name + " is of another version than this culprit";
+    case AttachResult::kPreloaded:
+      return name + " runs under libculprit.so from its start: there is nothing to attach or to detach";
+    case AttachResult::kAlready:
+      return name + " is attached already: culprit detach " + std::to_string(process.pid()) + " ends that";
+    case AttachResult::kNotAttached:
+      return name + " is not attached";
+    case AttachResult::kBusy:
+      return "a thread of " + name +
+             " is still in a CUDA call that it made when the process was attached last: try again " + "later";
+    case AttachResult::kNoDump:
+      return "the dump cannot be created by " + name + ": " + std::strerror(answer.error) +
+             "; name a place that it may write to with --out";
+    case AttachResult::kNoMemory:
+      return name + " cannot look at its own memory (a sandbox?): nothing was changed";
+    case AttachResult::kNoCupti:
+      return name + " has no libcupti, and none was found: set CULPRIT_CUPTI to the toolkit's libcupti.so";
+    case AttachResult::kCuptiTaken:
+      return "another tool holds CUPTI in " + name + " (a profiler): end it first, or use --backend redirect";
+    case AttachResult::kCuptiFailed:
+      return "CUPTI refused in " + name + ": error " + std::to_string(answer.error);
+  }
+  return "the libculprit.so in " + name + " gave no answer";
+}
+
+}  // namespace culprit

@@ -1,0 +1,31 @@
+// Processors on which nothing can be injected yet: can_inject() is asked before anything else.
+#include "report/attach/registers.h"
+
+namespace culprit {
+
+bool can_inject() { return false; }
+bool read_registers(pid_t, ThreadRegisters*) { return false; }
+bool write_registers(pid_t, const ThreadRegisters&) { return false; }
+std::uint64_t instruction_pointer(const ThreadRegisters&) { return 0; }
+std::uint64_t stack_pointer(const ThreadRegisters&) { return 0; }
+void repeat_interrupted_call(ThreadRegisters*) {}
+void find_return_code(const std::vector<unsigned char>&, std::uint64_t, ReturnCode*) {}
+std::vector<unsigned char> return_frame(const ThreadRegisters&, std::uint64_t, const ReturnCode&, std::uint64_t,
+                                        std::uint64_t*) {
+  return {};
+}
+ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t, const std::vector<std::uint64_t>&,
+                               std::uint64_t) {
+  return before;
+}
+ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode&, long,
+                                      const std::vector<std::uint64_t>&, bool) {
+  return before;
+}
+std::uint64_t entered_system_call(const ThreadRegisters&) { return 0; }
+std::int64_t system_call_result(const ThreadRegisters&) { return 0; }
+bool is_waiting_for_lock(const ThreadRegisters&, std::uint64_t*) { return false; }
+long mmap_number() { return -1; }
+long munmap_number() { return -1; }
+
+}  // namespace culprit

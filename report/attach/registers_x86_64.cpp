@@ -1,0 +1,227 @@
+#include <cpuid.h>
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "report/attach/registers.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::size_t kMostVectorState = 65536;
+
+user_regs_struct general(const ThreadRegisters& registers) {
+  user_regs_struct general = {};
+  std::memcpy(&general, registers.general.data(), std::min(sizeof(general), registers.general.size()));
+  return general;
+}
+
+ThreadRegisters with_general(const ThreadRegisters& registers, const user_regs_struct& general) {
+  ThreadRegisters result = registers;
+  result.general.resize(sizeof(general));
+  std::memcpy(result.general.data(), &general, sizeof(general));
+  return result;
+}
+
+// Results of an interrupted system call that only the kernel sees (linux/errno.h), when it is to be made again.
+constexpr long long kRestartSys = 512, kRestartNoIntr = 513, kRestartNoHandler = 514, kRestartBlock = 516;
+
+bool is_to_be_made_again(const user_regs_struct& general) {
+  const auto result = static_cast<long long>(general.rax);
+  return static_cast<long long>(general.orig_rax) >= 0 && (result == -kRestartSys || result == -kRestartNoIntr ||
+                                                           result == -kRestartNoHandler || result == -kRestartBlock);
+}
+
+// What a signal handler's return reads (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h).
+struct SavedContext {
+  std::uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+  std::uint16_t cs, gs, fs, ss;
+  std::uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+};
+static_assert(sizeof(SavedContext) == 256);
+struct SavedFrame {
+  std::uint64_t flags, link;
+  std::uint64_t alternate_stack[3];  // size 0: the one that is in use stays
+  SavedContext context;
+  std::uint64_t signal_mask;
+};
+static_assert(offsetof(SavedFrame, context) == 40 && sizeof(SavedFrame) == 304);
+constexpr std::uint64_t kHasExtendedState = 1, kHasStackSegment = 2, kStrictStackSegment = 4;
+
+// In the extended state's bytes that the processor leaves to software.
+struct SoftwareBytes {
+  std::uint32_t magic, size_with_end;
+  std::uint64_t features;
+  std::uint32_t size, padding[7];
+};
+constexpr std::size_t kSoftwareBytesAt = 464, kHeaderAt = 512, kHeaderEnd = 576;
+constexpr std::uint32_t kMagic = 0x46505853, kEndMagic = 0x46505845;
+// Tile registers: the kernel has room for them only in threads that asked for it.
+constexpr std::uint64_t kOnDemandFeatures = 3ULL << 17;
+
+// The state as a signal frame has it.
+std::vector<unsigned char> framed_state(const std::vector<unsigned char>& state) {
+  std::vector<unsigned char> result = state;
+  if (state.size() < kHeaderEnd) return result;
+  std::uint64_t features = 0;
+  std::memcpy(&features, &state[kSoftwareBytesAt], sizeof(features));
+  features &= ~kOnDemandFeatures;
+  std::size_t size = kHeaderEnd;
+  for (unsigned feature = 2; feature < 63; ++feature) {
+    unsigned bytes = 0, offset = 0, c = 0, d = 0;
+    if ((features >> feature & 1) == 0 || __get_cpuid_count(13, feature, &bytes, &offset, &c, &d) == 0) continue;
+    size = std::max<std::size_t>(size, bytes + offset);
+  }
+  size = std::min(size, state.size());
+  result.resize(size + sizeof(kEndMagic));
+  std::uint64_t present = 0;
+  std::memcpy(&present, &result[kHeaderAt], sizeof(present));
+  present &= features;
+  std::memcpy(&result[kHeaderAt], &present, sizeof(present));
+  SoftwareBytes software = {};
+  software.magic = kMagic;
+  software.size_with_end = static_cast<std::uint32_t>(result.size());
+  software.features = features;
+  software.size = static_cast<std::uint32_t>(size);
+  std::memcpy(&result[kSoftwareBytesAt], &software, sizeof(software));
+  std::memcpy(&result[size], &kEndMagic, sizeof(kEndMagic));
+  return result;
+}
+
+template <std::size_t kCount>
+std::uint64_t find_bytes(const std::vector<unsigned char>& code, const std::array<unsigned char, kCount>& wanted) {
+  const auto at = std::search(code.begin(), code.end(), wanted.begin(), wanted.end());
+  return at == code.end() ? 0 : static_cast<std::uint64_t>(at - code.begin()) + 1;
+}
+
+}  // namespace
+
+bool can_inject() { return true; }
+
+bool read_registers(pid_t thread, ThreadRegisters* registers) {
+  registers->general.resize(sizeof(user_regs_struct));
+  iovec part = {registers->general.data(), registers->general.size()};
+  if (::ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
+  registers->vector.resize(kMostVectorState);
+  part = {registers->vector.data(), registers->vector.size()};
+  if (::ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &part) != 0) return false;
+  registers->vector.resize(part.iov_len);
+  return true;
+}
+
+bool write_registers(pid_t thread, const ThreadRegisters& registers) {
+  ThreadRegisters copy = registers;
+  iovec part = {copy.vector.data(), copy.vector.size()};
+  if (::ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &part) != 0) return false;
+  part = {copy.general.data(), copy.general.size()};
+  return ::ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part) == 0;
+}
+
+std::uint64_t instruction_pointer(const ThreadRegisters& registers) { return general(registers).rip; }
+std::uint64_t stack_pointer(const ThreadRegisters& registers) { return general(registers).rsp; }
+
+void repeat_interrupted_call(ThreadRegisters* registers) {
+  user_regs_struct all = general(*registers);
+  if (static_cast<long long>(all.rax) != -EINTR) return;
+  for (const long number :
+       {SYS_epoll_wait, SYS_epoll_pwait, SYS_rt_sigtimedwait, SYS_semop, SYS_semtimedop, SYS_io_getevents, SYS_recvfrom,
+        SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg, SYS_accept, SYS_accept4}) {
+    // The kernel then does for it what it does for others: makes it again, unless a signal handler is to run.
+    if (static_cast<long>(all.orig_rax) == number) all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
+  }
+  *registers = with_general(*registers, all);
+}
+
+void find_return_code(const std::vector<unsigned char>& code, std::uint64_t address, ReturnCode* found) {
+  // syscall; ret    and    mov $15, %rax; syscall
+  constexpr std::array<unsigned char, 3> kCall = {0x0f, 0x05, 0xc3};
+  constexpr std::array<unsigned char, 9> kReturn = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+  found->system_call_length = 2;
+  const std::uint64_t call = find_bytes(code, kCall);
+  const std::uint64_t end = find_bytes(code, kReturn);
+  if (found->system_call == 0 && call != 0) found->system_call = address + call - 1;
+  if (found->signal_return == 0 && end != 0) found->signal_return = address + end - 1;
+}
+
+std::vector<unsigned char> return_frame(const ThreadRegisters& before, std::uint64_t signal_mask,
+                                        const ReturnCode& code, std::uint64_t stack_end, std::uint64_t* stack_begin) {
+  const std::vector<unsigned char> state = framed_state(before.vector);
+  const std::uint64_t state_at = (stack_end - state.size()) & ~63ULL;
+  // Return address, where that returns to, and the frame that the latter expects behind itself.
+  const std::uint64_t frame_at = (state_at - sizeof(SavedFrame) - 256) & ~15ULL;
+  *stack_begin = frame_at - 2 * sizeof(std::uint64_t) - 8;
+
+  user_regs_struct all = general(before);
+  if (is_to_be_made_again(all)) {
+    all.rip -= 2;
+    all.rax = all.orig_rax;
+  }
+  SavedFrame frame = {};
+  frame.flags = (state.size() > kHeaderEnd ? kHasExtendedState : 0) | kHasStackSegment | kStrictStackSegment;
+  frame.context = {all.r8,  all.r9,  all.r10, all.r11, all.r12, all.r13, all.r14, all.r15, all.rdi,
+                   all.rsi, all.rbp, all.rbx, all.rdx, all.rax, all.rcx, all.rsp, all.rip, all.eflags};
+  frame.context.cs = static_cast<std::uint16_t>(all.cs);
+  frame.context.ss = static_cast<std::uint16_t>(all.ss);
+  frame.context.fpstate = state_at;
+  frame.signal_mask = signal_mask;
+
+  std::vector<unsigned char> bytes(stack_end - *stack_begin);
+  const auto put = [&](std::uint64_t at, const void* data, std::size_t size) {
+    std::memcpy(&bytes[at - *stack_begin], data, size);
+  };
+  put(*stack_begin, &code.system_call, 8);
+  put(*stack_begin + 8, &code.signal_return, 8);
+  put(*stack_begin + 16, &frame, sizeof(frame));
+  put(state_at, state.data(), state.size());
+  return bytes;
+}
+
+ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t function,
+                               const std::vector<std::uint64_t>& arguments, std::uint64_t stack_begin) {
+  constexpr unsigned long long kDirection = 0x400, kTrap = 0x100;
+  user_regs_struct all = general(before);
+  unsigned long long* places[] = {&all.rdi, &all.rsi, &all.rdx, &all.rcx, &all.r8, &all.r9};
+  for (std::size_t i = 0; i < arguments.size(); ++i) *places[i] = arguments[i];
+  all.rip = function;
+  all.rsp = stack_begin;
+  all.rbp = 0;
+  all.rax = 0;
+  all.orig_rax = ~0ULL;
+  all.eflags &= ~(kDirection | kTrap);
+  return with_general(before, all);
+}
+
+ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode& code, long number,
+                                      const std::vector<std::uint64_t>& arguments, bool entering) {
+  user_regs_struct all = general(before);
+  unsigned long long* places[] = {&all.rdi, &all.rsi, &all.rdx, &all.r10, &all.r8, &all.r9};
+  for (std::size_t i = 0; i < arguments.size(); ++i) *places[i] = arguments[i];
+  all.rax = static_cast<unsigned long long>(number);
+  all.orig_rax = entering ? static_cast<unsigned long long>(number) : ~0ULL;
+  if (!entering) all.rip = code.system_call;
+  return with_general(before, all);
+}
+
+std::uint64_t entered_system_call(const ThreadRegisters& registers) { return general(registers).orig_rax; }
+std::int64_t system_call_result(const ThreadRegisters& registers) {
+  return static_cast<std::int64_t>(general(registers).rax);
+}
+
+bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock) {
+  const user_regs_struct all = general(registers);
+  *lock = all.rdi;
+  return all.orig_rax == SYS_futex && is_to_be_made_again(all);
+}
+
+long mmap_number() { return SYS_mmap; }
+long munmap_number() { return SYS_munmap; }
+
+}  // namespace culprit

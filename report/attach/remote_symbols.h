@@ -1,0 +1,27 @@
+// Where functions of a mapped ELF file lie in another process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/attach/traced_process.h"
+
+namespace culprit {
+
+// A file that the process has mapped.
+struct RemoteModule {
+  std::string path;  // as the process knows it
+  std::string file;  // from here
+  std::uint64_t begin = 0;
+};
+
+// The first mapped file whose name begins with one of `names`; an empty path when there is none. Throws AttachError
+// when the file was replaced on disk and cannot be opened in another way.
+RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
+                         const std::vector<std::string>& names);
+
+// The address of an exported function, 0 when the module defines none. Throws AttachError when the file cannot be read.
+std::uint64_t find_function(const RemoteModule& module, const std::string& name);
+
+}  // namespace culprit

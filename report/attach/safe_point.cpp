@@ -1,0 +1,200 @@
+#include "report/attach/safe_point.h"
+
+#include <fcntl.h>
+
+#include <cstring>
+#include <string_view>
+
+namespace culprit {
+namespace {
+
+// libdwfl's callbacks have no argument of the caller's: one finder at a time.
+std::string current_root;
+
+constexpr int kMostFrames = 512;
+
+bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+// The loader, the driver with what belongs to it, and we: they have locks, and a thread inside may hold one.
+bool is_closed_module(std::string_view name) {
+  for (const char* prefix : {"ld-linux", "ld-2.", "ld.so", "libcuda.so", "libcudadebugger", "libcupti", "libnvidia-",
+                             "libnvperf", "libculprit.so"}) {
+    if (begins_with(name, prefix)) return true;
+  }
+  return false;
+}
+
+// Modules whose functions are looked at by name: libc, and what may stand in for its malloc.
+bool may_allocate(std::string_view name, bool executable) {
+  if (executable) return true;
+  for (const char* prefix : {"libc.so", "libc-2.", "libpthread", "libdl", "libjemalloc", "libtcmalloc", "libmimalloc",
+                             "libtbbmalloc", "libhoard", "libsnmalloc", "librpmalloc", "libasan", "libtsan"}) {
+    if (begins_with(name, prefix)) return true;
+  }
+  return false;
+}
+
+// Functions that hold a lock of libc's which loading a library may take, or that end or copy the process.
+bool is_closed_function(std::string_view name) {
+  for (const char* prefix : {"__libc_", "__GI_"}) {
+    if (begins_with(name, prefix)) name.remove_prefix(std::strlen(prefix));
+  }
+  for (const char* closed : {"malloc",
+                             "free",
+                             "cfree",
+                             "calloc",
+                             "realloc",
+                             "reallocarray",
+                             "memalign",
+                             "aligned_alloc",
+                             "posix_memalign",
+                             "valloc",
+                             "pvalloc",
+                             "malloc_trim",
+                             "malloc_usable_size",
+                             "malloc_info",
+                             "mallopt",
+                             "mallinfo",
+                             "mallinfo2",
+                             "malloc_stats",
+                             "fork",
+                             "_Fork",
+                             "vfork",
+                             "daemon",
+                             "posix_spawn",
+                             "posix_spawnp",
+                             "pthread_create",
+                             "pthread_exit",
+                             "pthread_atfork",
+                             "pthread_getattr_np",
+                             "dlopen",
+                             "dlmopen",
+                             "dlclose",
+                             "dlsym",
+                             "dlvsym",
+                             "dladdr",
+                             "dladdr1",
+                             "dlinfo",
+                             "dlerror",
+                             "dlopen_mode",
+                             "dl_iterate_phdr",
+                             "_dl_find_object",
+                             "atexit",
+                             "on_exit",
+                             "at_quick_exit",
+                             "__cxa_atexit",
+                             "__cxa_at_quick_exit",
+                             "__cxa_finalize",
+                             "__cxa_thread_atexit_impl",
+                             "exit",
+                             "_exit",
+                             "_Exit",
+                             "quick_exit",
+                             "abort",
+                             "setenv",
+                             "putenv",
+                             "unsetenv",
+                             "clearenv",
+                             "execve",
+                             "execv",
+                             "execvp",
+                             "sdallocx",
+                             "mallocx",
+                             "rallocx",
+                             "dallocx"}) {
+    if (name == closed) return true;
+  }
+  // Allocators with names of their own.
+  for (const char* prefix : {"je_", "tc_", "mi_", "Tcmalloc", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv"}) {
+    if (begins_with(name, prefix)) return true;
+  }
+  return false;
+}
+
+struct Walk {
+  SafePoint verdict = SafePoint::kSafe;
+  std::string where;
+  int frames = 0;
+  Dwfl* dwfl = nullptr;
+};
+
+}  // namespace
+
+int SafePointFinder::find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
+                                  char**) {
+  return -1;  // debug information is not needed to unwind, and may be far away
+}
+
+int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
+                              char** file_name, Elf** elf) {
+  if (name[0] != '/') return ::dwfl_linux_proc_find_elf(module, user_data, name, base, file_name, elf);
+  const std::string path = current_root + name;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) *file_name = ::strdup(path.c_str());
+  return fd;
+}
+
+SafePointFinder::SafePointFinder(const TracedProcess& process) {
+  current_root = process.path_from_here("");
+  callbacks_.find_elf = find_elf;
+  callbacks_.find_debuginfo = find_nothing;
+  dwfl_ = ::dwfl_begin(&callbacks_);
+  if (dwfl_ == nullptr) throw AttachError("libdw cannot be used");
+  attached_ = ::dwfl_linux_proc_report(dwfl_, process.pid()) == 0 && ::dwfl_report_end(dwfl_, nullptr, nullptr) == 0 &&
+              ::dwfl_linux_proc_attach(dwfl_, process.pid(), true) == 0;
+  if (attached_) return;
+  const char* why = ::dwfl_errmsg(-1);
+  ::dwfl_end(dwfl_);
+  throw AttachError("the stacks of " + process.name() + " cannot be read: " + (why != nullptr ? why : "unknown error"));
+}
+
+SafePointFinder::~SafePointFinder() { ::dwfl_end(dwfl_); }
+
+int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
+  auto* walk = static_cast<Walk*>(data);
+  Dwarf_Addr address = 0;
+  bool exact = false;
+  if (++walk->frames > kMostFrames || !::dwfl_frame_pc(frame, &address, &exact)) {
+    walk->verdict = SafePoint::kUnknown;
+    return DWARF_CB_ABORT;
+  }
+  if (!exact) --address;
+  Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, address);
+  if (module == nullptr) return DWARF_CB_OK;  // code made at run time: whoever called it follows
+  const char* path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  std::string_view name = path != nullptr ? path : "";
+  name.remove_prefix(name.rfind('/') + 1);
+  if (is_closed_module(name)) {
+    walk->verdict = SafePoint::kUnsafe;
+    walk->where = name;
+    return DWARF_CB_ABORT;
+  }
+  const bool executable = name.find(".so") == std::string_view::npos;
+  if (!may_allocate(name, executable)) return DWARF_CB_OK;
+  GElf_Off offset = 0;
+  GElf_Sym symbol = {};
+  const char* function = ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
+  // A static function of a stripped library has no name; the exported one that called it follows.
+  if (function == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return DWARF_CB_OK;
+  std::string_view plain = function;
+  plain = plain.substr(0, plain.find('@'));
+  if (!is_closed_function(plain)) return DWARF_CB_OK;
+  walk->verdict = SafePoint::kUnsafe;
+  walk->where = plain;
+  return DWARF_CB_ABORT;
+}
+
+SafePoint SafePointFinder::look_at(pid_t thread, std::string* where) {
+  Walk walk;
+  walk.dwfl = dwfl_;
+  const int result = ::dwfl_getthread_frames(dwfl_, thread, visit_frame, &walk);
+  if (result < 0 || walk.frames == 0) {
+    const char* why = ::dwfl_errmsg(-1);
+    walk.verdict = SafePoint::kUnknown;
+    walk.where = why != nullptr ? why : "its stack cannot be read";
+  }
+  *where = walk.where;
+  return walk.verdict;
+}
+
+}  // namespace culprit

@@ -1,0 +1,39 @@
+// Whether a stopped thread can call a function now: whether it holds no lock that loading a library takes.
+#pragma once
+
+#include <elfutils/libdwfl.h>
+
+#include <string>
+
+#include "report/attach/traced_process.h"
+
+namespace culprit {
+
+enum class SafePoint {
+  kSafe,
+  kUnsafe,   // it is inside malloc, the loader, the driver or the like
+  kUnknown,  // what is known of its stack is fine, but the stack does not end where a thread begins
+};
+
+class SafePointFinder {
+ public:
+  explicit SafePointFinder(const TracedProcess& process);
+  ~SafePointFinder();
+  SafePointFinder(const SafePointFinder&) = delete;
+  SafePointFinder& operator=(const SafePointFinder&) = delete;
+
+  // Of a thread in a ptrace stop of the caller. `where` receives the frame that makes it unsafe, or what is not known.
+  SafePoint look_at(pid_t thread, std::string* where);
+
+ private:
+  static int find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, char** file_name,
+                      Elf** elf);
+  static int find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**);
+  static int visit_frame(Dwfl_Frame* frame, void* walk);
+
+  Dwfl_Callbacks callbacks_ = {};
+  Dwfl* dwfl_ = nullptr;
+  bool attached_ = false;
+};
+
+}  // namespace culprit
