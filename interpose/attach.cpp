@@ -10,6 +10,8 @@
 
 #include "interpose/address_words.h"
 #include "interpose/attach_request.h"
+#include "interpose/cupti.h"
+#include "interpose/driver.h"
 #include "interpose/known_threads.h"
 #include "interpose/late_load.h"
 #include "interpose/process.h"
@@ -61,6 +63,29 @@ void answer(AttachRequest* request, const WordsResult& result) {
   request->unsearched_bytes = result.unsearched_bytes;
 }
 
+AttachResult begin_redirecting(AttachRequest* request) {
+  WordsResult result;
+  bool looked = words->replace(deadline(*request), &result);
+  answer(request, result);
+  if (looked) return AttachResult::kDone;
+  words->put_back(deadline(*request), &result);
+  return AttachResult::kNoMemory;
+}
+
+AttachResult begin_observing(AttachRequest* request) {
+  switch (observe_calls(request->cupti, &request->error)) {
+    case CuptiEnd::kDone:
+      return AttachResult::kDone;
+    case CuptiEnd::kNone:
+      return AttachResult::kNoCupti;
+    case CuptiEnd::kTaken:
+      return AttachResult::kCuptiTaken;
+    case CuptiEnd::kFailed:
+      break;
+  }
+  return AttachResult::kCuptiFailed;
+}
+
 AttachResult attach(AttachRequest* request) {
   if (request->version != kAttachVersion) return AttachResult::kOtherVersion;
   if (!loaded_late()) return AttachResult::kPreloaded;
@@ -71,8 +96,8 @@ AttachResult attach(AttachRequest* request) {
     release_recording();
     memory_kept = false;
   }
-  AddressWords* replacing = address_words();
-  if (replacing == nullptr) return AttachResult::kNoMemory;
+  if (!driver_ready() && request->backend == AttachBackend::kCupti) return AttachResult::kNoDriver;
+  if (address_words() == nullptr) return AttachResult::kNoMemory;
   std::memcpy(&chosen, request, sizeof(chosen));
   attached_pid.store(static_cast<int>(getpid()));
   begin_late();
@@ -82,20 +107,18 @@ AttachResult attach(AttachRequest* request) {
     return AttachResult::kNoDump;
   }
   std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
-  process->dump.header()->attached = format::Attached::kRedirect;
-  WordsResult result;
-  bool looked = replacing->replace(deadline(*request), &result);
-  answer(request, result);
-  if (looked) {
+  bool cupti = request->backend == AttachBackend::kCupti;
+  process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
+  AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
+  if (result == AttachResult::kDone) {
     process->phase.store(Phase::kRecording, std::memory_order_release);
-    return AttachResult::kDone;
+    return result;
   }
-  replacing->put_back(deadline(*request), &result);
   attached_pid.store(0);
   unlink(process->dump.path());
   memory_kept = !wait_for_threads(kDrainMs);
   if (!memory_kept) release_recording();
-  return AttachResult::kNoMemory;
+  return result;
 }
 
 AttachResult detach(AttachRequest* request) {
@@ -108,9 +131,14 @@ AttachResult detach(AttachRequest* request) {
     std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
     end_recording(*process);
   }
-  WordsResult result;
-  bool looked = words->put_back(deadline(*request), &result);
-  answer(request, result);
+  bool looked = true;
+  if (chosen.backend == AttachBackend::kCupti) {
+    stop_observing_calls();
+  } else {
+    WordsResult result;
+    looked = words->put_back(deadline(*request), &result);
+    answer(request, result);
+  }
   attached_pid.store(0);
   memory_kept = !wait_for_threads(kDrainMs);
   if (!memory_kept) release_recording();
@@ -147,7 +175,7 @@ void apply_attach_options(Options* options) {
 }
 
 void look_at_new_modules() {
-  if (words == nullptr || !attached_here()) return;
+  if (words == nullptr || !attached_here() || chosen.backend == AttachBackend::kCupti) return;
   int saved_errno = errno;
   words->look_at_new_modules();
   errno = saved_errno;

@@ -30,6 +30,7 @@ enum class AttachResult : std::uint32_t {
   kNoCupti = 9,       // no libcupti in the process, and `cupti` names none that can be loaded
   kCuptiTaken = 10,   // another tool holds CUPTI
   kCuptiFailed = 11,  // `error` is CUPTI's code
+  kNoDriver = 12,     // CUPTI: the process has not loaded libcuda
 };
 
 struct AttachRequest {
@@ -38,8 +39,8 @@ struct AttachRequest {
   std::uint64_t time_limit_ms;  // for the search of memory
   std::int32_t depth;           // frames kept of a stack; -1 = as the environment of the process says
   std::uint32_t reserved;
-  char out[1024];               // pattern of the dump's path, as CULPRIT_OUT takes it
-  char cupti[4096];             // libcupti to load when there is none; empty = none
+  char out[1024];    // pattern of the dump's path, as CULPRIT_OUT takes it
+  char cupti[4096];  // libcupti to load when there is none; empty = none
 
   // The answer.
   AttachResult result;

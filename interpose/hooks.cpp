@@ -5,67 +5,7 @@
 
 namespace {
 using namespace culprit;
-
-// Custom rows whose failure is noted here. Those that know how much was asked for note it themselves; what ends
-// something keeps a refusal as an error; a look-up, an initialization or a launch is not followed.
-constexpr bool is_followed(Api api) {
-  switch (api) {
-    case Api::cuMemRetainAllocationHandle:
-    case Api::cuMemImportFromShareableHandle:
-    case Api::cuMemMap:
-    case Api::cuMulticastCreate:
-    case Api::cuIpcOpenMemHandle:
-    case Api::cuIpcOpenMemHandle_v2:
-    case Api::cuCtxCreate:
-    case Api::cuCtxCreate_v2:
-    case Api::cuCtxCreate_v3:
-    case Api::cuCtxCreate_v4:
-    case Api::cuCtxAttach:
-    case Api::cuDevicePrimaryCtxRetain:
-    case Api::cuGreenCtxCreate:
-    case Api::cuCtxFromGreenCtx:
-    case Api::cuStreamBeginCapture:
-    case Api::cuStreamBeginCapture_ptsz:
-    case Api::cuStreamBeginCapture_v2:
-    case Api::cuStreamBeginCapture_v2_ptsz:
-    case Api::cuStreamBeginCaptureToGraph:
-    case Api::cuStreamBeginCaptureToGraph_ptsz:
-    case Api::cuStreamEndCapture:
-    case Api::cuStreamEndCapture_ptsz:
-      return true;
-    default:
-      return false;
-  }
 }
-
-// After these another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it makes one on
-// the device that the thread works with anyway.)
-constexpr bool changes_context(Api api) {
-  switch (api) {
-    case Api::cuCtxSetCurrent:
-    case Api::cuCtxPushCurrent:
-    case Api::cuCtxPushCurrent_v2:
-    case Api::cuCtxPopCurrent:
-    case Api::cuCtxPopCurrent_v2:
-    case Api::cuCtxCreate:
-    case Api::cuCtxCreate_v2:
-    case Api::cuCtxCreate_v3:
-    case Api::cuCtxCreate_v4:
-    case Api::cuCtxAttach:
-    case Api::cuCtxDetach:
-    case Api::cuCtxDestroy:
-    case Api::cuCtxDestroy_v2:
-    case Api::cuDevicePrimaryCtxRelease:
-    case Api::cuDevicePrimaryCtxRelease_v2:
-    case Api::cuDevicePrimaryCtxReset:
-    case Api::cuDevicePrimaryCtxReset_v2:
-    case Api::cuGreenCtxDestroy:
-      return true;
-    default:
-      return false;
-  }
-}
-}  // namespace
 
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \

@@ -24,6 +24,14 @@ struct StackChecks;
 // signal handler of the same thread (the hook guard sees to that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
 
+// From now on leading frames in these ranges of addresses are left out too: libcuda's and CUPTI's, when the latter
+// tells of a call from inside the former. `count`: at most 2; 0 = none any more. Not thread-safe.
+struct CodeRange {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+void leave_out_leading(const CodeRange* ranges, int count);
+
 // Forgets what the unwinder remembers of code that is no longer mapped. Call after a module went away.
 void forget_unwind_information();
 

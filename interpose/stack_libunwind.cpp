@@ -60,7 +60,24 @@ class CheckList {
   bool rbp_checked_ = false;
 };
 
+CodeRange left_out[2];
+int left_out_count = 0;
+
+bool is_left_out(std::uint64_t address) {
+  if (in_own_module(address)) return true;
+  for (int i = 0; i < left_out_count; ++i) {
+    if (address >= left_out[i].begin && address < left_out[i].end) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void leave_out_leading(const CodeRange* ranges, int count) {
+  left_out_count = 0;
+  for (int i = 0; i < count; ++i) left_out[i] = ranges[i];
+  left_out_count = count;
+}
 
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks) {
   stack->count = 0;
@@ -84,7 +101,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     unw_word_t address = 0;
     unw_word_t stack_pointer = 0;
     if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0) break;
-    if (leading && in_own_module(address)) continue;
+    if (leading && is_left_out(address)) continue;
     unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer);
     if (leading) {
       list.begin(frame, address);

@@ -109,6 +109,11 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
     return status;
   }
 
+  if (header.process_state == ProcessState::kDetached) {
+    status.detached = true;
+    return status;
+  }
+
   std::string boot_id = read_text(machine.proc + "/sys/kernel/random/boot_id");
   while (!boot_id.empty() && boot_id.back() == '\n') boot_id.pop_back();
   const std::string dump_boot_id(header.boot_id, ::strnlen(header.boot_id, sizeof(header.boot_id)));

@@ -11,8 +11,9 @@ enum class Ended { kExit, kKilled, kRunning, kUnknown };
 
 struct ProcessStatus {
   Ended ended = Ended::kUnknown;
-  int exit_status = 0;  // when kExit
-  std::string note;     // why it is not known, or what else a reader should know; may be empty
+  int exit_status = 0;    // when kExit
+  bool detached = false;  // by `culprit detach`, then kUnknown: what the process did afterwards was not seen
+  std::string note;       // why it is not known, or what else a reader should know; may be empty
 };
 
 // Where the facts about this machine come from. The defaults are the real thing; tests replace them.

@@ -231,6 +231,10 @@ Json process_json(const ProcessInfo& process) {
   one["working_directory"] = process.working_directory;
   one["ended"] = ended_name(process.status.ended);
   one["exit_status"] = process.status.ended == Ended::kExit ? Json(process.status.exit_status) : Json();
+  if (process.attached) {
+    one["attached"] = *process.attached;
+    one["detached"] = process.status.detached;
+  }
   one["start_realtime_ns"] = process.start_realtime_ns;
   one["end_time_ns"] = process.end_time_ns;
   one["driver_version"] = process.driver_version;

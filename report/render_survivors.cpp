@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <vector>
 
 #include "report/kinds.h"
 #include "report/render.h"
@@ -20,27 +21,28 @@ struct Survivors {
   std::string api;
 };
 
-// The innermost frame that belongs to the program, else the innermost one.
-const Frame* line_of(const Group& group) {
-  const ResolvedStack& stack = *group.stack;
-  if (stack.has_python) {
-    for (const Frame* frame : stack.frames) {
-      if (frame->python) return frame;
-    }
-  }
-  if (stack.caller != nullptr && !stack.caller->file.empty()) return stack.caller;
+// The program's own frames, innermost first: Python's where there are any. Else the innermost frame.
+std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
+  std::vector<const Frame*> own;
   for (const Frame* frame : stack.frames) {
-    if (!frame->file.empty() && !is_system_code(*frame)) return frame;
+    const bool counts = stack.has_python ? frame->python : !frame->file.empty() && !is_system_code(*frame);
+    if (counts) own.push_back(frame);
   }
-  if (stack.caller != nullptr || stack.frames.empty()) return stack.caller;
-  return stack.frames.front();
+  if (own.empty() && stack.caller != nullptr) own.push_back(stack.caller);
+  if (own.empty() && !stack.frames.empty()) own.push_back(stack.frames.front());
+  return own;
 }
 
+std::string frame_text(const Frame& frame) {
+  const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
+  return printable(place + frame_function(frame));
+}
+
+// The line that allocated, and the one that called it: the former is often a helper that everybody calls.
 std::string line_text(const Group& group) {
-  const Frame* frame = line_of(group);
-  if (frame == nullptr) return "(stack not recorded)";
-  const std::string place = frame->file.empty() ? "" : frame_place(*frame) + "  ";
-  return printable(place + frame_function(*frame));
+  const std::vector<const Frame*> frames = own_frames(*group.stack);
+  if (frames.empty()) return "(stack not recorded)";
+  return frame_text(*frames[0]) + (frames.size() > 1 ? "  from " + frame_text(*frames[1]) : "");
 }
 
 std::string a_minute(std::uint64_t bytes, std::uint64_t ns) {

@@ -144,7 +144,7 @@ class TextReport {
         out_ << (report_.snapshot_ns != 0 ? " · snapshot at " + format_time(report_.snapshot_ns) : " · still running");
         break;
       case Ended::kUnknown:
-        out_ << " · end unknown";
+        out_ << (process.status.detached ? " · detached" : " · end unknown");
         break;
     }
     for (const DeviceInfo& device : report_.devices) {

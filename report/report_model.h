@@ -174,6 +174,7 @@ struct ProcessInfo {
   ProcessStatus status;
   std::string tool_version;
   int driver_version = 0;
+  std::optional<std::string> attached;  // "redirect" or "cupti": `culprit attach` came to the running process
 };
 
 struct Dropped {

@@ -251,11 +251,13 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
 bool HijackedThread::stop_running(Deadline deadline) {
   trace(PTRACE_INTERRUPT, thread_, 0, 0);
   int status = 0;
-  do {
-    if (!next_stop(deadline, &status)) return false;
-    if (!is_trap_of_ours(status) && !resume()) return false;
-  } while (!is_trap_of_ours(status));
-  return true;
+  while (next_stop(deadline, &status)) {
+    if (is_trap_of_ours(status)) return true;
+    // Any other stop, as that at the end of the system call it was in, makes the kernel forget the request.
+    trace(PTRACE_INTERRUPT, thread_, 0, 0);
+    trace(PTRACE_CONT, thread_, 0, 0);
+  }
+  return false;
 }
 
 // It sleeps in the loader's lock and has none of its locks yet: nothing was begun that would stay half done.

@@ -384,6 +384,8 @@ std::string describe_result(const TracedProcess& process, const AttachRequest& a
       return name + " has no libcupti, and none was found: set CULPRIT_CUPTI to the toolkit's libcupti.so";
     case AttachResult::kCuptiTaken:
       return "another tool holds CUPTI in " + name + " (a profiler): end it first, or use --backend redirect";
+    case AttachResult::kNoDriver:
+      return name + " has not used CUDA yet, and CUPTI can only be attached afterwards: use --backend redirect";
     case AttachResult::kCuptiFailed:
       return "CUPTI refused in " + name + ": error " + std::to_string(answer.error);
   }

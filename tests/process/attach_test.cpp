@@ -1,0 +1,349 @@
+// `culprit attach` and `culprit detach`: what is recorded, and that the process is afterwards what it was.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Finished culprit(const std::vector<std::string>& words) {
+  std::vector<std::string> argv = {culprit_path().string()};
+  argv.insert(argv.end(), words.begin(), words.end());
+  SpawnOptions options;
+  options.environment = {
+      {"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}, {"DEBUGINFOD_URLS", ""}};
+  return spawn(argv, options);
+}
+
+// A field of /proc/PID/status.
+std::string status_of(pid_t pid, const std::string& field) {
+  const std::string text = "\n" + read_file("/proc/" + std::to_string(pid) + "/status");
+  const std::size_t at = text.find("\n" + field + ":");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = text.find_first_not_of(" \t", at + field.size() + 2);
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// Nobody traces any thread of it, and none is stopped.
+void check_runs_alone(pid_t pid) {
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const pid_t thread = static_cast<pid_t>(std::stol(entry.path().filename().string()));
+    CHECK(status_of(thread, "TracerPid") == "0");
+    const char state = (status_of(thread, "State") + "?")[0];
+    CHECK(state != 'T');
+    CHECK(state != 't');
+  }
+}
+
+// Each byte makes the subject leak once. Waits until it has taken them all.
+void tell(pid_t pid, int bytes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/0";
+  const int pipe = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  REQUIRE(pipe >= 0);
+  for (int i = 0; i < bytes; ++i) REQUIRE(write(pipe, "x", 1) == 1);
+  // It has when its main thread waits in read(0, ...) and there is nothing to read.
+  const std::string call = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/syscall";
+  for (int i = 0; i < 20000; ++i) {
+    const bool reads = read_file(call).compare(0, 6, "0 0x0 ") == 0;
+    int left = 1;
+    if (reads && ioctl(pipe, FIONREAD, &left) == 0 && left == 0) break;
+    usleep(1000);
+  }
+  close(pipe);
+}
+
+// Runs a subject without the library and calls `work` once it is ready.
+Run run_alone(const std::string& subject, const std::vector<std::string>& arguments,
+              const std::function<void(pid_t)>& work) {
+  RunOptions options;
+  options.preload = false;
+  options.timeout_seconds = 110;
+  options.when_ready = work;
+  return run_preloaded(subject, arguments, options);
+}
+
+void check_fine(const Run& run) {
+  INFO("stderr: " << run.err);
+  CHECK_FALSE(run.timed_out);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "ready\nfine\n");
+  CHECK(run.err.empty());
+}
+
+fs::path python_runtime() { return (culprit_path().parent_path() / "../simcuda/libcudart.so.13").lexically_normal(); }
+
+// Starts `culprit attach` and does not wait for it.
+pid_t start_attach(const std::string& number, const std::string& dump) {
+  const std::string command = culprit_path().string();
+  const std::string library = "CULPRIT_LIBRARY=" + library_path().string();
+  const char* const argv[] = {command.c_str(), "attach", number.c_str(), "--out", dump.c_str(), nullptr};
+  const char* const environment[] = {library.c_str(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  REQUIRE(posix_spawn(&pid, command.c_str(), &actions, nullptr, const_cast<char* const*>(argv),
+                      const_cast<char* const*>(environment)) == 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
+}
+
+// Two hundred times in a row, with `leaks` leaks in the middle of the last one.
+void attach_again_and_again(pid_t pid, const std::string& dump) {
+  const std::string number = std::to_string(pid);
+  for (int i = 0; i < 200; ++i) {
+    const Finished attached = culprit({"attach", number, "--out", dump, "--timeout", "60s"});
+    INFO("round " << i << ": " << attached.err);
+    REQUIRE(attached.exit_code == 0);
+    if (i == 199) tell(pid, 3);
+    const Finished detached = culprit({"detach", number, "--timeout", "60s"});
+    INFO(detached.err);
+    REQUIRE(detached.exit_code == 0);
+    if (i == 0 || i == 199) check_runs_alone(pid);
+    if (i != 199) fs::remove(dump);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what is made between attach and detach is recorded and nothing else", "[attach]") {
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    tell(pid, 2);
+    const Finished attached = culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    CHECK(attached.err.find("culprit detach " + std::to_string(pid)) != std::string::npos);
+    tell(pid, 3);
+    CHECK(read_report(dump).json.at("process").at("ended") == "running");
+    const Finished detached = culprit({"detach", std::to_string(pid), "--timeout", "60s"});
+    INFO(detached.err);
+    CHECK(detached.exit_code == 0);
+    tell(pid, 2);
+    check_runs_alone(pid);
+  });
+  check_fine(run);
+  const Report report = read_report(dump);
+  const std::vector<Group> leaks = report.through("leak_after");
+  REQUIRE(leaks.size() == 1);
+  CHECK(leaks[0].count == 3);
+  CHECK(leaks[0].bytes == 60003);
+  CHECK(leaks[0].api == "cudaMalloc");
+  CHECK(report.through("leak_before").empty());
+  CHECK(report.error_count() == 0);
+  CHECK(report.json.at("summary").at("dropped") == 0);
+  CHECK(report.json.at("process").at("attached") == "redirect");
+  CHECK(report.json.at("process").at("detached") == true);
+}
+
+TEST_CASE("attach to and detach from a C++ program 200 times", "[attach]") {
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  std::size_t mappings = 0;
+  std::size_t descriptors = 0;
+  const auto count = [](const fs::path& path) {
+    const fs::directory_iterator entries(path);
+    return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+  };
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    const fs::path proc = "/proc/" + std::to_string(pid);
+    descriptors = count(proc / "fd");
+    attach_again_and_again(pid, dump);
+    CHECK(count(proc / "fd") == descriptors);
+    const std::string maps = read_file(proc / "maps");
+    mappings = static_cast<std::size_t>(std::count(maps.begin(), maps.end(), '\n'));
+  });
+  check_fine(run);
+  CHECK(mappings < 250);  // a mapping left behind each time would show
+  const std::vector<Group> leaks = read_report(dump).through("leak_after");
+  REQUIRE(leaks.size() == 1);
+  CHECK(leaks[0].count == 3);
+}
+
+TEST_CASE("attach to and detach from a Python program 200 times", "[attach]") {
+  if (on_gpu()) {
+    WARN("skipped: loads the simulated runtime; tests/gpu/attach.py is its counterpart");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  const Run run =
+      run_alone("/usr/bin/env", {"python3", subject_path("attach_target.py").string(), python_runtime().string()},
+                [&](pid_t pid) { attach_again_and_again(pid, dump); });
+  check_fine(run);
+  std::uint64_t leaked = 0;
+  for (const Group& group : read_report(dump).leaks) {
+    if (group.bytes == 3 * 20001) leaked += group.count;
+  }
+  CHECK(leaked == 3);
+}
+
+TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  const fs::path out = folder.path() / "out";
+  const fs::path err = folder.path() / "err";
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    // Ctrl-C ends it early: the test does not wait for time to pass.
+    const std::string command = culprit_path().string() + " attach " + std::to_string(pid) + " --for 1h --out " + dump +
+                                " >" + out.string() + " 2>" + err.string() + " & echo $!";
+    SpawnOptions options;
+    options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
+    // A job in the background of a shell without job control ignores SIGINT.
+    const pid_t attacher = static_cast<pid_t>(std::stol(spawn({"/bin/sh", "-c", command}, options).out));
+    for (int i = 0; i < 20000 && read_file(err).find("recording for") == std::string::npos; ++i) usleep(1000);
+    tell(pid, 3);
+    kill(attacher, SIGTERM);
+    for (int i = 0; i < 20000 && read_file(out).find("next") == std::string::npos; ++i) usleep(1000);
+    check_runs_alone(pid);
+  });
+  check_fine(run);
+  const std::string text = read_file(out);
+  INFO(text << read_file(err));
+  CHECK(text.find("SURVIVORS") != std::string::npos);
+  CHECK(text.find("58.6 KiB  3x") != std::string::npos);
+  CHECK(text.find("attach_target.cpp") != std::string::npos);
+  CHECK(text.find("/min") != std::string::npos);
+  CHECK(text.find("leak_after") != std::string::npos);
+  CHECK(text.find("leak_before") == std::string::npos);
+}
+
+TEST_CASE("a signal to culprit in the middle of attaching leaves the process as it was", "[attach]") {
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    for (int i = 0; i < 24; ++i) {
+      const pid_t attacher = start_attach(number, (folder.path() / "x.%p.dump").string());
+      usleep(static_cast<useconds_t>(i) * 1500);
+      // Every third time the child that does the work is killed without a warning: the thread gets home by itself.
+      const std::string children =
+          read_file("/proc/" + std::to_string(attacher) + "/task/" + std::to_string(attacher) + "/children");
+      if (i % 3 == 2 && !children.empty()) {
+        kill(static_cast<pid_t>(std::stol(children)), SIGKILL);
+      } else {
+        kill(attacher, i % 3 == 0 ? SIGTERM : SIGINT);
+      }
+      waitpid(attacher, nullptr, 0);
+      check_runs_alone(pid);
+      culprit({"detach", number});  // when it came too late
+    }
+  });
+  check_fine(run);
+}
+
+TEST_CASE("slots that the loader fills and constants are replaced and put back", "[attach]") {
+  for (const char* subject : {"attach_linked_lazy", "attach_linked_now"}) {
+    INFO(subject);
+    const TemporaryFolder folder;
+    const std::string dump = folder.path() / "x.dump";
+    const Run run = run_alone(subject, {}, [&](pid_t pid) {
+      CHECK(culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
+      tell(pid, 3);
+      CHECK(culprit({"detach", std::to_string(pid)}).exit_code == 0);
+    });
+    check_fine(run);
+    const Report report = read_report(dump);
+    for (const char* function : {"leak_linked", "leak_constant", "leak_on_stack"}) {
+      INFO(function);
+      const std::vector<Group> leaks = report.through(function);
+      REQUIRE(leaks.size() == 1);
+      CHECK(leaks[0].count == 1);
+    }
+    CHECK(report.leaked_count() == 3);
+  }
+}
+
+TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
+  const std::string library = subject_path("attach_slow_library.so").string();
+  const Run alone = run_alone("attach_blocked", {"alone", library}, [&](pid_t pid) {
+    const Finished attached = culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    CHECK(attached.exit_code == 3);
+    CHECK(attached.err.find("came to a point where it could be borrowed") != std::string::npos);
+    check_runs_alone(pid);
+  });
+  check_fine(alone);
+  const Run other = run_alone("attach_blocked", {"other", library}, [&](pid_t pid) {
+    const Finished attached = culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(attached.err.find("is loading a library") != std::string::npos);
+    check_runs_alone(pid);
+  });
+  check_fine(other);
+}
+
+TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
+  const auto refused = [](const std::vector<std::string>& words, const std::string& because) {
+    const Finished finished = culprit(words);
+    INFO(finished.err);
+    CHECK(finished.exit_code == (because.find("usage") == 0 ? 2 : 3));
+    CHECK(finished.out.empty());
+    if (finished.exit_code == 3) CHECK(finished.err.find(because) != std::string::npos);
+  };
+  refused({"attach"}, "usage");
+  refused({"attach", "x"}, "usage");
+  refused({"attach", "1", "--for", "1y"}, "usage");
+  refused({"attach", "4194304"}, "there is no process");
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    refused({"detach", number}, "is not attached");
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc/" + number + "/task")) {
+      const std::string thread = entry.path().filename();
+      if (thread != number) refused({"attach", thread}, "is a thread of process " + number);
+    }
+    refused({"attach", number, "--out", "/nowhere/x.dump"}, "the dump cannot be created");
+    kill(pid, SIGSTOP);
+    while (status_of(pid, "State")[0] != 'T') usleep(1000);
+    refused({"attach", number}, "is stopped");
+    kill(pid, SIGCONT);
+    while (status_of(pid, "State")[0] == 'T') usleep(1000);
+    const long seized = ptrace(PTRACE_SEIZE, pid, 0, 0);
+    INFO("errno " << errno);
+    REQUIRE(seized == 0);
+    refused({"attach", number}, "is traced by");
+    REQUIRE(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, __WALL) == pid);
+    REQUIRE(ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+    const TemporaryFolder folder;
+    const std::string dump = folder.path() / "x.dump";
+    REQUIRE(culprit({"attach", number, "--out", dump}).exit_code == 0);
+    refused({"attach", number}, "is attached already");
+    REQUIRE(culprit({"detach", number}).exit_code == 0);
+    refused({"detach", number}, "is not attached");
+  });
+  check_fine(run);
+  const Run fixed = run_alone("static_program", {}, [&](pid_t pid) {
+    refused({"attach", std::to_string(pid)}, "is a static program");
+  });
+  check_fine(fixed);
+  RunOptions preloaded;
+  preloaded.when_ready = [&](pid_t pid) {
+    refused({"attach", std::to_string(pid)}, "runs under libculprit.so from its start");
+    refused({"detach", std::to_string(pid)}, "runs under libculprit.so from its start");
+  };
+  CHECK(run_preloaded("churn_live", {}, preloaded).exit_code == 0);
+}
+
+}  // namespace culprit::test

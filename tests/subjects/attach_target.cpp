@@ -1,0 +1,170 @@
+// A program that culprit attaches to while it runs, and that notices whatever is not as it left it.
+//
+// It leaks 11001 bytes before it prints "ready"; from then on, until standard input is closed, threads
+//   check   that every register, the red zone, errno and the floating-point state stay what they were
+//   allocate and free device memory, leaking 20001 bytes after each byte read from standard input
+//   malloc and free, so that there is always somebody in malloc
+//   wait in system calls, of which none may return early
+//   are interrupted by a timer's signal
+// Ends with "fine", or exit code 3 and what was wrong.
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/subjects/check.h"
+
+namespace {
+
+std::atomic<bool> stop{false};
+std::atomic<long> rounds{0};
+std::atomic<long> signals{0};
+
+[[noreturn]] void wrong(const char* what) {
+  fprintf(stderr, "wrong: %s\n", what);
+  fflush(stderr);
+  _exit(3);
+}
+
+SUBJECT_FUNCTION void* allocate(size_t bytes) {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, bytes));
+  return pointer;
+}
+
+SUBJECT_FUNCTION void leak_before() { allocate(11001); }
+SUBJECT_FUNCTION void leak_after() { allocate(20001); }
+
+#if defined(__x86_64__)
+// Fills registers, the red zone and vector registers with numbers of their own, runs for a while, and counts what
+// differs.
+SUBJECT_FUNCTION long differing_registers() {
+  alignas(32) unsigned char pattern[32], after[32];
+  for (int i = 0; i < 32; ++i) pattern[i] = static_cast<unsigned char>(i * 7 + 1);
+  long different = 0;
+  asm volatile(
+      "vmovdqu (%[pattern]), %%ymm7\n"
+      "mov $0x1111111111111111, %%r8\n"
+      "mov $0x2222222222222222, %%r9\n"
+      "mov $0x3333333333333333, %%r10\n"
+      "mov $0x4444444444444444, %%r11\n"
+      "mov $0x5555555555555555, %%r12\n"
+      "mov $0x6666666666666666, %%r13\n"
+      "mov $0x7777777777777777, %%r14\n"
+      "mov $0x7878787878787878, %%r15\n"
+      "mov %%r15, -8(%%rsp)\n"
+      "mov %%r14, -128(%%rsp)\n"
+      "mov $20000, %%ecx\n"
+      "1: sub $1, %%ecx\n"
+      "jnz 1b\n"
+      "xor %[different], %[different]\n"
+      "cmp %%r15, -8(%%rsp)\n"
+      "je 2f\n inc %[different]\n 2: cmp %%r14, -128(%%rsp)\n"
+      "je 2f\n inc %[different]\n 2: mov $0x1111111111111111, %%rcx\n cmp %%rcx, %%r8\n"
+      "je 2f\n inc %[different]\n 2: mov $0x2222222222222222, %%rcx\n cmp %%rcx, %%r9\n"
+      "je 2f\n inc %[different]\n 2: mov $0x3333333333333333, %%rcx\n cmp %%rcx, %%r10\n"
+      "je 2f\n inc %[different]\n 2: mov $0x4444444444444444, %%rcx\n cmp %%rcx, %%r11\n"
+      "je 2f\n inc %[different]\n 2: mov $0x5555555555555555, %%rcx\n cmp %%rcx, %%r12\n"
+      "je 2f\n inc %[different]\n 2: mov $0x6666666666666666, %%rcx\n cmp %%rcx, %%r13\n"
+      "je 2f\n inc %[different]\n 2:\n"
+      "vmovdqu %%ymm7, (%[after])\n"
+      "vzeroupper\n"
+      : [different] "=&a"(different)
+      : [pattern] "r"(pattern), [after] "r"(after)
+      : "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm7", "memory", "cc");
+  return different + (memcmp(pattern, after, sizeof(pattern)) != 0 ? 100 : 0);
+}
+#else
+long differing_registers() { return 0; }
+#endif
+
+void check_itself() {
+  while (!stop.load()) {
+    errno = 4711;
+    const long different = differing_registers();
+    if (different != 0) wrong(different >= 100 ? "a vector register" : "a register or the red zone");
+    if (errno != 4711) wrong("errno");
+    ++rounds;
+    usleep(200);
+  }
+}
+
+void churn() {
+  while (!stop.load()) {
+    void* pointers[4];
+    for (void*& pointer : pointers) pointer = allocate(5001);
+    for (void* pointer : pointers) CHECKED(cudaFree(pointer));
+    usleep(500);
+  }
+}
+
+void churn_heap() {
+  while (!stop.load()) {
+    std::vector<void*> blocks;
+    for (int i = 1; i < 200; ++i) blocks.push_back(malloc(static_cast<size_t>(i) * 37));
+    for (void* block : blocks) free(block);
+    usleep(500);
+  }
+}
+
+// The timer's signals go to the main thread only: nothing else may end these calls early.
+void wait_in_calls() {
+  const int epoll = epoll_create1(0);
+  while (!stop.load()) {
+    epoll_event event;
+    if (epoll_wait(epoll, &event, 1, 20) != 0) wrong("epoll_wait returned early");
+    if (poll(nullptr, 0, 20) != 0) wrong("poll returned early");
+    timespec time = {0, 20000000};
+    if (nanosleep(&time, nullptr) != 0) wrong("nanosleep returned early");
+  }
+  close(epoll);
+}
+
+void on_timer(int) { ++signals; }
+
+}  // namespace
+
+int main() {
+  leak_before();
+  sigset_t timer;
+  sigemptyset(&timer);
+  sigaddset(&timer, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &timer, nullptr);
+  std::vector<std::thread> threads;
+  threads.emplace_back(check_itself);
+  threads.emplace_back(check_itself);
+  threads.emplace_back(churn);
+  threads.emplace_back(churn);
+  threads.emplace_back(churn_heap);
+  threads.emplace_back(wait_in_calls);
+  pthread_sigmask(SIG_UNBLOCK, &timer, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = on_timer;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval every = {{0, 3000}, {0, 3000}};
+  setitimer(ITIMER_REAL, &every, nullptr);
+  puts("ready");
+  fflush(stdout);
+  char byte = 0;
+  for (;;) {
+    const ssize_t got = read(STDIN_FILENO, &byte, 1);
+    if (got < 0) wrong("read was interrupted in spite of SA_RESTART");
+    if (got == 0) break;
+    leak_after();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  if (rounds.load() == 0 || signals.load() == 0) wrong("nothing was checked");
+  puts("fine");
+  return 0;
+}
