@@ -1,19 +1,51 @@
 #include "interpose/known_threads.h"
 
 #include <linux/membarrier.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
+#include "interpose/os.h"
 #include "interpose/spin_lock.h"
 
 namespace culprit {
 namespace {
 
-SpinLock lock;
-ThreadState* first = nullptr;
+// In memory that the kernel wipes in a fork child, whose threads are others, and in which the lock may be held by one
+// that is not there.
+struct List {
+  std::atomic<std::uint32_t> number;  // 0 = wiped, or new
+  SpinLock lock;
+  ThreadState* first;
+};
+std::atomic<List*> the_list;
+std::atomic<std::uint32_t> last_number;
+constexpr std::uint32_t kEnded = 0xffffffff;  // the thread has left the list for good
+
+// nullptr = no memory.
+List* list() {
+  List* present = the_list.load(std::memory_order_acquire);
+  if (present == nullptr) {
+    int error = 0;
+    void* memory = os.map(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error);
+    if (memory == nullptr) return nullptr;
+    os.advise(memory, sizeof(List), MADV_WIPEONFORK);
+    if (the_list.compare_exchange_strong(present, static_cast<List*>(memory))) {
+      present = static_cast<List*>(memory);
+    } else {
+      os.unmap(memory, sizeof(List));
+    }
+  }
+  std::uint32_t none = 0;
+  if (present->number.load(std::memory_order_relaxed) == 0)
+    present->number.compare_exchange_strong(none, last_number.fetch_add(1) + 1);
+  return present;
+}
 
 void sleep_a_millisecond() {
   struct timespec time = {0, 1000000};
@@ -38,48 +70,52 @@ bool is_outside(const ThreadState& state) {
 
 bool know_this_thread() {
   ThreadState& state = thread_state;
-  if (state.known != ThreadState::Known::kNo) return state.known == ThreadState::Known::kYes;
+  if (state.known_in == kEnded) return false;
+  List* threads = list();
+  if (threads == nullptr) return false;
+  std::uint32_t number = threads->number.load(std::memory_order_relaxed);
+  if (state.known_in == number) return true;
   watch_thread_end();
-  SpinGuard guard(lock);
-  state.known = ThreadState::Known::kYes;
-  state.next_known = first;
-  first = &state;
+  SpinGuard guard(threads->lock);
+  state.known_in = number;
+  state.next_known = threads->first;
+  threads->first = &state;
   return true;
 }
 
 void forget_this_thread() {
-  SpinGuard guard(lock);
-  for (ThreadState** at = &first; *at != nullptr; at = &(*at)->next_known) {
+  List* threads = list();
+  std::uint32_t known_in = thread_state.known_in;
+  thread_state.known_in = kEnded;
+  if (threads == nullptr || known_in != threads->number.load(std::memory_order_relaxed)) return;
+  SpinGuard guard(threads->lock);
+  for (ThreadState** at = &threads->first; *at != nullptr; at = &(*at)->next_known) {
     if (*at != &thread_state) continue;
     *at = thread_state.next_known;
     break;
   }
-  thread_state.known = ThreadState::Known::kEnded;
 }
 
 bool wait_for_threads(int limit_ms) {
   meet_other_threads();
-  {
-    SpinGuard guard(lock);
-    for (ThreadState* state = first; state != nullptr; state = state->next_known) state->seen_outside = false;
-  }
+  for_each_known_thread([](ThreadState* state) { state->seen_outside = state == &thread_state; });
   for (int waited = 0;; ++waited) {
-    bool all = true;
-    {
-      SpinGuard guard(lock);
-      for (ThreadState* state = first; state != nullptr; state = state->next_known) {
-        state->seen_outside = state->seen_outside || state == &thread_state || is_outside(*state);
-        all = all && state->seen_outside;
-      }
-    }
+    static bool all;  // one caller at a time
+    all = true;
+    for_each_known_thread([](ThreadState* state) {
+      state->seen_outside = state->seen_outside || is_outside(*state);
+      all = all && state->seen_outside;
+    });
     if (all || waited >= limit_ms) return all;
     sleep_a_millisecond();
   }
 }
 
-void for_each_known_thread(void (*release)(ThreadState* state)) {
-  SpinGuard guard(lock);
-  for (ThreadState* state = first; state != nullptr; state = state->next_known) release(state);
+void for_each_known_thread(void (*visit)(ThreadState* state)) {
+  List* threads = list();
+  if (threads == nullptr) return;
+  SpinGuard guard(threads->lock);
+  for (ThreadState* state = threads->first; state != nullptr; state = state->next_known) visit(state);
 }
 
 InTracker::InTracker() : before_(thread_state.in_tracker) {

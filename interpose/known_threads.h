@@ -1,5 +1,5 @@
 // The threads that may be inside the tracker. Kept only when the library was loaded late, so that a detach can wait
-// until none of them uses what it is about to give back.
+// until none of them uses what it is about to give back. A fork child begins with none.
 #pragma once
 
 #include "interpose/thread_state.h"
@@ -13,12 +13,13 @@ bool know_this_thread();
 // The calling thread ends.
 void forget_this_thread();
 
-// Waits until every known thread but the calling one was seen outside of hooks and of the tracker once, at most
-// `limit_ms`. What it did before is then over, and what it does afterwards sees what the caller had stored before.
+// Waits, one caller at a time, until every known thread but the calling one was seen outside of hooks and of the
+// tracker once, at most `limit_ms`. What it did before is then over, and what it does afterwards sees what the caller
+// had stored before.
 bool wait_for_threads(int limit_ms);
 
-// Calls release(state) for each known thread, which must not be in the tracker.
-void for_each_known_thread(void (*release)(ThreadState* state));
+// Calls visit(state) for each known thread. It must not call back.
+void for_each_known_thread(void (*visit)(ThreadState* state));
 
 // For code that uses the tracker outside of hooks, around all of it: a detach waits. Does nothing when the library was
 // there from the start.

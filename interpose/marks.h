@@ -29,6 +29,12 @@ class MarkTable {
   // The label of this pair. 0 when both are 0 or there is no room.
   format::Ref label(format::Ref mark, format::Ref range, DumpWriter& dump);
 
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() {
+    names_.free_memory();
+    labels_.free_memory();
+  }
+
  private:
   static constexpr std::uint32_t kMostNames = 65536;
   static constexpr std::uint32_t kMostLabels = 262144;

@@ -236,6 +236,7 @@ void release_recording() {
   process->evidence.free_memory();
   process->throws.free_memory();
   process->sites.free_memory();
+  process->marks.free_memory();
   process->releases.free_memory();
   process->dump.close();
   // All but the phase, by which the hooks of threads that pass by see that there is nothing.

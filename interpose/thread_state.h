@@ -54,8 +54,7 @@ struct alignas(64) ThreadState {
   void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
 
   // known_threads.h; used only when the library was loaded late.
-  enum class Known : std::uint8_t { kNo, kYes, kEnded };
-  Known known;
+  std::uint32_t known_in;  // the list that it is in, 0 = none
   bool seen_outside;
   ThreadState* next_known;
 };

@@ -66,7 +66,7 @@ awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome
      END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
 tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
 
-for check in python_frames python_view torch_profiler torch_segments framework_counts causes launch_ratio doctor_ghost marks sanitizer_compare; do
+for check in python_frames python_view torch_profiler torch_segments framework_counts attach causes launch_ratio doctor_ghost marks sanitizer_compare; do
   rows_of "$check" python3 "$tree/tests/gpu/$check.py"
 done
 
