@@ -27,7 +27,8 @@ int main() {
   CHECKED(cuDevicePrimaryCtxRetain(&context, 0));
   CHECKED(cuCtxSetCurrent(context));
   volatile Allocate on_stack = cuMemAlloc;
-  const std::uintptr_t own = reinterpret_cast<std::uintptr_t>(on_stack) ^ kMask;
+  // volatile: a plain copy in a register, where nobody can put it back, would be compared instead.
+  volatile std::uintptr_t own = reinterpret_cast<std::uintptr_t>(on_stack) ^ kMask;
   puts("ready");
   fflush(stdout);
   char byte = 0;
@@ -37,9 +38,10 @@ int main() {
     if (i % 3 == 1) CHECKED(leak_constant(&pointer));
     if (i % 3 == 2) CHECKED(leak_on_stack(on_stack, &pointer));
   }
-  for (const Allocate function : {constant_table[0], constant_table[1], Allocate(on_stack)}) {
-    if ((reinterpret_cast<std::uintptr_t>(function) ^ kMask) != own) {
-      fprintf(stderr, "an address was not put back\n");
+  const Allocate kept[] = {constant_table[0], constant_table[1], on_stack};
+  for (int i = 0; i < 3; ++i) {
+    if ((reinterpret_cast<std::uintptr_t>(kept[i]) ^ kMask) != own) {
+      fprintf(stderr, "%s was not put back\n", i < 2 ? "a constant" : "the address on the stack");
       return 3;
     }
   }
