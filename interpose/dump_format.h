@@ -175,6 +175,7 @@ enum class ChunkType : std::uint32_t {
   kSpans = 18,         // SpanRecord[]
   kMarks = 19,         // MarkRecord[]
   kLabels = 20,        // LabelRecord[]
+  kTimeLines = 21,     // TimeLineRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -422,6 +423,31 @@ struct DeviceRecord {
   std::uint8_t reserved[24];
 };
 static_assert(sizeof(DeviceRecord) == 256);
+
+constexpr std::uint32_t kTimeLineBuckets = 512;
+
+// What was in use on a device during a stretch of time, as DeviceRecord::live_bytes counts it.
+struct TimeLineBucket {
+  std::uint64_t low;
+  std::uint64_t high;
+  std::uint64_t last;
+};
+static_assert(sizeof(TimeLineBucket) == 24);
+
+// Bucket i is about the time from i * bucket_ns on. When the run is longer than all of them, two become one and
+// bucket_ns doubles.
+struct TimeLineRecord {
+  std::uint32_t state;   // live: 0 = not valid; changes with every change of the rest, odd while it goes on
+  std::uint32_t device;  // ordinal
+  std::uint32_t used;    // live: buckets from 0 on that mean something
+  std::uint32_t reserved0;
+  std::uint64_t bucket_ns;   // live
+  std::uint64_t peak_bytes;  // live: the most that was seen ...
+  std::uint64_t peak_ns;     // live: ... and when first
+  std::uint64_t reserved1;
+  TimeLineBucket buckets[kTimeLineBuckets];  // live
+};
+static_assert(sizeof(TimeLineRecord) == 48 + 24 * kTimeLineBuckets);
 
 enum class ErrorType : std::uint8_t {
   kNone = 0,

@@ -139,6 +139,7 @@ void flush_live_bytes(Process& process) {
     std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
     bool grew = thread_state.live_delta > 0;
     thread_state.live_delta = 0;
+    process.time_lines.note(thread_state.live_device, live, now_ns(process), process.dump);
     if (grew) read_memory_at_peak(process, thread_state.live_device, device, live);
   }
   thread_state.live_delta = 0;
@@ -174,6 +175,7 @@ void sum_live_bytes(Process& process) {
     format::DeviceRecord* device = process.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
     if (device == nullptr) continue;
     __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
+    process.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
     if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
   }
 }

@@ -26,6 +26,7 @@
 #include "interpose/thread_paths.h"
 #include "interpose/thread_state.h"
 #include "interpose/throw_table.h"
+#include "interpose/time_line.h"
 
 namespace culprit {
 
@@ -76,6 +77,7 @@ struct Process {
   ReleaseTable releases;
   MarkTable marks;
   ThreadTable threads;
+  TimeLines time_lines;
   CounterBlocks counters;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects

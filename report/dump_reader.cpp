@@ -53,6 +53,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(MarkRecord);
     case ChunkType::kLabels:
       return sizeof(LabelRecord);
+    case ChunkType::kTimeLines:
+      return sizeof(TimeLineRecord);
     case ChunkType::kStacks:
     case ChunkType::kStrings:
       return 0;
@@ -134,6 +136,7 @@ Dump::Dump(Dump&& other) noexcept
       spans_(std::move(other.spans_)),
       marks_(std::move(other.marks_)),
       labels_(std::move(other.labels_)),
+      time_lines_(std::move(other.time_lines_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 
@@ -258,6 +261,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
     case ChunkType::kLabels:
       arrays = &labels_;
       break;
+    case ChunkType::kTimeLines:
+      arrays = &time_lines_;
+      break;
     case ChunkType::kStacks:
       stacks_.push_back({payload, payload + chunk.used});
       return chunk.bytes;
@@ -317,6 +323,25 @@ std::string Dump::api_name(std::uint16_t index) const {
   ApiRecord record;
   if (!indexed(apis_, index, &record)) return {};
   return std::string(record.name, ::strnlen(record.name, sizeof(record.name)));
+}
+
+std::vector<TimeLineRecord> Dump::time_lines() const {
+  std::vector<TimeLineRecord> result;
+  for (const Array& array : time_lines_) {
+    for (std::uint64_t i = 0; i < array.count; ++i) {
+      TimeLineRecord line = {};
+      // The process may be changing it now, or have been killed while it did.
+      bool settled = false;
+      for (int tries = 0; tries < 100 && !settled; ++tries) {
+        settled = copy_stable(array.data + i * sizeof(line), &line) && line.state % 2 == 0;
+      }
+      if (line.state == 0 || line.bucket_ns == 0 || line.used > kTimeLineBuckets) continue;
+      const bool known = std::any_of(result.begin(), result.end(),
+                                     [&](const TimeLineRecord& one) { return one.device == line.device; });
+      if (!known) result.push_back(line);
+    }
+  }
+  return result;
 }
 
 CallCounts Dump::call_counts() const {

@@ -98,6 +98,8 @@ class Dump {
 
   std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(marks_); }
   std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(spans_); }
+  // At most one for each device; `used` is within bounds and bucket_ns not 0.
+  std::vector<format::TimeLineRecord> time_lines() const;
   std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
 
   CallCounts call_counts() const;
@@ -213,7 +215,7 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_;
+      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_;
   std::vector<Range> stacks_, strings_;
 };
 

@@ -70,6 +70,7 @@ Evidence EvidenceBuilder::failed_free(Ref ref, std::uint64_t count) const {
     evidence.handle = error.handle;
     evidence.count = error.count;
     evidence.time_ns = error.last_ns;
+    evidence.first_ns = error.first_ns;
     evidence.records.push_back(ref);
   }
   return evidence;
@@ -116,6 +117,7 @@ void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::ve
   evidence.thread = thread_of(dump_, thrown.thread);
   evidence.count = thrown.count;
   evidence.time_ns = thrown.last_ns;
+  evidence.first_ns = thrown.first_ns;
   evidence.records.push_back(known.thrown);
   list->push_back(std::move(evidence));
 }
@@ -142,6 +144,7 @@ void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, st
   evidence.thread = thread_of(dump_, failed.thread);
   evidence.count = failed.count;
   evidence.time_ns = failed.last_ns;
+  evidence.first_ns = failed.first_ns;
   evidence.records.push_back(known.failed_call);
   list->push_back(std::move(evidence));
 }

@@ -61,6 +61,7 @@ void merge(const Evidence& from, Evidence* into) {
   // Equal throws and failed calls are one record that counts them all, whichever allocations name it.
   if (from.records.empty() || unite(from.records, &into->records)) into->count += from.count;
   into->time_ns = std::max(into->time_ns, from.time_ns);
+  if (from.first_ns != 0 && (into->first_ns == 0 || from.first_ns < into->first_ns)) into->first_ns = from.first_ns;
 }
 
 void merge(const Group& from, Group* into) {

@@ -103,6 +103,18 @@ RecordingInfo recording_info(const Dump& dump) {
   return info;
 }
 
+void add_time_lines(const Dump& dump, Report* report) {
+  for (const TimeLineRecord& line : dump.time_lines()) {
+    for (DeviceInfo& device : report->devices) {
+      if (device.ordinal != line.device) continue;
+      device.time_line.bucket_ns = line.bucket_ns;
+      device.time_line.buckets.assign(line.buckets, line.buckets + line.used);
+      device.time_line.peak_bytes = line.peak_bytes;
+      device.time_line.peak_ns = line.peak_ns;
+    }
+  }
+}
+
 // Memory of a module whose exceptions could not be seen may have been lost to one.
 void add_unseen_throws(Report* report) {
   std::set<std::string> told;
@@ -175,6 +187,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dump_path = dump.path();
   report.process = process_info(dump, options.machine);
   for (const DeviceRecord& device : dump.devices()) report.devices.push_back(device_info(device));
+  add_time_lines(dump, &report);
   report.hook_called = header.hook_calls != 0;
   report.injected_failures = header.injected_failures;
   std::sort(report.devices.begin(), report.devices.end(),

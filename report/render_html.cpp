@@ -30,6 +30,7 @@ class PageData {
 
   void write(std::ostream& out) {
     Json head = report_head_json(report_);
+    add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
     write_members(head, out);
@@ -45,6 +46,17 @@ class PageData {
 
  private:
   static std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+  // The JSON report has only the peak of each.
+  void add_time_lines(Json* devices) const {
+    for (std::size_t i = 0; i < report_.devices.size(); ++i) {
+      const TimeLine& line = report_.devices[i].time_line;
+      if (line.buckets.empty()) continue;
+      Json buckets = Json::array();
+      for (const format::TimeLineBucket& one : line.buckets) buckets.push_back({one.low, one.high, one.last});
+      (*devices)[i]["time_line"]["buckets"] = std::move(buckets);
+    }
+  }
 
   static void write_members(const Json& object, std::ostream& out) {
     for (const auto& [key, value] : object.items()) out << '"' << key << "\": " << text_of(value) << ",\n";

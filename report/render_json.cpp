@@ -135,6 +135,7 @@ Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
       break;
   }
   one["count"] = evidence.count;
+  if (evidence.first_ns != 0) one["first_ns"] = evidence.first_ns;
   one["time_ns"] = evidence.time_ns;
   one["stack"] = stack_to_json(evidence.stack);
   if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_to_json(evidence.caught);
@@ -368,6 +369,11 @@ Json modules_json(const Report& report) {
   return list;
 }
 
+Json time_line_json(const TimeLine& line) {
+  if (line.buckets.empty()) return Json();
+  return {{"bucket_ns", line.bucket_ns}, {"peak_bytes", line.peak_bytes}, {"peak_ns", line.peak_ns}};
+}
+
 Json devices_json(const Report& report) {
   Json list = Json::array();
   for (const DeviceInfo& device : report.devices) {
@@ -382,7 +388,8 @@ Json devices_json(const Report& report) {
                     {"live_bytes", device.live_bytes},
                     {"peak_live_bytes", device.peak_live_bytes},
                     {"pool_reserved_bytes", device.pool_reserved},
-                    {"pool_used_bytes", device.pool_used}});
+                    {"pool_used_bytes", device.pool_used},
+                    {"time_line", time_line_json(device.time_line)}});
   }
   return list;
 }

@@ -46,6 +46,7 @@ struct Evidence {
   std::uint64_t handle = 0;
   std::uint64_t count = 0;
   std::uint64_t time_ns = 0;             // of the last of these
+  std::uint64_t first_ns = 0;            // of the first of them; 0: not known
   const ResolvedStack* stack = nullptr;  // of the refused, failed or ending call; of the throw
 
   // Exception.
@@ -139,6 +140,14 @@ struct ErrorGroup {
   const ResolvedStack* free_stack = nullptr;        // double free: of the first one
 };
 
+// What the process had in use on a device over the run; `buckets` is empty when that is not known.
+struct TimeLine {
+  std::uint64_t bucket_ns = 0;  // bucket i is about the time from i * bucket_ns on
+  std::vector<format::TimeLineBucket> buckets;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_ns = 0;
+};
+
 struct DeviceInfo {
   unsigned ordinal = 0;
   std::string uuid;  // "GPU-5f3a..." or "MIG-..."
@@ -151,6 +160,7 @@ struct DeviceInfo {
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t pool_reserved = 0;
   std::uint64_t pool_used = 0;
+  TimeLine time_line;
 };
 
 // A stack that allocates memory, by a name that CULPRIT_FAIL takes. Known only when CULPRIT_FAIL asked for it.

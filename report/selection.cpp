@@ -1,5 +1,7 @@
 #include "report/selection.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -103,7 +105,7 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
                    "html: look in DIR for source files that are not where they were compiled (repeatable)")
       ->type_name("DIR")
       ->allow_extra_args(false);
-  command->callback([options, output] {
+  command->callback([command, options, output] {
     if (output->group_by == "stack") output->group_by.clear();
     if (!output->group_by.empty() && output->format != "text")
       throw CLI::ValidationError("--group-by", "is for --format text");
@@ -111,6 +113,9 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
       throw CLI::ValidationError("--all", "is for the formats text and markdown; the others have everything");
     if ((output->no_source || !output->source_dirs.empty()) && output->format != "html")
       throw CLI::ValidationError(output->no_source ? "--no-source" : "--source-dir", "is for --format html");
+    const int stream = command->get_name() == "run" ? STDERR_FILENO : STDOUT_FILENO;
+    if (output->format == "html" && output->output.empty() && ::isatty(stream) == 1)
+      throw CLI::ValidationError("--format html", "is nothing for a terminal: name a file with -o FILE");
     if (is_in(output->fail_on, "new") && options->baseline.empty())
       throw CLI::ValidationError("--fail-on new", "needs --baseline FILE to compare with");
   });

@@ -16,6 +16,8 @@ scripts/pycuda.sh build/deps || echo "test.sh: without PyCUDA the Python example
 scripts/install-packages.sh libgtest-dev python3-pytest || echo "test.sh: without GoogleTest and pytest culprit's support of them is not tested" >&2
 # Read SARIF and JUnit reports.
 scripts/format-readers.sh build/deps || echo "test.sh: without PyPI no other reader looks at SARIF and JUnit" >&2
+# A browser looks at the HTML report.
+scripts/install-packages.sh chromium chromium-driver python3-selenium || echo "test.sh: without Chromium nobody looks at HTML reports" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

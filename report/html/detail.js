@@ -116,7 +116,8 @@ culprit.detail = (function () {
         ["Calls", one.freed ? culprit.number(one.made) + " made, " + culprit.number(one.freed) + " freed" : null],
         ["Thread", one.threads && one.threads.length ? threads(one.threads) : null],
         ["Baseline", one.baseline && one.baseline.state],
-        ["Mark", one.mark],
+        ["Marks", one.marks && one.marks.slice(0, 6).map((share) =>
+          [share.mark, share.range].filter(Boolean).join(" / ") + " " + culprit.bytes(share.bytes)).join(" · ")],
         ["Module", module && module + (model.buildIds.get(module) ? " (build ID " + model.buildIds.get(module) + ")" : "")],
         ["Handles", one.handles.length ? one.handles.slice(0, 4).join(", ") + (one.count > Math.min(4, one.handles.length) ? ", …" : "") : null],
         ["Id", el("span", null, el("code", null, one.id), " ", copyLink(one))],

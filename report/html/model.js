@@ -97,6 +97,7 @@ culprit.Model = class {
       for (const frame of this.stack(group.stack)) parts.push(frame.name, culprit.Model.place(frame), frame.module);
       for (const evidence of group.evidence || [])
         parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);
+      for (const share of group.marks || []) parts.push(share.mark, share.range);
       for (const thread of group.threads || []) parts.push(thread.name, String(thread.tid));
       parts.push(group.type, group.code_name);
       group.text = parts.filter(Boolean).join("\n").toLowerCase();

@@ -1,24 +1,6 @@
 // What every page has: the bar at the top with the theme switch, the line at the bottom, and the dialogs.
 "use strict";
 
-culprit.theme = (function () {
-  const key = "culprit-theme";
-  // A page opened from a file may be refused the storage.
-  const stored = () => { try { return localStorage.getItem(key); } catch { return null; } };
-  const store = (value) => { try { localStorage.setItem(key, value); } catch { /* this page only, then */ } };
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const current = () => document.documentElement.dataset.theme || (system.matches ? "dark" : "light");
-  function toggle() {
-    const next = current() === "dark" ? "light" : "dark";
-    document.documentElement.dataset.theme = next;
-    store(next);
-    culprit.announce(next + " theme");
-  }
-  const known = stored();
-  if (known === "dark" || known === "light") document.documentElement.dataset.theme = known;
-  return { toggle, current };
-})();
-
 // A dialog that is there when it is asked for.
 culprit.dialog = function (title, ...content) {
   const { el } = culprit;

@@ -55,7 +55,9 @@ culprit.TimeLine = class {
     for (const group of this.model.leaks) {
       for (const evidence of group.evidence) {
         if (!kinds[evidence.type] || !evidence.time_ns) continue;
-        add({ type: evidence.type, time: evidence.time_ns, device: group.device, group, text: culprit.evidenceTitle(evidence) });
+        // Of several equal ones the first and the last are known.
+        for (const time of new Set([evidence.first_ns || evidence.time_ns, evidence.time_ns]))
+          add({ type: evidence.type, time, device: group.device, group, text: culprit.evidenceTitle(evidence) });
       }
     }
     for (const error of this.model.errors) {
@@ -111,9 +113,26 @@ culprit.TimeLine = class {
       peak.append("text").attr("x", at + (at > width - 190 ? -9 : 9)).attr("y", y(line.peak_bytes) - 7).attr("text-anchor", at > width - 190 ? "end" : "start")
         .text("peak " + culprit.bytes(line.peak_bytes) + " at " + culprit.time(line.peak_ns));
     }
+    this.drawMarks(svg, x, top, height - bottom, width - right);
     this.drawEvents(svg, entry.events, x, height - bottom);
     this.watch(svg, points, x, y, { left, right: width - right, top, bottom: height - bottom });
     plot.replaceChildren(svg.node());
+  }
+
+  // Marks that the program set (culprit.h): a line where each was first, with its name where there is room.
+  drawMarks(svg, x, top, bottom, right) {
+    const group = svg.append("g").attr("class", "marks");
+    let free = 0;
+    for (const mark of this.model.report.marks || []) {
+      if (mark.kind === "range") continue;
+      const at = x(mark.first_ns);
+      const line = group.append("line").attr("class", "mark-line").attr("x1", at).attr("x2", at).attr("y1", top - 6).attr("y2", bottom);
+      line.append("title").text(mark.name + " at " + culprit.time(mark.first_ns) + (mark.count > 1 ? ", " + culprit.plural(mark.count, "time", "times") : ""));
+      const width = 7 * mark.name.length + 12;
+      if (at < free || at + width > right) continue;
+      group.append("text").attr("x", at + 4).attr("y", top - 8).text(mark.name);
+      free = at + width;
+    }
   }
 
   // Dots on the axis; what would lie on one another is one dot.

@@ -141,6 +141,7 @@ Ref DumpBuilder::add_error(const ErrorRecord& record) { return add_record(ChunkT
 Ref DumpBuilder::add_evidence(const EvidenceRecord& record) { return add_record(ChunkType::kEvidence, record); }
 Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(ChunkType::kThrows, record); }
 Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(ChunkType::kFailedCalls, record); }
+Ref DumpBuilder::add_time_line(const TimeLineRecord& record) { return add_record(ChunkType::kTimeLines, record); }
 Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(ChunkType::kHolders, record); }
 Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& function, std::uint32_t line) {
   PythonFrameRecord record = {};

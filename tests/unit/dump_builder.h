@@ -38,6 +38,7 @@ class DumpBuilder {
   format::Ref add_evidence(const format::EvidenceRecord& record);
   format::Ref add_throw(const format::ThrowRecord& record);
   format::Ref add_failed_call(const format::FailedCallRecord& record);
+  format::Ref add_time_line(const format::TimeLineRecord& record);
   format::Ref add_holder(const format::HolderRecord& record);
   format::Ref add_python_frame(const std::string& file, const std::string& function, std::uint32_t line);
   format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);

@@ -197,6 +197,16 @@ struct Everything {
     device.pool_reserved = 64ULL << 20;
     device.pool_used = 16ULL << 20;
     dump.add_device(device);
+    TimeLineRecord line = {};
+    line.state = 4;
+    line.bucket_ns = 5000000000;
+    line.used = 3;
+    line.buckets[0] = {0, 1 << 20, 1 << 20};
+    line.buckets[1] = {1 << 20, 3 << 20, 2 << 20};
+    line.buckets[2] = {2 << 20, 2 << 20, 2 << 20};
+    line.peak_bytes = 3 << 20;
+    line.peak_ns = 6000000000;
+    dump.add_time_line(line);
   }
 };
 

@@ -89,6 +89,18 @@ Report large_report(unsigned groups) {
     device.first = {1000, 139ULL << 30, 140ULL << 30};
     device.peak_live_bytes = 90ULL << 30;
     dump.add_device(device);
+    TimeLineRecord line = {};
+    line.state = 2;
+    line.device = ordinal;
+    line.bucket_ns = 1 << 27;
+    line.used = 447;
+    for (std::uint64_t i = 0; i < line.used; ++i) {
+      const std::uint64_t bytes = (i + i % 40) * (184ULL << 20);
+      line.buckets[i] = {bytes / 2, bytes, bytes / 2 + i};
+      if (bytes > line.peak_bytes) line.peak_bytes = bytes;
+      if (bytes == line.peak_bytes) line.peak_ns = i * line.bucket_ns + 1000;
+    }
+    dump.add_time_line(line);
   }
   const std::uint16_t api = dump.add_api("cuMemAlloc_v2");
   const std::uint32_t thread = dump.add_thread(4242, "train");

@@ -71,6 +71,11 @@ DumpBuilder small_dump() {
   evidence.error = failed;
   allocation.evidence = dump.add_evidence(evidence);
   dump.add_allocation(allocation);
+  TimeLineRecord line = {};
+  line.state = 2;
+  line.bucket_ns = 65536;
+  line.used = 1;
+  dump.add_time_line(line);
   return dump;
 }
 
@@ -264,4 +269,30 @@ TEST_CASE("a chunk that was reserved and not published yet ends the walk", "[rep
   reinterpret_cast<Header*>(bytes.data())->file_bytes = bytes.size();
   const Dump dump = read(bytes);
   CHECK(dump.devices().size() == 1);
+}
+
+TEST_CASE("time lines that make no sense are left out", "[report][reader]") {
+  DumpBuilder builder;
+  TimeLineRecord line = {};
+  line.state = 3;  // the writer was killed while it changed it: what is there counts
+  line.device = 1;
+  line.bucket_ns = 65536;
+  line.used = kTimeLineBuckets;
+  line.buckets[kTimeLineBuckets - 1].high = 77;
+  builder.add_time_line(line);
+  line.buckets[0].high = 5;  // another one of the same device
+  builder.add_time_line(line);
+  line.device = 2;
+  line.used = kTimeLineBuckets + 1;
+  builder.add_time_line(line);
+  line.device = 3;
+  line.used = 1;
+  line.bucket_ns = 0;
+  builder.add_time_line(line);
+  const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "a.dump");
+  const std::vector<TimeLineRecord> lines = dump.time_lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].device == 1);
+  CHECK(lines[0].buckets[0].high == 0);
+  CHECK(lines[0].buckets[kTimeLineBuckets - 1].high == 77);
 }

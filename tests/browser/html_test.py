@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""HTML reports in a browser: html_test.py PROGRAM (report_unit_test, which writes the pages)
+
+Needs Chromium, its driver and Selenium (Debian: chromium chromium-driver python3-selenium); says so and ends with 77, which ctest takes
+for "skipped", without them.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+SYSTEM_PYTHON = "/usr/bin/python3"
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+except ImportError:
+    # The distribution's package is the distribution's Python's.
+    if os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON) and os.path.exists(SYSTEM_PYTHON):
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, sys.argv[0], PROGRAM, *sys.argv[1:]])
+    print("skipped: no Selenium (scripts/install-packages.sh python3-selenium)")
+    sys.exit(77)
+DRIVER = shutil.which("chromedriver")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if not DRIVER or not BROWSER:
+    print("skipped: no Chromium (scripts/install-packages.sh chromium chromium-driver)")
+    sys.exit(77)
+
+
+def start_browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(service=Service(DRIVER), options=options)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, check=True,
+                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        cls.browser = start_browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+        cls.folder.cleanup()
+
+    def setUp(self):
+        # What other tests zoomed, searched and switched is gone.
+        self.browser.get("about:blank")
+
+    def open(self, name, fragment=""):
+        self.browser.get("file://" + os.path.join(self.folder.name, name) + fragment)
+        self.wait(lambda: self.script("return document.documentElement.dataset.ready") == "true")
+        errors = [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+        self.assertEqual(errors, [])
+
+    def wait(self, condition):
+        WebDriverWait(self.browser, 60).until(lambda _: condition())
+
+    def script(self, text, *arguments):
+        return self.browser.execute_script(text, *arguments)
+
+    def find(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector):
+        return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector)
+
+    def tile(self, name):
+        return self.find(f'[data-tile="{name}"] .tile-value').text
+
+    def test_large_report_opens_with_all_groups(self):
+        self.open("large.html")
+        self.assertIn("5,000 groups", self.find("#leak-status").text)
+        self.assertEqual(self.tile("leaked"), "14.9 GiB")
+        # Rows come as one scrolls.
+        rows = len(self.all("tr.row"))
+        self.assertLess(rows, 5000)
+        self.script("window.scrollTo(0, document.documentElement.scrollHeight)")
+        self.wait(lambda: len(self.all("tr.row")) > rows)
+
+    def test_flame_graph_zooms_in_and_out(self):
+        self.open("large.html")
+        names = self.texts("#flame div.bar")
+        self.assertIn("all leaks", names[0])
+        before = len(self.all("#flame div.bar"))
+        bar = self.find('#flame div.bar[data-name="train::assemble_33"]')
+        narrow = bar.size["width"]
+        bar.click()
+        self.wait(lambda: self.find('#flame div.bar[data-name="train::assemble_33"]').size["width"] > narrow * 1.5)
+        self.assertNotEqual(len(self.all("#flame div.bar")), before)
+        self.assertIn("train::advance_8", self.find(".flame-path").text)
+        # The leaks below it, in the list.
+        text = self.find("#flame-list").text
+        self.find("#flame-list").click()
+        self.assertIn(text.split()[1] + " of 5,000", self.find("#leak-status").text)
+        self.script("window.scrollTo(0, 0)")
+        self.wait(lambda: self.script("return window.scrollY") == 0)
+        self.find("#flame-reset").click()
+        self.assertEqual(self.texts(".flame-path strong"), [])
+        self.wait(lambda: self.find('#flame div.bar[data-name="train::assemble_33"]').size["width"] == narrow)
+
+    def test_flame_graph_by_keyboard(self):
+        self.open("large.html")
+        self.find("#flame div.bar").send_keys(Keys.ARROW_DOWN)
+        self.assertEqual(self.script("return document.activeElement.dataset.name"), "train::advance_8")
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.assertEqual(self.find(".flame-path strong").text, "train::advance_8")
+        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+        self.assertEqual(self.texts(".flame-path strong"), [])
+
+    def test_flame_graph_finds_and_colours(self):
+        self.open("large.html")
+        self.find("#flame-search").send_keys("assemble_33")
+        self.assertEqual({bar.get_attribute("data-name") for bar in self.all("#flame div.bar.match")}, {"train::assemble_33"})
+        self.assertRegex(self.find("#flame-matches").text, r"GiB \(50 %\) in 1 place")
+        self.find("#flame-search").send_keys("no such function")
+        self.assertEqual(self.find("#flame-matches").text, "nothing found")
+        for by, entry in (("cause", "Exception"), ("device", "GPU 1"), ("library", "libsolver.so")):
+            Select(self.find("#flame-colour")).select_by_value(by)
+            self.assertIn(entry, self.find("#flame .legend").text)
+
+    def test_time_line_has_peak_and_events(self):
+        self.open("two.html")
+        self.wait(lambda: len(self.all(".plot svg")) == 2)
+        self.assertEqual(self.texts(".peak text"), ["peak 85.9 GiB at 58.9 s"] * 2)
+        plot = self.find(".plot svg")
+        middle = plot.size["width"] // 2
+        self.script("""const box = arguments[0].getBoundingClientRect();
+            arguments[0].querySelector(".cover").dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + arguments[1], clientY: box.top + 90}))""",
+                    plot, middle)
+        self.assertRegex(self.find(".tooltip").text, r"GiB to .*GiB\nat [0-9.]+ s")
+        event = self.find(".plot .event.cause-exception")
+        self.assertIn("std::runtime_error", event.get_attribute("aria-label"))
+        event.send_keys(Keys.ENTER)
+        self.assertIn("the residual is NaN", self.find(".evidence-exception").text)
+
+    def test_list_is_searched(self):
+        self.open("large.html")
+        self.find("body").send_keys("/")
+        self.browser.switch_to.active_element.send_keys("step 4321 5321")
+        self.wait(lambda: "1 of 5,000" in self.find("#leak-status").text)
+        self.assertEqual(self.texts("tr.row .function"), ["train::assemble_5321"])
+        self.find("#clear-filters").click()
+        self.assertIn("5,000 groups", self.find("#leak-status").text)
+
+    def test_list_is_sorted(self):
+        self.open("two.html")
+        sizes = lambda: self.texts("tr.row .bytes")
+        self.assertEqual(sizes()[0], "5.32 MiB")
+        self.find('[data-sort="bytes"]').click()
+        self.assertEqual(sizes()[0], "4.00 KiB")
+        self.assertEqual(self.find("th.col-bytes").get_attribute("aria-sort"), "ascending")
+        self.find('[data-sort="where"]').click()
+        names = self.texts("tr.row .function")
+        self.assertEqual(names, sorted(names))
+        self.assertGreater(len(set(names)), 10)
+
+    def test_list_is_filtered(self):
+        self.open("two.html")
+        self.assertEqual(len(self.all("tr.row")), 12)
+        Select(self.find("#filter-cause")).select_by_value("exception")
+        self.assertEqual(set(self.texts("tr.row .badge")), {"Exception"})
+        self.assertEqual(len(self.all("tr.row")), 3)
+        Select(self.find("#filter-device")).select_by_value("GPU 1")
+        self.assertEqual(set(self.texts("tr.row .col-device")), {"GPU 1"})
+        self.assertLess(len(self.all("tr.row")), 3)
+        self.find("#clear-filters").click()
+        self.assertEqual(len(self.all("tr.row")), 12)
+
+    def test_leak_opens_to_evidence_and_stacks(self):
+        self.open("two.html")
+        row = self.find("tr.row")
+        row.click()
+        self.assertEqual(row.get_attribute("aria-expanded"), "true")
+        self.assertEqual(self.texts(".evidence-label")[0], "Allocated")
+        frames = len(self.all(".evidence-allocated .frame"))
+        self.find(".evidence-allocated .more-frames").click()
+        self.assertGreater(len(self.all(".evidence-allocated .frame")), frames)
+        row.click()
+        self.assertEqual(self.all(".detail"), [])
+        row.send_keys("j")
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.assertEqual(len(self.all(".detail")), 1)
+        Select(self.find("#filter-cause")).select_by_value("exception")
+        self.find("tr.row").click()
+        self.assertIn("Thrown", self.texts(".evidence-label"))
+        self.assertIn("Caught", self.texts(".evidence-label"))
+        self.assertIn("the residual is NaN", self.find(".evidence-exception").text)
+
+    def test_address_with_an_id_opens_that_leak(self):
+        self.open("large.html")
+        leak = self.script("return JSON.parse(document.getElementById('data').textContent).reports[0].leaks[4900].id")
+        self.open("large.html", "?again#" + leak)
+        opened = self.all('tr.row[aria-expanded="true"]')
+        self.assertEqual([one.get_attribute("data-id") for one in opened], [leak])
+        self.assertTrue(self.script("const box = arguments[0].getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight", opened[0]))
+        # In another process of the same page.
+        self.open("two.html")
+        leak = self.find("tr.row").get_attribute("data-id")
+        self.browser.get("about:blank")
+        self.open("two.html", "#" + leak)
+        self.assertEqual(len(self.all('tr.row[aria-expanded="true"]')), 1)
+
+    def test_processes_are_chosen(self):
+        self.open("two.html")
+        self.assertNotEqual(self.tile("leaked"), "")  # the one that leaks is shown first
+        Select(self.find("#process")).select_by_index(0)
+        self.assertEqual(self.tile("clean"), "Nothing")
+
+    def test_names_stay_text(self):
+        self.open("hostile.html")
+        self.find("tr.row").click()
+        self.find("#help").click()
+        self.assertIsNone(self.script("return window.hacked === undefined ? null : window.hacked"))
+        self.assertEqual(self.all("img"), [])
+        self.assertIn("<script>window.hacked=1</script>", self.find("tr.row .function").text)
+        self.assertEqual(self.find(".command").text.count("<img src=x"), 1)
+
+    def test_nothing_leaked(self):
+        self.open("clean.html")
+        self.assertEqual(self.tile("clean"), "Nothing")
+        self.assertEqual(self.all("#flame"), [])
+
+    def test_light_and_dark(self):
+        self.open("clean.html")
+        colour = lambda: self.script("return getComputedStyle(document.body).backgroundColor")
+        light = colour()
+        self.find("#theme").click()
+        dark = colour()
+        self.assertNotEqual(light, dark)
+        self.find("body").send_keys("t")
+        self.assertEqual(colour(), light)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.script("localStorage.clear()")
+        self.open("two.html")
+        self.assertEqual(colour(), dark)
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def test_fits_a_phone(self):
+        phone = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        try:
+            self.open("two.html")
+            self.find("tr.row").click()
+            self.assertEqual(self.script("return document.documentElement.scrollWidth"), 390)
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def test_licence_of_d3_is_shown(self):
+        self.open("clean.html")
+        self.find("#licence").click()
+        self.assertIn("Mike Bostock", self.find("dialog .licence").text)
+        self.assertIn("Redistribution", self.find("dialog .licence").text)
+
+
+if __name__ == "__main__":
+    unittest.main()
