@@ -146,7 +146,9 @@ struct Header {
   std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
   Attached attached;
   std::uint32_t reserved3;
-  std::uint8_t reserved1[4096 - 416];
+  std::uint32_t rank;      // in its parallel job, plus 1; 0 = in none
+  std::uint32_t job_size;  // ranks that the job has, 0 = not known
+  std::uint8_t reserved1[4096 - 424];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -176,6 +178,7 @@ enum class ChunkType : std::uint32_t {
   kMarks = 19,         // MarkRecord[]
   kLabels = 20,        // LabelRecord[]
   kTimeLines = 21,     // TimeLineRecord[]
+  kPictures = 22,      // PictureRecord[]
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -636,6 +639,49 @@ struct SpanRecord {
   std::uint64_t reserved1;
 };
 static_assert(sizeof(SpanRecord) == 48);
+
+enum class PictureReason : std::uint8_t {
+  kNone = 0,
+  kPeak = 1,         // use was higher than ever before
+  kOutOfMemory = 2,  // an allocation failed with CUDA_ERROR_OUT_OF_MEMORY
+};
+
+// One stack's part of a picture.
+struct PictureShare {
+  Ref stack;
+  std::uint16_t api;  // of its first live allocation, like `kind`
+  Kind kind;
+  std::uint8_t reserved;
+  std::uint64_t bytes;  // 0 = unused
+  std::uint64_t count;
+};
+static_assert(sizeof(PictureShare) == 24);
+
+constexpr std::uint32_t kPictureShares = 24;
+
+// What was live on a device at one moment: the stacks with the most bytes, and the sum of the others. Made without
+// stopping other threads, so that what they did meanwhile may be in it or not. Records are used again.
+struct PictureRecord {
+  std::uint32_t state;  // live: 0 = not valid, else counts how often the record was used
+  PictureReason reason;
+  std::uint8_t device;
+  std::uint16_t api;     // out of memory: the call that failed
+  Ref stack;             // likewise
+  std::uint32_t thread;  // that made it
+  std::uint64_t time_ns;
+  std::uint64_t asked_bytes;  // out of memory
+  std::uint64_t live_bytes;
+  std::uint64_t live_count;
+  std::uint64_t free_bytes;  // cuMemGetInfo at that moment; total 0 = not known
+  std::uint64_t total_bytes;
+  std::uint64_t other_bytes;  // of live_bytes, of stacks that are not in the list
+  std::uint64_t other_count;
+  std::uint32_t other_stacks;  // how many; too low when there were more than could be told apart
+  std::uint32_t times;         // live; out of memory: calls with this stack that failed so far
+  std::uint8_t reserved[8];
+  PictureShare shares[kPictureShares];  // most bytes first
+};
+static_assert(sizeof(PictureRecord) == 672);
 
 struct ApiRecord {
   char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated

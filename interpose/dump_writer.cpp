@@ -68,6 +68,8 @@ ChunkSizes chunk_sizes(ChunkType type) {
       return {4 * kKiB, 64 * kKiB, sizeof(format::LabelRecord)};
     case ChunkType::kTimeLines:
       return {16 * kKiB, 52 * kKiB, sizeof(format::TimeLineRecord)};
+    case ChunkType::kPictures:
+      return {8 * kKiB, 16 * kKiB, sizeof(format::PictureRecord)};
     case ChunkType::kSpans:
       return {4 * kKiB, 16 * kKiB, sizeof(format::SpanRecord)};
     case ChunkType::kSites:

@@ -1,5 +1,6 @@
 #include "interpose/events.h"
 
+#include "interpose/device_bytes.h"
 #include "interpose/process.h"
 #include "interpose/thread_paths.h"
 
@@ -11,11 +12,6 @@ using format::Kind;
 using format::Ref;
 
 namespace {
-
-bool is_memory(Kind kind) { return kind < Kind::kContext; }
-
-// Memory that a device's "used" figure contains.
-bool is_on_device(Kind kind) { return is_memory(kind) && kind != Kind::kPinnedHost && kind != Kind::kRegisteredHost; }
 
 // Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong
 // to the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free
@@ -101,10 +97,6 @@ Place resolve(Process& process, const Where& where) {
   return current_place(process);
 }
 
-std::uint64_t physical_bytes(const AllocationRecord& record) {
-  return (record.flags & format::kFlagNotPhysical) != 0 ? 0 : record.bytes;
-}
-
 // A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the
 // last one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
 CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
@@ -140,7 +132,10 @@ void flush_live_bytes(Process& process) {
     bool grew = thread_state.live_delta > 0;
     thread_state.live_delta = 0;
     process.time_lines.note(thread_state.live_device, live, now_ns(process), process.dump);
-    if (grew) read_memory_at_peak(process, thread_state.live_device, device, live);
+    if (grew) {
+      read_memory_at_peak(process, thread_state.live_device, device, live);
+      process.pictures.note_growth(process, thread_state.live_device, live);
+    }
   }
   thread_state.live_delta = 0;
 }
@@ -177,6 +172,7 @@ void sum_live_bytes(Process& process) {
     __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
     process.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
     if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
+    process.pictures.note_growth(process, static_cast<std::uint8_t>(ordinal), live[ordinal], true);
   }
 }
 

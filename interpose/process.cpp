@@ -16,6 +16,7 @@
 #include "interpose/api.h"
 #include "interpose/attach.h"
 #include "interpose/events.h"
+#include "interpose/job_rank.h"
 #include "interpose/known_threads.h"
 #include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
@@ -89,6 +90,9 @@ void describe_process(Process& process) {
   if (getcwd(text, sizeof(text)) != nullptr)
     header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
+  const JobRank rank = find_job_rank();
+  header->rank = static_cast<std::uint32_t>(rank.rank + 1);
+  header->job_size = static_cast<std::uint32_t>(rank.size);
   header->hook_calls = 1;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
   int version = 0;

@@ -16,6 +16,7 @@
 #include "interpose/marks.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
+#include "interpose/pictures.h"
 #include "interpose/placement.h"
 #include "interpose/python_frames.h"
 #include "interpose/recording_switch.h"
@@ -79,6 +80,7 @@ struct Process {
   ThreadTable threads;
   TimeLines time_lines;
   CounterBlocks counters;
+  Pictures pictures;
   std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<std::uint64_t> last_reading_ns;

@@ -21,7 +21,7 @@ void render_diff(const Diff& diff, const OutputOptions& options, bool colours, s
 }  // namespace
 
 void add_diff_command(CLI::App* app, DiffCommand* command) {
-  app->add_option("OLD", command->before, "What leaked then: a dump, a JSON report or a baseline")
+  app->add_option("OLD", command->before, "What leaked then: a dump, a merged file, a JSON report or a baseline")
       ->required()
       ->type_name("");
   app->add_option("NEW", command->now, "What leaks now: likewise")->required()->type_name("");

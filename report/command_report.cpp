@@ -3,12 +3,14 @@
 #include <iostream>
 
 #include "report/exit_codes.h"
+#include "report/load_many.h"
 
 namespace culprit {
 
 void add_report_command(CLI::App* app, ReportCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
   add_output_options(app, &command->output, report_formats());
+  add_job_options(app, &command->output);
   app->add_flag("--suggest-suppressions", command->suggest_suppressions,
                 "Instead of a report write suppressions that hide the leaks which are found");
   add_selection_options(app, &command->selection, &command->output);
@@ -16,17 +18,10 @@ void add_report_command(CLI::App* app, ReportCommand* command) {
 
 int run_report_command(const ReportCommand& command) try {
   Selection selection(command.selection);
-  std::vector<Report> reports;
-  bool unreadable = false;
-  for (const std::string& path : command.dumps) {
-    try {
-      reports.push_back(load_for_output(path, command.output));
-    } catch (const DumpError& error) {
-      std::cerr << "culprit: " << error.what() << "\n";
-      unreadable = true;
-    }
-  }
+  LoadedReports loaded = load_many(command.dumps, command.output);
+  std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  add_missing_ranks(&reports);
   if (!reports.empty()) {
     selection.apply(command.output.strict, &reports);
     const int written = command.suggest_suppressions
@@ -38,7 +33,7 @@ int run_report_command(const ReportCommand& command) try {
     if (written != kExitFine) return written;
   }
   // A baseline without what could not be read would call it new tomorrow.
-  if (unreadable) return kExitUnreadable;
+  if (loaded.unreadable) return kExitUnreadable;
   selection.write(command.output.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine) return found;

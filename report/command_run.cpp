@@ -14,6 +14,7 @@
 #include "report/child_process.h"
 #include "report/exit_codes.h"
 #include "report/framework_caches.h"
+#include "report/load_many.h"
 #include "report/preload.h"
 #include "report/run_dumps.h"
 
@@ -24,20 +25,6 @@ std::uint64_t realtime_ns() {
   std::timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-// Reads the dumps; those that cannot be read are named on stderr.
-std::vector<Report> read_dumps(const std::vector<std::string>& paths, const OutputOptions& options, bool* unreadable) {
-  std::vector<Report> reports;
-  for (const std::string& path : paths) {
-    try {
-      reports.push_back(load_for_output(path, options));
-    } catch (const DumpError& error) {
-      std::cerr << "culprit: " << error.what() << "\n";
-      *unreadable = true;
-    }
-  }
-  return reports;
 }
 
 int start_failure(const std::string& command, int error) {
@@ -59,9 +46,10 @@ bool history_is_missing(const std::vector<Report>& reports) {
 
 // The part of the exit code that is ours: what the reports say.
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
-  bool unreadable = false;
-  std::vector<Report> reports = read_dumps(paths, command.output, &unreadable);
+  LoadedReports loaded = load_many(paths, command.output);
+  std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  add_missing_ranks(&reports);
   selection->apply(command.output.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -84,7 +72,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
     const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
     if (written != kExitFine) return written;
   }
-  if (unreadable) return kExitUnreadable;
+  if (loaded.unreadable) return kExitUnreadable;
   selection->write(command.output.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine || reports.empty()) return found;
@@ -116,6 +104,7 @@ void add_run_command(CLI::App* app, RunCommand* command) {
       ->type_name("LEVEL");
   add_fail_options(app, &command->fail);
   add_output_options(app, &command->output, report_formats());
+  add_job_options(app, &command->output);
   add_selection_options(app, &command->selection, &command->output);
 }
 

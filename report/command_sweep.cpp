@@ -17,6 +17,7 @@
 #include "report/child_pool.h"
 #include "report/exit_codes.h"
 #include "report/preload.h"
+#include "report/progress.h"
 #include "report/run_dumps.h"
 #include "report/sweep.h"
 
@@ -67,33 +68,25 @@ class Dumps {
 };
 
 // How far the sweep is, on stderr: a bar on a terminal, else a line for each run.
-class Progress {
+class SweepProgress {
  public:
-  Progress(std::size_t runs, bool lines) : runs_(runs), terminal_(::isatty(STDERR_FILENO) == 1), lines_(lines) {}
-  ~Progress() {
-    if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
-  }
+  SweepProgress(std::size_t runs, bool lines)
+      : runs_(runs), lines_(lines && ::isatty(STDERR_FILENO) != 1), bar_(runs) {}
   void ended(const Sweep& sweep, const SweepRun& run) {
     ++done_;
-    if (terminal_) {
-      constexpr std::size_t kWidth = 30;
-      const std::size_t filled = done_ * kWidth / runs_;
-      std::cerr << "\r\x1b[K[" << std::string(filled, '#') << std::string(kWidth - filled, '.') << "] " << done_ << "/"
-                << runs_ << " · " << sweep.findings.size() << " found, " << sweep.count(SweepOutcome::kCrash)
-                << " crashed, " << sweep.count(SweepOutcome::kHang) << " hung" << std::flush;
-    } else if (lines_) {
-      char site[24];
-      std::snprintf(site, sizeof(site), "%016" PRIx64, run.site.site);
-      std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site << ": " << outcome_name(run.outcome)
-                << "\n";
-    }
+    bar_.done(std::to_string(sweep.findings.size()) + " found, " + std::to_string(sweep.count(SweepOutcome::kCrash)) +
+              " crashed, " + std::to_string(sweep.count(SweepOutcome::kHang)) + " hung");
+    if (!lines_) return;
+    char site[24];
+    std::snprintf(site, sizeof(site), "%016" PRIx64, run.site.site);
+    std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site << ": " << outcome_name(run.outcome) << "\n";
   }
 
  private:
   std::size_t runs_;
   std::size_t done_ = 0;
-  bool terminal_;
   bool lines_;
+  Progress bar_;
 };
 
 // Reads what a run left; false when one of its dumps cannot be read, which stderr then tells.
@@ -137,7 +130,7 @@ int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
   // A failure may make the program try other ways first: far more than what it took, before it is called a hang.
   const double limit = command.timeout > 0 ? command.timeout : 30 + 10 * sweep->clean.seconds;
   const bool to_stderr = command.output.output.empty() && command.output.format == "json";
-  Progress progress(sweep->runs.size(), !to_stderr);
+  SweepProgress progress(sweep->runs.size(), !to_stderr);
   ChildPool pool;
   std::size_t next = 0;
   while (next < sweep->runs.size() || pool.running() != 0) {

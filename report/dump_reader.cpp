@@ -47,6 +47,8 @@ std::size_t record_size(ChunkType type) {
       return sizeof(SiteRecord);
     case ChunkType::kPythonFrames:
       return sizeof(PythonFrameRecord);
+    case ChunkType::kPictures:
+      return sizeof(PictureRecord);
     case ChunkType::kSpans:
       return sizeof(SpanRecord);
     case ChunkType::kMarks:
@@ -133,6 +135,7 @@ Dump::Dump(Dump&& other) noexcept
       holders_(std::move(other.holders_)),
       sites_(std::move(other.sites_)),
       python_frames_(std::move(other.python_frames_)),
+      pictures_(std::move(other.pictures_)),
       spans_(std::move(other.spans_)),
       marks_(std::move(other.marks_)),
       labels_(std::move(other.labels_)),
@@ -251,6 +254,9 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
       break;
     case ChunkType::kPythonFrames:
       arrays = &python_frames_;
+      break;
+    case ChunkType::kPictures:
+      arrays = &pictures_;
       break;
     case ChunkType::kSpans:
       arrays = &spans_;

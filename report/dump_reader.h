@@ -102,6 +102,8 @@ class Dump {
   std::vector<format::TimeLineRecord> time_lines() const;
   std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
 
+  std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(pictures_); }
+
   CallCounts call_counts() const;
 
   // How many records of allocations there are, live or not.
@@ -215,7 +217,8 @@ class Dump {
   ino_t file_inode_ = 0;
   format::Header header_ = {};
   std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_;
+      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_,
+      pictures_;
   std::vector<Range> stacks_, strings_;
 };
 

@@ -28,7 +28,8 @@ std::string key_of(const Evidence& evidence) {
   if (evidence.owner != nullptr) key += evidence.owner->function;
   if (evidence.variable != nullptr) {
     const Module* module = evidence.variable->module;
-    key += '\0' + module->path + '\0' + evidence.variable->name + std::to_string(evidence.variable->begin);
+    key += '\0' + (module != nullptr ? module->path : std::string()) + '\0' + evidence.variable->name +
+           std::to_string(evidence.variable->begin);
   }
   // How many frames there are says where one stack ends.
   for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) {
@@ -36,15 +37,6 @@ std::string key_of(const Evidence& evidence) {
     if (stack == nullptr) continue;
     for (const Frame* frame : stack->frames) append(frame->place, &key);
   }
-  return key;
-}
-
-std::string key_of(const Group& group) {
-  std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
-                    (group.device ? std::to_string(*group.device) : "-") + '\0' +
-                    std::to_string(group.stack->frames.size()) + '\0';
-  for (const Frame* frame : group.stack->frames) append(frame->code, &key);
-  for (const Evidence& evidence : group.evidence) key += key_of(evidence);
   return key;
 }
 
@@ -90,9 +82,18 @@ void merge(const Group& from, Group* into) {
 
 }  // namespace
 
+std::string merge_key(const Group& group) {
+  std::string key = kind_name(group.kind) + '\0' + group.api + '\0' + group.library + '\0' +
+                    (group.device ? std::to_string(*group.device) : "-") + '\0' +
+                    std::to_string(group.stack->frames.size()) + '\0';
+  for (const Frame* frame : group.stack->frames) append(frame->code, &key);
+  for (const Evidence& evidence : group.evidence) key += key_of(evidence);
+  return key;
+}
+
 void merge_same_place(std::vector<Group>* groups) {
   std::vector<std::string> keys(groups->size());
-  parallel_for(groups->size(), [&](std::size_t i) { keys[i] = key_of((*groups)[i]); });
+  parallel_for(groups->size(), [&](std::size_t i) { keys[i] = merge_key((*groups)[i]); });
   std::unordered_map<std::string_view, std::size_t> index;
   index.reserve(groups->size());
   std::size_t kept = 0;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "report/kinds.h"
+#include "report/spread.h"
 #include "report/summary.h"
 #include "report/text_style.h"
 
@@ -39,6 +40,7 @@ std::string key_of(const Group& group, const std::string& by) {
   if (by == "thread") return thread_text(group);
   if (by == "cause") return cause_name(group.cause);
   if (kind_class(group.kind) == KindClass::kHostMemory) return "host";
+  if (group.devices.size() > 1) return "(several GPUs)";
   return group.device ? "GPU " + std::to_string(*group.device) : "(not recorded)";
 }
 
@@ -61,6 +63,19 @@ void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals)
   total.bytes += rest.bytes;
 }
 
+// A group of several processes counts for each of them with what it has.
+void add_by_rank(const Report& report, const Group& group, std::map<std::string, HiddenTotal>* totals) {
+  for (const Share& share : group.shares) {
+    HiddenTotal& total = (*totals)[processes_text(report.job, {share.process})];
+    ++total.groups;
+    total.allocations += share.count;
+    total.bytes += share.bytes;
+  }
+  if (!group.shares.empty()) return;
+  const ProcessInfo& process = report.process;
+  (*totals)[process.rank ? ranks_text({*process.rank}) : "process " + std::to_string(process.pid)].add(group);
+}
+
 }  // namespace
 
 std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict) {
@@ -73,6 +88,8 @@ std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by
       rows.back().total.add(group);
     } else if (by == "mark") {
       add_by_mark(group, &totals);
+    } else if (by == "rank") {
+      add_by_rank(report, group, &totals);
     } else {
       totals[key_of(group, by)].add(group);
     }

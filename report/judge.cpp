@@ -121,12 +121,8 @@ class Judge {
         add_ended_threads(&group);
         all.push_back(&group);
       }
-      assign_ids(all);
-      std::sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
-        if (left.bytes != right.bytes) return left.bytes > right.bytes;
-        if (left.count != right.count) return left.count > right.count;
-        return left.id < right.id;
-      });
+      if (options_.ids) assign_ids(all);
+      sort_groups(groups);
     }
     std::stable_sort(report_.errors.begin(), report_.errors.end(),
                      [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });

@@ -14,6 +14,7 @@ namespace culprit {
 struct JudgeOptions {
   bool default_suppressions = true;  // put what libraries hold for themselves into its own section
   bool strict = false;               // count that section and cached memory as leaks
+  bool ids = true;                   // give the groups their ids; who merges them does so afterwards
 };
 
 // The first cause of the enumeration's order that any evidence points to; kNeverFreed without evidence.

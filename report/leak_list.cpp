@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "report/merged_file.h"
 #include "report/summary.h"
 
 namespace culprit {
@@ -17,6 +18,7 @@ using Json = nlohmann::json;
 
 constexpr char kReport[] = "culprit.report/1";
 constexpr char kReports[] = "culprit.reports/1";
+constexpr char kMerged[] = "culprit.merged/1";
 constexpr char kBaseline[] = "culprit.baseline/1";
 
 // The frames of a JSON report.
@@ -103,18 +105,17 @@ LeakList list_of_baseline(const std::string& path) {
   return list;
 }
 
-LeakList list_of_dump(const std::string& path, const OutputOptions& options) {
+LeakList list_of_report(const Report& report, const char* source, bool strict) {
   LeakList list;
-  list.path = path;
-  list.source = "dump";
-  const std::vector<Report> reports = {load_for_output(path, options)};
-  for (auto& [id, leak] : baseline_of(reports, options.strict).leaks) list.leaks[id].leak = leak;
-  for (const Group& group : reports.front().leaks) {
+  list.path = report.dump_path;
+  list.source = source;
+  for (auto& [id, leak] : baseline_of({report}, strict).leaks) list.leaks[id].leak = leak;
+  for (const Group& group : report.leaks) {
     const auto at = list.leaks.find(group.id);
     if (at != list.leaks.end()) at->second.frames = group.stack->frames;
   }
-  list.notes = reports.front().notes;
-  list.owners.push_back(reports.front().stacks);
+  list.notes = report.notes;
+  list.owners.push_back(report.stacks);
   return list;
 }
 
@@ -146,12 +147,20 @@ std::uint64_t LeakList::count() const {
 
 LeakList read_leak_list(const std::string& path, const OutputOptions& options) {
   const std::string text = text_unless_dump(path);
-  if (text.empty()) return list_of_dump(path, options);
+  if (text.empty()) return list_of_report(load_for_output(path, options), "dump", options.strict);
   const Json json = Json::parse(text, nullptr, false);
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
   if (schema == kBaseline) return list_of_baseline(path);
+  if (schema == kMerged) {
+    LeakList list =
+        list_of_report(read_merged_file(path, report_options(options, nullptr).judge), "merged", options.strict);
+    list.path = path;
+    return list;
+  }
   if (schema == kReport || schema == kReports) return list_of_reports(path, json, options.strict);
-  throw FileError(path + ": neither a dump, nor a report of culprit report --format json, nor a baseline");
+  throw FileError(
+      path +
+      ": neither a dump, nor a report of culprit report --format json, nor a baseline, nor a file of culprit merge");
 }
 
 }  // namespace culprit

@@ -1,4 +1,5 @@
-// What leaked, as a plain list: out of a dump, a JSON report or a baseline, so that any two of them can be compared.
+// What leaked, as a plain list: out of a dump, a merged file, a JSON report or a baseline, so that any two of them can
+// be compared.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ struct ListedLeak {
 
 struct LeakList {
   std::string path;
-  std::string source;                               // "dump", "report" or "baseline"
+  std::string source;                               // "dump", "merged", "report" or "baseline"
   std::map<std::string, ListedLeak> leaks;          // by id; those of several processes that have one id are one
   std::vector<std::string> notes;                   // what a reader should know about the source
   std::vector<std::shared_ptr<const void>> owners;  // of what the frames point to

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "report/marks.h"
+#include "report/pictures.h"
 #include "report/python_view.h"
 #include "report/record_facts.h"
 
@@ -50,6 +51,8 @@ ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
   process.pid = header.pid;
   process.parent_pid = header.parent_pid;
   process.host.assign(header.host, ::strnlen(header.host, sizeof(header.host)));
+  if (header.rank != 0) process.rank = header.rank - 1;
+  process.job_size = header.job_size;
   process.executable = dump.string(header.executable);
   process.working_directory = dump.string(header.working_directory);
   process.tool_version = dump.string(header.tool_version);
@@ -148,7 +151,7 @@ std::string python_note(const Header& header) {
   return {};
 }
 
-void add_notes(const Header& header, Report* report) {
+void add_notes(const Header& header, const StackResolver& stacks, Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
   if (!report->hook_called) {
@@ -157,7 +160,7 @@ void add_notes(const Header& header, Report* report) {
   }
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);
-  for (const std::string& note : report->stacks->notes()) notes.push_back(note);
+  for (const std::string& note : stacks.notes()) notes.push_back(note);
   if (report->holder_search.state == HolderSearch::kStopped) {
     notes.push_back(
         "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
@@ -221,11 +224,14 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   std::vector<Ref> wanted = stacks_of(tables, dump);
   for (const SiteRecord& site : sites) wanted.push_back(site.stack);
   if (header.exit_stack != 0) wanted.push_back(header.exit_stack);
+  const std::vector<PictureRecord> pictures = dump.pictures();
+  for (const Ref stack : stacks_of_pictures(pictures)) wanted.push_back(stack);
   stacks->resolve(wanted, places_of(tables));
   for (const SiteRecord& site : sites) {
     const ResolvedStack& stack = stacks->stack(site.stack);
     report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
   }
+  report.pictures = read_pictures(pictures, dump, *stacks);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   auto python_holders = std::make_shared<std::deque<Variable>>();
   std::string view_problem;
@@ -240,7 +246,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   group_by_holder(dump, &tables);
   judge(tables, dump, *stacks, options.judge, &report);
   report.stacks = stacks;
-  add_notes(header, &report);
+  add_notes(header, *stacks, &report);
   return report;
 }
 

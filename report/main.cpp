@@ -7,6 +7,7 @@
 #include "report/command_attach.h"
 #include "report/command_diff.h"
 #include "report/command_doctor.h"
+#include "report/command_merge.h"
 #include "report/command_report.h"
 #include "report/command_run.h"
 #include "report/command_sweep.h"
@@ -85,6 +86,11 @@ int main(int argc, char** argv) {
   diff->footer(kExitCodes);
   culprit::add_diff_command(diff, &diff_command);
 
+  culprit::MergeCommand merge_command;
+  CLI::App* merge = app.add_subcommand("merge", "Make one file of a job's dumps, to be reported and merged again");
+  merge->footer(kExitCodes);
+  culprit::add_merge_command(merge, &merge_command);
+
   culprit::DoctorCommand doctor_command;
   CLI::App* doctor = app.add_subcommand("doctor", "Say who holds the GPUs' memory now, and what brings it back");
   doctor->footer(kExitCodes);
@@ -142,6 +148,7 @@ int main(int argc, char** argv) {
   if (diff->parsed()) return culprit::run_diff_command(diff_command);
   if (top->parsed()) return culprit::run_top_command(top_command);
   if (start->parsed() || stop->parsed()) return culprit::run_switch_command(switch_command, start->parsed());
+  if (merge->parsed()) return culprit::run_merge_command(merge_command);
   if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");
   return culprit::run_report_command(report_command);

@@ -74,6 +74,13 @@ bool fits(const Rule& rule, const Frame& frame) {
 
 }  // namespace
 
+const Pool* pool_by_name(const std::string& name) {
+  for (const Rule& rule : kRules) {
+    if (name == rule.pool->name) return rule.pool;
+  }
+  return nullptr;
+}
+
 PoolRules::PoolRules(const StackResolver& stacks) {
   stacks.for_each_frame([this](const Frame& frame) {
     Known known;

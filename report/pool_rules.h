@@ -1,6 +1,7 @@
 // The caching allocators of frameworks: which memory is a segment of one of them.
 #pragma once
 
+#include <string>
 #include <unordered_map>
 
 #include "report/stacks.h"
@@ -11,6 +12,9 @@ struct Pool {
   const char* name;  // "PyTorch caching allocator"
   const char* hint;  // what a user can do about it; nullptr: nothing
 };
+
+// The pool of that name; nullptr when there is none.
+const Pool* pool_by_name(const std::string& name);
 
 // Knows the pools by the functions that take segments from CUDA; what the same libraries allocate otherwise is nobody's
 // cache. Looks at every frame once, so that a hundred thousand stacks cost little. Const, and usable from any thread.

@@ -14,7 +14,8 @@ struct RenderOptions {
   bool resources = false;  // list streams, events, contexts, ... instead of one line with totals
   bool strict = false;     // cached memory counts
   bool all = false;        // all groups, not only the first of each list
-  std::string group_by;    // function, library, thread, device, cause, mark; empty: each stack apart
+  std::string group_by;    // function, library, thread, device, cause, mark, rank; empty: each stack apart
+  bool at_peak = false;    // who held what when use was highest, instead of what was never freed
   bool source = true;      // html: with the source lines around what is reported, when they are at hand ...
   std::string sysroot;     // ... below this folder ...
   std::vector<std::string> source_dirs;  // ... or in one of these
@@ -45,6 +46,11 @@ void render_html(const std::vector<Report>& reports, const RenderOptions& option
 
 // What was allocated while a process was attached and is still alive, by line, with the rate.
 void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out);
+
+// Parts of the text report: what was live when an allocation failed with out of memory, the last time only unless all
+// are asked for; and at the peak of each device.
+void render_failures(const Report& report, const RenderOptions& options, std::ostream& out);
+void render_peaks(const Report& report, const RenderOptions& options, std::ostream& out);
 
 // The leaks of one report as one line for each value of options.group_by: a part of the text report.
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);

@@ -1,4 +1,5 @@
-// The text report with --group-by: one line for each function, library, thread, device, cause or mark, largest first.
+// The text report with --group-by: one line for each function, library, thread, device, cause, mark or rank, largest
+// first.
 #include <algorithm>
 
 #include "report/grouped_rows.h"

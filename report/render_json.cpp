@@ -11,6 +11,7 @@
 #include "report/parallel.h"
 #include "report/render.h"
 #include "report/report_json.h"
+#include "report/spread.h"
 
 namespace culprit {
 namespace {
@@ -142,6 +143,18 @@ Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
   return one;
 }
 
+// Which processes (indices into "processes") have how much: a job's ranks are most often alike.
+Json spread_json(const Group& group) {
+  const Spread spread = spread_of(group, 0);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Json> amounts;
+  for (const Share& share : group.shares) amounts[{share.bytes, share.count}].push_back(share.process);
+  Json one = {{"processes", group.shares.size()}, {"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
+  one["amounts"] = Json::array();
+  for (auto& [amount, processes] : amounts)
+    one["amounts"].push_back({{"bytes", amount.first}, {"count", amount.second}, {"processes", std::move(processes)}});
+  return one;
+}
+
 }  // namespace
 
 Json group_json(const Group& group, bool running, const StackToJson& stack_to_json) {
@@ -188,6 +201,10 @@ Json group_json(const Group& group, bool running, const StackToJson& stack_to_js
   one["hint"] = hint.empty() ? Json() : Json(hint);
   one["handles"] = Json::array();
   for (std::uint64_t handle : group.handles) one["handles"].push_back(hex(handle));
+  if (!group.shares.empty()) {
+    one["devices"] = group.devices;
+    one["spread"] = spread_json(group);
+  }
   return one;
 }
 
@@ -226,7 +243,8 @@ Json process_json(const ProcessInfo& process) {
   one["pid"] = process.pid;
   one["parent_pid"] = process.parent_pid;
   one["host"] = process.host;
-  one["rank"] = Json();
+  one["rank"] = process.rank ? Json(*process.rank) : Json();
+  one["job_size"] = process.job_size != 0 ? Json(process.job_size) : Json();
   one["exe"] = process.executable;
   one["command"] = process.command;
   one["working_directory"] = process.working_directory;
@@ -241,6 +259,21 @@ Json process_json(const ProcessInfo& process) {
   one["driver_version"] = process.driver_version;
   one["libculprit_version"] = process.tool_version;
   return one;
+}
+
+Json job_json(const Report& report) {
+  Json list = Json::array();
+  for (const JobProcess& process : report.job) {
+    list.push_back({{"rank", process.rank ? Json(*process.rank) : Json()},
+                    {"pid", process.pid},
+                    {"host", process.host},
+                    {"dump", process.dump_path},
+                    {"ended", ended_name(process.ended)},
+                    {"exit_status", process.ended == Ended::kExit ? Json(process.exit_status) : Json()},
+                    {"leaked_bytes", process.leaked_bytes},
+                    {"leaked_allocations", process.leaked_allocations}});
+  }
+  return list;
 }
 
 Json summary_json(const Report& report) {
@@ -404,14 +437,46 @@ Json errors_json(const Report& report) {
   return list;
 }
 
+Json pictures_json(const Report& report) {
+  Json list = Json::array();
+  for (const Picture& picture : report.pictures) {
+    Json one;
+    one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
+    one["device"] = device_json(picture.device);
+    one["time_ns"] = picture.time_ns;
+    if (picture.out_of_memory) {
+      one["api"] = picture.api;
+      one["asked_bytes"] = picture.asked_bytes;
+      one["times"] = picture.times;
+      one["stack"] = stack_json(picture.stack);
+    }
+    one["memory"] = reading_json(picture.memory);
+    one["live_bytes"] = picture.live_bytes;
+    one["live_allocations"] = picture.live_count;
+    one["stacks"] = Json::array();
+    for (const PictureEntry& entry : picture.entries) {
+      one["stacks"].push_back({{"api", entry.api},
+                               {"kind", kind_name(entry.kind)},
+                               {"bytes", entry.bytes},
+                               {"count", entry.count},
+                               {"stack", stack_json(entry.stack)}});
+    }
+    one["others"] = {{"bytes", picture.other_bytes}, {"count", picture.other_count}, {"stacks", picture.other_stacks}};
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 }  // namespace
 
 Json report_head_json(const Report& report) {
   Json head;
   head["dump"] = report.dump_path;
   head["process"] = process_json(report.process);
+  if (!report.job.empty()) head["processes"] = job_json(report);
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
+  if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);

@@ -8,6 +8,7 @@
 #include "report/kinds.h"
 #include "report/markdown_text.h"
 #include "report/render.h"
+#include "report/spread.h"
 #include "report/summary.h"
 #include "report/text_fields.h"
 #include "report/text_style.h"
@@ -24,17 +25,24 @@ std::string where(const Group& group) {
 }
 
 std::string device_text(const Group& group) {
+  if (group.devices.size() > 1) return std::to_string(group.devices.size()) + " GPUs";
   if (kind_class(group.kind) == KindClass::kHostMemory || !group.device) return "host";
   return "GPU " + std::to_string(*group.device);
 }
 
-void print_details(const Group& group, bool running, std::ostream& out) {
+void print_details(const Report& report, const Group& group, bool running, std::ostream& out) {
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
   for (const Frame* frame : group.stack->frames) {
     out << preformatted(padded(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
   }
   out << "</pre>\n";
+  if (!group.shares.empty()) {
+    const SpreadText spread = spread_text(group, report.job);
+    out << "\n"
+        << markdown_escaped(spread.line) << (spread.odd.empty() ? "" : "; **" + markdown_escaped(spread.odd) + "**")
+        << "\n";
+  }
   const std::string history = history_text(group);
   if (!history.empty()) out << "\n" << markdown_escaped(history) << "\n";
   const std::string hint = hint_for(group, running);
@@ -48,7 +56,13 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
   out << "### " << (summary.groups == 0 ? "Nothing leaked" : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
-      << markdown_escaped(command) << " \\[" << report.process.pid << "\\]\n\n";
+      << markdown_escaped(command);
+  if (report.job.empty()) {
+    out << " \\[" << report.process.pid << "\\]\n\n";
+  } else {
+    out << "\n\n" << markdown_escaped(job_text(report)) << "\n\n";
+  }
+
   if (report.dropped.total() != 0 || !report.dropped.reason.empty())
     out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "
         << markdown_escaped(report.dropped.reason) << "\n\n";
@@ -79,7 +93,7 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
     if (shown < groups.size())
       out << "\nand " << plural(groups.size() - shown, "group", "groups") << " more: `--all`\n";
     const bool running = report.process.status.ended == Ended::kRunning;
-    for (std::size_t i = 0; i < shown; ++i) print_details(*groups[i], running, out);
+    for (std::size_t i = 0; i < shown; ++i) print_details(report, *groups[i], running, out);
   }
   if (!report.errors.empty()) {
     out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n";

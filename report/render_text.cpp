@@ -12,6 +12,7 @@
 #include "report/kinds.h"
 #include "report/parallel.h"
 #include "report/render.h"
+#include "report/spread.h"
 #include "report/text_fields.h"
 
 namespace culprit {
@@ -32,6 +33,12 @@ std::string device_text(const std::optional<unsigned>& device) {
 // Host memory belongs to no GPU, even if one was current when it was pinned.
 std::string device_text(Kind kind, const std::optional<unsigned>& device) {
   return kind_class(kind) == KindClass::kHostMemory ? "host" : device_text(device);
+}
+
+std::string device_text(const Group& group) {
+  if (group.devices.size() < 2 || kind_class(group.kind) == KindClass::kHostMemory)
+    return device_text(group.kind, group.device);
+  return std::to_string(group.devices.size()) + " GPUs";
 }
 
 std::string thread_text(const ThreadInfo& thread) {
@@ -65,11 +72,17 @@ class TextReport {
     print_dropped();
     print_header();
     print_recording();
+    render_failures(report_, options_, out_);
     print_verdict();
     std::size_t number = 0;
     std::vector<const Group*> counted;
     for (const Group& group : report_.leaks) {
       if (options_.strict || group.cause != Cause::kCached) counted.push_back(&group);
+    }
+    if (options_.at_peak) {
+      render_peaks(report_, options_, out_);
+      print_totals();
+      return;
     }
     if (options_.group_by.empty()) {
       print_groups(std::move(counted), &number);
@@ -131,7 +144,16 @@ class TextReport {
     for (const std::string& word : process.command) command += (command.empty() ? "" : " ") + printable(word);
     if (command.empty()) command = printable(process.executable);
     if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
-    out_ << "culprit · " << palette_.title(command) << " [" << process.pid << "]";
+    out_ << "culprit · " << palette_.title(command);
+    if (!report_.job.empty()) {
+      out_ << " · " << job_text(report_) << "\n";
+      return;
+    }
+    out_ << " [" << process.pid << "]";
+    if (process.rank) {
+      out_ << " rank " << *process.rank;
+      if (process.job_size != 0) out_ << " of " << process.job_size;
+    }
     if (!process.host.empty()) out_ << " on " << printable(process.host);
     switch (process.status.ended) {
       case Ended::kExit:
@@ -269,8 +291,8 @@ class TextReport {
     if (group.comparison == Comparison::kGrown) cause += ", GROWN from " + format_bytes(group.baseline_bytes);
     out_ << "\n"
          << padded(number, 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
-         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group.kind, group.device)
-         << "   " << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
+         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "
+         << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
     if (foreign) {
       print_foreign_stack(*group.stack);
     } else {
@@ -285,7 +307,11 @@ class TextReport {
     const std::string history = history_text(group);
     if (!history.empty()) fields_.field("history", history);
     print_marks(group);
-    print_threads(group);
+    if (group.shares.empty()) {
+      print_threads(group);
+    } else {
+      print_spread(group);
+    }
     const std::string hint = hint_for(group, running());
     if (!hint.empty()) fields_.field("hint", hint);
   }
@@ -387,6 +413,12 @@ class TextReport {
     fields_.field("thread", text);
   }
 
+  void print_spread(const Group& group) {
+    const SpreadText text = spread_text(group, report_.job);
+    fields_.field("spread", text.line);
+    if (!text.odd.empty()) fields_.field("odd", palette_.warn(text.odd));
+  }
+
   void print_error(const ErrorGroup& error, int number) {
     std::string title;
     switch (error.type) {
@@ -437,20 +469,26 @@ class TextReport {
 
   void print_totals() {
     out_ << "\n";
-    std::map<std::optional<unsigned>, std::string> lines;
+    std::map<std::pair<std::optional<unsigned>, std::string>, std::string> lines;
     for (const Total& total : report_.summary.totals) {
-      std::string& line = lines[total.device];
+      // Of several processes what is on several GPUs stands under none of them.
+      const bool spread = !total.device && kind_class(total.kind) != KindClass::kHostMemory && !report_.job.empty();
+      std::string& line = lines[{total.device, spread ? "GPUs" : device_text(total.device)}];
       line += (line.empty() ? "" : " · ") + format_bytes(total.bytes) + " " + kind_name(total.kind) + " (" +
               std::to_string(total.count) + "x)";
     }
-    for (const auto& [device, line] : lines) {
-      out_ << "total   " << padded(device_text(device), 6) << "  " << line << "\n";
+    for (const auto& [place, line] : lines) {
+      out_ << "total   " << padded(place.second, 6) << "  " << line << "\n";
     }
     if (report_.summary.thread_ended_bytes != 0) {
       out_ << "ended   " << format_bytes(report_.summary.thread_ended_bytes)
            << " were allocated by threads that have ended\n";
     }
-    for (const DeviceInfo& device : report_.devices) print_device(device);
+    if (report_.job.empty()) {
+      for (const DeviceInfo& device : report_.devices) print_device(device);
+    } else {
+      print_job();
+    }
     if (!options_.resources) {
       std::map<Kind, std::uint64_t> counts;
       for (const Group& group : report_.resources) counts[group.kind] += group.count;
@@ -463,8 +501,29 @@ class TextReport {
     print_hidden();
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
     if (options_.kept && report_.summary.groups != 0) {
-      out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
+      const JobProcess* worst = worst_process();
+      if (worst != nullptr) {
+        out_ << "next    culprit report " << printable(worst->dump_path) << "\n";
+      } else {
+        out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
+      }
     }
+  }
+
+  // The process that leaked most; nullptr in a report of one.
+  const JobProcess* worst_process() const {
+    const auto most = std::max_element(
+        report_.job.begin(), report_.job.end(),
+        [](const JobProcess& left, const JobProcess& right) { return left.leaked_bytes < right.leaked_bytes; });
+    return most == report_.job.end() ? nullptr : &*most;
+  }
+
+  void print_job() {
+    const JobProcess* worst = worst_process();
+    if (worst->leaked_bytes == 0) return;
+    const auto index = static_cast<std::uint32_t>(worst - report_.job.data());
+    out_ << "most    " << format_bytes(worst->leaked_bytes) << " in " << worst->leaked_allocations << "x by "
+         << processes_text(report_.job, {index}) << ": " << printable(worst->dump_path) << "\n";
   }
 
   // What was found and is not in the lists, or is in them without being news.

@@ -87,6 +87,13 @@ struct MarkInfo {
   std::uint64_t count = 0;
 };
 
+// What one of several processes has of a group.
+struct Share {
+  std::uint32_t process = 0;  // index into Report::job
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+};
+
 // How a leak compares with the baseline that it was held against.
 enum class Comparison { kNone, kNew, kGrown, kKnown };
 
@@ -98,7 +105,7 @@ struct Group {
   std::string driver_api;  // "cuMemAlloc_v2"
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::optional<unsigned> device;  // ordinal
+  std::optional<unsigned> device;  // ordinal; empty: none, or several of `devices`
   Cause cause = Cause::kNeverFreed;
   std::vector<Evidence> evidence;
   std::vector<ThreadInfo> threads;
@@ -115,6 +122,9 @@ struct Group {
   std::string library;                  // which library made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
   std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
+  // Of several processes: what each of them has, in the order of Report::job, and on which devices. Empty: of one.
+  std::vector<Share> shares;
+  std::vector<unsigned> devices;
   Comparison comparison = Comparison::kNone;
   std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: what the baseline has, of all processes
 };
@@ -176,6 +186,8 @@ struct ProcessInfo {
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
   std::string host;
+  std::optional<unsigned> rank;  // in its parallel job
+  unsigned job_size = 0;         // ranks of the job; 0: not known
   std::string executable;
   std::vector<std::string> command;
   std::string working_directory;
@@ -296,6 +308,34 @@ struct BaselineResult {
   std::vector<std::string> gone;  // ids that no process leaked; the last report has them
 };
 
+// What one stack had live when a picture was taken.
+struct PictureEntry {
+  const ResolvedStack* stack = nullptr;
+  std::string api;  // of the first live allocation, like `kind`
+  format::Kind kind = format::Kind::kNone;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+};
+
+// Who held the memory of a device at one moment: when use was higher than ever before, or when an allocation failed.
+struct Picture {
+  bool out_of_memory = false;
+  std::optional<unsigned> device;
+  std::uint64_t time_ns = 0;
+  // Out of memory: the call that failed, and how often it did.
+  std::string api;
+  const ResolvedStack* stack = nullptr;
+  std::uint64_t asked_bytes = 0;
+  std::uint64_t times = 0;
+  format::MemoryReading memory = {};  // of the whole device; total 0: not known
+  std::uint64_t live_bytes = 0;       // of this process
+  std::uint64_t live_count = 0;
+  std::vector<PictureEntry> entries;  // most bytes first
+  std::uint64_t other_bytes = 0;      // of stacks that are not among them
+  std::uint64_t other_count = 0;
+  std::uint64_t other_stacks = 0;
+};
+
 // A stretch in which allocations were recorded.
 struct RecordedSpan {
   std::uint64_t begin_ns = 0;
@@ -313,9 +353,24 @@ struct RecordingInfo {
   std::vector<RecordedSpan> spans;   // empty: on from the first CUDA call to the end, unless `off`
 };
 
+// One of the processes that a report of several is made of.
+struct JobProcess {
+  std::string dump_path;
+  std::uint32_t pid = 0;
+  std::string host;
+  std::optional<unsigned> rank;
+  unsigned job_size = 0;
+  std::uint64_t start_realtime_ns = 0;
+  Ended ended = Ended::kUnknown;
+  int exit_status = 0;
+  std::uint64_t leaked_bytes = 0;  // as in Summary
+  std::uint64_t leaked_allocations = 0;
+};
+
 struct Report {
   std::string dump_path;
-  ProcessInfo process;
+  ProcessInfo process;          // the first of `job` when there are several
+  std::vector<JobProcess> job;  // the processes that were merged into this report, by rank; empty: it is of one
   bool hook_called = false;
   // Known when CULPRIT_FAIL was set.
   std::uint64_t injected_failures = 0;  // calls that were made to fail
@@ -323,6 +378,7 @@ struct Report {
   const ResolvedStack* exit_stack = nullptr;  // where exit() was called, start-up code included; nullptr: not known
   std::vector<DeviceInfo> devices;
   Summary summary;
+  std::vector<Picture> pictures;  // out of memory first, the last one of them first; then the peaks, by device
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;
@@ -340,7 +396,7 @@ struct Report {
   std::optional<HiddenTotal> filtered;     // what filters took out; empty: there were none
   std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;
-  std::shared_ptr<const StackResolver> stacks;                 // owns what the stack pointers point to
+  std::shared_ptr<const void> stacks;                          // owns what the stack pointers point to
   std::shared_ptr<const std::deque<Variable>> python_holders;  // likewise
 };
 

@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <mutex>
 
 #include "report/exit_codes.h"
+#include "report/progress.h"
 #include "report/text_style.h"
 
 namespace culprit {
@@ -22,27 +21,6 @@ bool wants_colours(int fd) {
   if (terminal == nullptr || std::string(terminal) == "dumb") return false;
   return ::isatty(fd) == 1;
 }
-
-// One line on a terminal that says what takes so long; wiped when the work is done.
-class Progress {
- public:
-  Progress() : terminal_(::isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()) {}
-  ~Progress() {
-    if (shown_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-  void reading(const std::string& path) {
-    if (!terminal_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(1)) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    shown_ = true;
-    std::cerr << "\r\x1b[Kculprit: reading symbols of " << path << std::flush;
-  }
-
- private:
-  const bool terminal_;
-  const std::chrono::steady_clock::time_point start_;
-  std::mutex mutex_;
-  bool shown_ = false;
-};
 
 bool asks(const OutputOptions& options, const std::string& what) {
   if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources" && what != "new";
@@ -65,6 +43,7 @@ void render(const std::vector<Report>& reports, const OutputOptions& options, bo
   render_options.kept = kept;
   render_options.all = options.all;
   render_options.group_by = options.group_by;
+  render_options.at_peak = options.at == "peak";
   render_options.source = !options.no_source;
   render_options.sysroot = options.sysroot;
   render_options.source_dirs = options.source_dirs;
@@ -79,22 +58,26 @@ void render(const std::vector<Report>& reports, const OutputOptions& options, bo
 
 }  // namespace
 
+void add_symbol_options(CLI::App* command, OutputOptions* options) {
+  command->add_flag("--full-stacks", options->full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
+  command->add_option("--sysroot", options->sysroot, "Look for the program's files below DIR")->type_name("DIR");
+  command->add_option("--debug-dir", options->debug_dirs, "Look for separate debug files in DIR too (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
 void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats) {
   command->add_option("--format", options->format, CLI::detail::join(formats, ", "))
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");
-  command->add_flag("--full-stacks", options->full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
+  add_symbol_options(command, options);
   command->add_flag("--resources", options->resources,
                     "List streams, events, contexts, modules, ... that were never ended");
   command->add_flag("--strict", options->strict, "Count cached memory and what libraries hold for themselves as leaks");
   command->add_flag("--no-default-suppressions", options->no_default_suppressions,
                     "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
-  command->add_option("--sysroot", options->sysroot, "Look for the program's files below DIR")->type_name("DIR");
-  command->add_option("--debug-dir", options->debug_dirs, "Look for separate debug files in DIR too (repeatable)")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
   command
       ->add_option("--fail-on", options->fail_on,
                    "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
@@ -111,17 +94,40 @@ void add_output_options(CLI::App* command, OutputOptions* options, const std::ve
       ->type_name("N");
 }
 
+void add_jobs_option(CLI::App* command, OutputOptions* options) {
+  command->add_option("--jobs", options->jobs, "Threads that read the dumps (default: one for each processor)")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
+}
+
+void add_job_options(CLI::App* command, OutputOptions* options) {
+  command->add_flag_callback(
+      "--merge", [options] { options->merge = Merge::kAlways; },
+      "Merge the processes into one report by stack, with what each has of it (default: when all are ranks of a job)");
+  command
+      ->add_flag_callback(
+          "--no-merge", [options] { options->merge = Merge::kNever; }, "Report each process apart")
+      ->excludes("--merge");
+  add_jobs_option(command, options);
+}
+
+ReportOptions report_options(const OutputOptions& options, Progress* progress) {
+  ReportOptions result;
+  result.symbols.sysroot = options.sysroot;
+  result.symbols.debug_dirs = options.debug_dirs;
+  if (progress != nullptr) {
+    result.symbols.progress = [progress](const std::string& path) { progress->doing("reading symbols of " + path); };
+  }
+  result.judge.strict = options.strict;
+  result.judge.default_suppressions = !options.no_default_suppressions;
+  result.full_stacks = options.full_stacks;
+  result.since_mark = options.since_mark;
+  return result;
+}
+
 Report load_for_output(const std::string& path, const OutputOptions& options) {
   Progress progress;
-  ReportOptions report_options;
-  report_options.symbols.sysroot = options.sysroot;
-  report_options.symbols.debug_dirs = options.debug_dirs;
-  report_options.symbols.progress = [&progress](const std::string& module) { progress.reading(module); };
-  report_options.judge.strict = options.strict;
-  report_options.judge.default_suppressions = !options.no_default_suppressions;
-  report_options.full_stacks = options.full_stacks;
-  report_options.since_mark = options.since_mark;
-  return load_report(path, report_options);
+  return load_report(path, report_options(options, &progress));
 }
 
 bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options) {

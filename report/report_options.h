@@ -12,6 +12,10 @@
 
 namespace culprit {
 
+class Progress;
+
+enum class Merge { kAuto, kAlways, kNever };
+
 // What the command line asked for.
 struct OutputOptions {
   std::string format = "text";
@@ -21,12 +25,15 @@ struct OutputOptions {
   bool no_source = false;
   std::vector<std::string> source_dirs;
   std::string since_mark;
+  std::string at = "exit";  // or "peak"
   bool full_stacks = false;
   bool resources = false;
   bool strict = false;
   bool no_default_suppressions = false;
   std::string sysroot;
   std::vector<std::string> debug_dirs;
+  Merge merge = Merge::kAuto;
+  unsigned jobs = 0;  // threads that read several dumps; 0: one for each processor
   std::vector<std::string> fail_on;
   int error_exit_code = 0;  // 0: not given
 };
@@ -34,6 +41,18 @@ struct OutputOptions {
 // Declares the shared options on `command`, which can write `formats`.
 void add_output_options(CLI::App* command, OutputOptions* options,
                         const std::vector<std::string>& formats = {"text", "json"});
+
+// Those of them that say how frames are found and shown.
+void add_symbol_options(CLI::App* command, OutputOptions* options);
+
+// Declares --jobs, for a command that reads many dumps.
+void add_jobs_option(CLI::App* command, OutputOptions* options);
+
+// Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
+void add_job_options(CLI::App* command, OutputOptions* options);
+
+// How dumps are to be read. `progress` hears which module's symbols are being read; nullptr: nobody does.
+ReportOptions report_options(const OutputOptions& options, Progress* progress);
 
 // Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
 // DumpError.

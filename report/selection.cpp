@@ -33,10 +33,12 @@ std::string check_device(const std::string& text) {
   return number || text == "host" ? "" : text + ": a GPU's number or \"host\" is needed";
 }
 
-// A GPU's number, or where the memory is when no GPU has it.
-std::string device_of(const Group& group) {
-  if (kind_class(group.kind) == KindClass::kHostMemory) return "host";
-  return group.device ? std::to_string(*group.device) : "";
+// Whether the memory is on one of these GPUs, by number, or on the host. Of several processes: of any of them.
+bool is_on(const Group& group, const std::vector<std::string>& devices) {
+  if (kind_class(group.kind) == KindClass::kHostMemory) return is_in(devices, "host");
+  if (group.device) return is_in(devices, std::to_string(*group.device));
+  return std::any_of(group.devices.begin(), group.devices.end(),
+                     [&](unsigned device) { return is_in(devices, std::to_string(device)); });
 }
 
 }  // namespace
@@ -94,10 +96,10 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
       ->capture_default_str();
   command->add_flag("--all", output->all, "text, markdown: all groups, not only the first 10 of each list");
   command
-      ->add_option(
-          "--group-by", output->group_by,
-          "text: one line for each function, library, thread, device, cause or mark, instead of one entry a stack")
-      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark"}))
+      ->add_option("--group-by", output->group_by,
+                   "text: one line for each function, library, thread, device, cause, mark or rank, instead of one "
+                   "entry a stack")
+      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark", "rank"}))
       ->type_name("BY");
   command->add_flag("--no-source", output->no_source, "html: without source lines, for a report that is passed on");
   command
@@ -105,7 +107,15 @@ void add_selection_options(CLI::App* command, SelectionOptions* options, OutputO
                    "html: look in DIR for source files that are not where they were compiled (repeatable)")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  command
+      ->add_option("--at", output->at,
+                   "text: what was never freed (exit), or who held what when use was highest (peak)")
+      ->check(CLI::IsMember({"exit", "peak"}))
+      ->type_name("MOMENT")
+      ->capture_default_str();
   command->callback([command, options, output] {
+    if (output->at == "peak" && (output->format != "text" || !output->group_by.empty()))
+      throw CLI::ValidationError("--at peak", "is for --format text without --group-by; json has all \"pictures\"");
     if (output->group_by == "stack") output->group_by.clear();
     if (!output->group_by.empty() && output->format != "text")
       throw CLI::ValidationError("--group-by", "is for --format text");
@@ -142,7 +152,7 @@ bool Selection::wanted(const Group& group, bool memory) const {
   if (memory && group.bytes < min_bytes_) return false;
   if (memory && !options_.causes.empty() && !is_in(options_.causes, cause_name(group.cause))) return false;
   if (!options_.kinds.empty() && !is_in(options_.kinds, kind_name(group.kind))) return false;
-  return options_.devices.empty() || is_in(options_.devices, device_of(group));
+  return options_.devices.empty() || is_on(group, options_.devices);
 }
 
 void Selection::filter(Report* report) const {

@@ -221,14 +221,14 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
           frame.inlined = location.inlined;
           frame.approximate = location.approximate;
           frame.symbol_offset = location.symbol_offset;
-          number(&frame);
+          numbers_.number(&frame);
           frames_.push_back(frame);
           expansion.push_back(&frames_.back());
         }
       }
     }
     if (expansion.empty()) {
-      number(&frame);
+      numbers_.number(&frame);
       frames_.push_back(frame);
       expansion.push_back(&frames_.back());
     }
@@ -262,12 +262,12 @@ void StackResolver::add_python_frame(Address address) {
     frame.file = dump_.string(record.file);
     frame.line = record.line;
   }
-  number(&frame);
+  numbers_.number(&frame);
   frames_.push_back(frame);
   expansions_[address].push_back(&frames_.back());
 }
 
-void StackResolver::number(Frame* frame) {
+void FrameNumbers::number(Frame* frame) {
   auto number_of = [&](std::string text) {
     return numbers_.emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size())).first->second;
   };

@@ -36,7 +36,7 @@ struct Frame {
   bool python = false;       // `module` is nullptr and `offset` 0 then
   bool approximate = false;  // `function` is only the nearest symbol before
   std::uint64_t symbol_offset = 0;
-  // Numbers that one StackResolver gave: equal for frames at one place, as a reader sees it (the line when it is known,
+  // Numbers that one FrameNumbers gave: equal for frames at one place, as a reader sees it (the line when it is known,
   // else the offset), and equal for those that are in one module and function besides.
   std::uint32_t place = 0;
   std::uint32_t code = 0;
@@ -58,6 +58,15 @@ struct Variable {
   std::string name;         // demangled; empty: the module has no symbol there
   std::uint64_t begin = 0;  // address inside the module's file
   bool python = false;      // no variable of a module: `name` says in words what holds it, on the Python side
+};
+
+// Numbers frames: see Frame::place and Frame::code. Not thread-safe.
+class FrameNumbers {
+ public:
+  void number(Frame* frame);
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
 // Resolves stacks in batches: the symbols of all their modules are looked up at once. Not thread-safe.
@@ -97,7 +106,6 @@ class StackResolver {
 
   void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
   void add_python_frame(Address address);
-  void number(Frame* frame);
   ResolvedStack assemble(const StackView& view) const;
 
   const Dump& dump_;
@@ -109,7 +117,7 @@ class StackResolver {
   std::vector<std::pair<Address, const Variable*>> variable_at_;  // sorted
   std::unordered_map<Address, Expansion> expansions_;
   std::unordered_map<format::Ref, ResolvedStack> stacks_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;
+  FrameNumbers numbers_;
   ResolvedStack none_;
 };
 

@@ -23,6 +23,14 @@ void add_cached(const Group& group, Summary* summary) {
 
 bool counts_as_leak(const Group& group, bool strict) { return strict || group.cause != Cause::kCached; }
 
+void sort_groups(std::vector<Group>* groups) {
+  std::sort(groups->begin(), groups->end(), [](const Group& left, const Group& right) {
+    if (left.bytes != right.bytes) return left.bytes > right.bytes;
+    if (left.count != right.count) return left.count > right.count;
+    return left.id < right.id;
+  });
+}
+
 void sum_up(bool strict, Report* report) {
   Summary& summary = report->summary;
   summary.leaked_bytes = summary.leaked_device_bytes = summary.leaked_host_bytes = 0;
@@ -30,6 +38,8 @@ void sum_up(bool strict, Report* report) {
   summary.library_bytes = summary.library_allocations = summary.errors = summary.resources = 0;
   summary.caches.clear();
   summary.totals.clear();
+
+  for (JobProcess& process : report->job) process.leaked_bytes = process.leaked_allocations = 0;
 
   std::map<std::pair<std::optional<unsigned>, format::Kind>, Total> totals;
   for (const Group& group : report->leaks) {
@@ -41,6 +51,10 @@ void sum_up(bool strict, Report* report) {
     summary.leaked_allocations += group.count;
     summary.thread_ended_bytes += group.ended_bytes;
     ++summary.groups;
+    for (const Share& share : group.shares) {
+      report->job[share.process].leaked_bytes += share.bytes;
+      report->job[share.process].leaked_allocations += share.count;
+    }
     Total& total = totals[{host ? std::nullopt : group.device, group.kind}];
     total.device = host ? std::nullopt : group.device;
     total.kind = group.kind;

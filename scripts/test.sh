@@ -18,6 +18,8 @@ scripts/install-packages.sh libgtest-dev python3-pytest || echo "test.sh: withou
 scripts/format-readers.sh build/deps || echo "test.sh: without PyPI no other reader looks at SARIF and JUnit" >&2
 # A browser looks at the HTML report.
 scripts/install-packages.sh chromium chromium-driver python3-selenium || echo "test.sh: without Chromium nobody looks at HTML reports" >&2
+# Starts the ranks of a job.
+command -v mpirun >/dev/null || scripts/install-packages.sh openmpi-bin || echo "test.sh: without mpirun no job of several ranks is tested" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

@@ -166,6 +166,7 @@ Ref DumpBuilder::add_label(Ref mark, Ref range) {
   record.range = range;
   return add_record(ChunkType::kLabels, record);
 }
+Ref DumpBuilder::add_picture(const PictureRecord& record) { return add_record(ChunkType::kPictures, record); }
 Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
 Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }
 

@@ -1,4 +1,5 @@
 #include "interpose/options.h"
+#include "interpose/job_rank.h"
 #include "interpose/signal_names.h"
 
 #include <signal.h>
@@ -42,6 +43,40 @@ TEST_CASE("without variables the defaults stand") {
   CHECK(options.log_level == LogLevel::kWarn);
   CHECK_FALSE(options.quiet);
   CHECK(options.malformed == nullptr);
+}
+
+TEST_CASE("the rank in a job is what the launcher says") {
+  // Whoever runs the tests may run them under one.
+  const char* const known[] = {"RANK",      "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+                               "PMIX_RANK", "PMI_RANK",   "PALS_RANKID",          "FLUX_TASK_RANK"};
+  for (const char* name : known) unsetenv(name);
+  unsetenv("SLURM_STEP_NUM_TASKS");
+  CHECK(find_job_rank().rank == -1);
+  SECTION("Open MPI") {
+    Variable rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "8");
+    CHECK(find_job_rank().rank == 3);
+    CHECK(find_job_rank().size == 8);
+    Variable inner("RANK", "11"), inner_size("WORLD_SIZE", "16");
+    CHECK(find_job_rank().rank == 11);
+    CHECK(find_job_rank().size == 16);
+  }
+  SECTION("a size that nobody says") {
+    Variable rank("PMI_RANK", "0");
+    CHECK(find_job_rank().rank == 0);
+    CHECK(find_job_rank().size == 0);
+  }
+  SECTION("a variable of some other program") {
+    Variable rank("RANK", "3");
+    CHECK(find_job_rank().rank == -1);
+    Variable slurm("SLURM_PROCID", "0");
+    CHECK(find_job_rank().rank == -1);
+  }
+  SECTION("no number") {
+    for (const char* bad : {"", "x", "-1", "3 ", "99999999999999999999"}) {
+      Variable rank("PMIX_RANK", bad);
+      CHECK(find_job_rank().rank == -1);
+    }
+  }
 }
 
 TEST_CASE("variables are read, and one that can not be used is named") {

@@ -41,7 +41,9 @@ add_executable(report_unit_test
   ${unit}/report_html_test.cpp
   ${unit}/report_judge_test.cpp
   ${unit}/report_lists_test.cpp
+  ${unit}/report_merge_test.cpp
   ${unit}/report_names_test.cpp
+  ${unit}/report_pictures_test.cpp
   ${unit}/report_pools_test.cpp
   ${unit}/report_process_status_test.cpp
   ${unit}/report_reader_test.cpp

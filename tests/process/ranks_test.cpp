@@ -1,0 +1,59 @@
+// The ranks of a real mpirun: each leaves a dump that is named after it, and together they are one report.
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Empty where there is none: scripts/test.sh installs it.
+std::string mpirun() {
+  for (const char* path : {"/usr/bin/mpirun", "/usr/local/bin/mpirun"}) {
+    if (fs::exists(path)) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the ranks of an mpirun are one report and the odd one stands out", "[ranks]") {
+  if (mpirun().empty()) {
+    WARN("SKIPPED: no mpirun; scripts/install-packages.sh openmpi-bin brings it");
+    return;
+  }
+  const auto folder = std::make_shared<TemporaryFolder>();
+  const std::string pattern = (folder->path() / "rank%q{OMPI_COMM_WORLD_RANK}.dump").string();
+  const Run run = culprit_run(
+      {"--out", pattern}, {mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", "4", subject_path("rank_leak")});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(mentions(run.err, "4 processes, ranks 0-3, on "));
+  CHECK(mentions(run.err, "spread     all 4 ranks: 1000 B to 48.8 KiB, median 1000 B"));
+  CHECK(mentions(run.err, "odd        rank 2 has 48.8 KiB"));
+  CHECK(mentions(run.err, "rank_leak.cpp:10"));
+  for (int rank = 0; rank < 4; ++rank) {
+    const fs::path dump = folder->path() / ("rank" + std::to_string(rank) + ".dump");
+    REQUIRE(fs::exists(dump));
+    const Report report = read_report(dump);
+    CHECK(report.json.at("process").at("rank") == rank);
+    CHECK(report.json.at("process").at("job_size") == 4);
+    CHECK(report.leaked_bytes() == (rank == 2 ? 50000 : 1000));
+  }
+}
+
+TEST_CASE("a rank of torchrun and no rank at all", "[ranks]") {
+  RunOptions options;
+  options.environment["RANK"] = "5";
+  options.environment["WORLD_SIZE"] = "8";
+  const Report ranked = read_report(run_preloaded("rank_leak", {}, options).dump());
+  CHECK(ranked.json.at("process").at("rank") == 5);
+  CHECK(ranked.json.at("process").at("job_size") == 8);
+  CHECK(read_report(run_preloaded("leak_one").dump()).json.at("process").at("rank").is_null());
+}
+
+}  // namespace culprit::test
