@@ -135,11 +135,11 @@ Dump::Dump(Dump&& other) noexcept
       holders_(std::move(other.holders_)),
       sites_(std::move(other.sites_)),
       python_frames_(std::move(other.python_frames_)),
-      pictures_(std::move(other.pictures_)),
       spans_(std::move(other.spans_)),
       marks_(std::move(other.marks_)),
       labels_(std::move(other.labels_)),
       time_lines_(std::move(other.time_lines_)),
+      pictures_(std::move(other.pictures_)),
       stacks_(std::move(other.stacks_)),
       strings_(std::move(other.strings_)) {}
 

@@ -95,7 +95,7 @@ TEST_CASE("one leak of many marks is one group that --group-by mark shares out",
   CHECK(has(some, "before CUDA\n"));
 }
 
-TEST_CASE("--since-mark shows what came after", "[marks]") {
+TEST_CASE("option --since-mark shows what came after", "[marks]") {
   const Run run = run_preloaded("marked", {"marks"});
   auto bytes_since = [&](const std::string& mark) {
     const Finished finished = report_with({"--since-mark", mark, "--format", "json"}, run.dump());

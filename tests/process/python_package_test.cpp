@@ -164,7 +164,7 @@ TEST_CASE("a damaged view costs nothing but itself", "[python_package]") {
   }
 }
 
-TEST_CASE("--torch-history says when it had no effect", "[python_package]") {
+TEST_CASE("option --torch-history says when it had no effect", "[python_package]") {
   RunOptions options;
   options.environment["PYTHONPATH"] = subject_path("python_fakes").string();
   options.environment["PYTHONDONTWRITEBYTECODE"] = "1";
