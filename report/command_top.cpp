@@ -16,7 +16,8 @@
 #include "report/kinds.h"
 #include "report/load_report.h"
 #include "report/render.h"
-#include "report/symbol_cache.h"
+#include "report/shared_symbols.h"
+#include "report/symbolizer.h"
 #include "report/target_process.h"
 #include "report/text_fields.h"
 #include "report/text_style.h"
@@ -154,7 +155,8 @@ int run_top_command(const TopCommand& command) try {
   const Source source(command.target);
   SymbolOptions symbol_options;
   symbol_options.sysroot = source.sysroot();
-  SymbolCache symbols(symbol_options);
+  // A running process is read again and again: only what is new is looked up.
+  SharedSymbols symbols([&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, symbol_options); });
   ReportOptions options;
   options.lookup = [&](std::vector<ModuleSymbols>& modules) { symbols.look_up(modules); };
   options.judge.strict = true;  // everything that is held: caches and libraries too

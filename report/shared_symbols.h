@@ -1,5 +1,5 @@
-// The symbols that the dumps of one job ask for: a thousand ranks run one program, whose addresses need be looked up
-// once.
+// Symbols that are looked up once and asked for again: a thousand ranks of a job run one program, and `culprit top`
+// reads one process again and again.
 #pragma once
 
 #include <map>

@@ -1,13 +1,11 @@
 // culprit doctor without NVML, without a GPU, without rights: it says exactly what it could not see. And its output.
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "report/doctor/render_doctor.h"
 #include "tests/catch.h"
 #include "tests/unit/doctor_fixture.h"
+#include "tests/unit/shell.h"
 
 using namespace culprit;
 using namespace culprit::test;
@@ -26,8 +24,6 @@ FakeProcess cuda_process(std::uint32_t pid, const std::string& name) {
   return process;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 bool told(const Diagnosis& diagnosis, const std::string& part) {
   for (const std::string& line : diagnosis.unseen) {
     if (has(line, part)) return true;
@@ -35,25 +31,11 @@ bool told(const Diagnosis& diagnosis, const std::string& part) {
   return false;
 }
 
-struct Finished {
-  int exit_code = -1;
-  std::string output;
-};
-
 // Runs `culprit doctor` on the fake machine.
 Finished doctor(const FakeMachine& machine, const std::string& options,
                 const std::string& library = CULPRIT_FAKE_NVML_LIBRARY) {
-  const std::string line = "CULPRIT_FAKE_NVML=" + machine.nvml_file() + " CULPRIT_NVML=" + library +
-                           " CULPRIT_PROC=" + machine.proc() + " " CULPRIT_COMMAND " doctor " + options + " 2>&1";
-  Finished finished;
-  FILE* pipe = ::popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
-    finished.output.append(buffer, got);
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status)) finished.exit_code = WEXITSTATUS(status);
-  return finished;
+  return shell("CULPRIT_FAKE_NVML=" + machine.nvml_file() + " CULPRIT_NVML=" + library +
+               " CULPRIT_PROC=" + machine.proc() + " CULPRIT doctor " + options + " 2>&1");
 }
 
 }  // namespace
