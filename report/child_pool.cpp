@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 
 namespace culprit {
 
@@ -21,9 +20,8 @@ namespace {
 
 constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-// In the child, which has one thread as its parent had.
-[[noreturn]] void become(const std::vector<std::string>& command, const Environment& environment, bool show_output,
-                         int error_pipe) {
+// In the child: a process group of its own, which reads nothing and shows its output only if it shall.
+void stand_apart(bool show_output) {
   ::setpgid(0, 0);
   const int nothing = ::open("/dev/null", O_RDWR);
   if (nothing >= 0) {
@@ -34,14 +32,6 @@ constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     }
     if (nothing > STDERR_FILENO) ::close(nothing);
   }
-  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  const int error = errno;
-  const ssize_t written = ::write(error_pipe, &error, sizeof(error));
-  ::_exit(written == sizeof(error) ? 127 : 126);
 }
 
 }  // namespace
@@ -81,7 +71,8 @@ void ChildPool::start(std::size_t number, const std::vector<std::string>& comman
   if (child.pid == 0) {
     ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
     ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);
-    become(command, environment, show_output, error_pipe[1]);
+    stand_apart(show_output);
+    become(command, environment, error_pipe[1]);
   }
   const int fork_error = errno;
   ::close(error_pipe[1]);

@@ -16,19 +16,6 @@ namespace {
 // continues the whole process group, us included.
 constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
 
-// In the child: becomes the command, or tells the parent why not.
-[[noreturn]] void become(const std::vector<std::string>& command,
-                         const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe) {
-  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  const int error = errno;
-  const ssize_t written = ::write(error_pipe, &error, sizeof(error));
-  ::_exit(written == sizeof(error) ? 127 : 126);
-}
-
 int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
   int status = 0;
   while (true) {
@@ -45,6 +32,18 @@ int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
 }
 
 }  // namespace
+
+void become(const std::vector<std::string>& command,
+            const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe) {
+  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  const ssize_t written = ::write(error_pipe, &error, sizeof(error));
+  ::_exit(written == sizeof(error) ? 127 : 126);
+}
 
 ChildResult run_child(const std::vector<std::string>& command,
                       const std::vector<std::pair<std::string, std::string>>& environment) {

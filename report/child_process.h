@@ -23,4 +23,9 @@ ChildResult run_child(const std::vector<std::string>& command,
 // the signal does not end a process.
 int die_like_child(int signal_number);
 
+// In a fork child that has one thread: becomes the command, with these variables besides its own. When that fails the
+// errno is written to `error_pipe`, which the parent reads and execution closes (O_CLOEXEC), and the child ends.
+[[noreturn]] void become(const std::vector<std::string>& command,
+                         const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe);
+
 }  // namespace culprit
