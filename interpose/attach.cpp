@@ -147,7 +147,7 @@ AttachResult detach(AttachRequest* request) {
 
 // The caller is the injector, in the middle of whatever the thread was doing.
 template <typename Work>
-std::uint64_t from_outside(AttachRequest* request, Work work) {
+void from_outside(AttachRequest* request, Work work) {
   int saved_errno = errno;
   {
     InTracker tracker;
@@ -155,7 +155,6 @@ std::uint64_t from_outside(AttachRequest* request, Work work) {
     __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
   }
   errno = saved_errno;
-  return kAttachReturned;
 }
 
 }  // namespace
@@ -185,10 +184,6 @@ void look_at_new_modules() {
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-CULPRIT_EXPORT std::uint64_t culprit_attach(culprit::AttachRequest* request) {
-  return culprit::from_outside(request, culprit::attach);
-}
+CULPRIT_EXPORT void culprit_attach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
 
-CULPRIT_EXPORT std::uint64_t culprit_detach(culprit::AttachRequest* request) {
-  return culprit::from_outside(request, culprit::detach);
-}
+CULPRIT_EXPORT void culprit_detach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }

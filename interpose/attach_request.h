@@ -1,10 +1,8 @@
 // What `culprit attach` and `culprit detach` hand to the library inside the process: written into the process's memory,
 // with the library's answer in the same place. The library exports
 //
-//     std::uint64_t culprit_attach(culprit::AttachRequest*);
-//     std::uint64_t culprit_detach(culprit::AttachRequest*);
-//
-// which return kAttachReturned: no number of a system call, and what the injector waits for.
+//     void culprit_attach(culprit::AttachRequest*);
+//     void culprit_detach(culprit::AttachRequest*);
 #pragma once
 
 #include <cstddef>
@@ -12,8 +10,7 @@
 
 namespace culprit {
 
-constexpr std::uint32_t kAttachVersion = 1;
-constexpr std::uint64_t kAttachReturned = 0x4355'4c50'7fff'0000;
+constexpr std::uint32_t kAttachVersion = 2;
 
 enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
 

@@ -6,19 +6,15 @@
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "report/proc_text.h"
 
 namespace culprit {
 
 using namespace format;
 
 namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 struct ProcStat {
   bool found = false;
@@ -28,7 +24,7 @@ struct ProcStat {
 
 ProcStat read_stat(const std::string& folder) {
   ProcStat result;
-  const std::string text = read_text(folder + "/stat");
+  const std::string text = read_proc_text(folder + "/stat");
   // The second field is the name in parentheses, which may itself hold spaces and parentheses.
   const std::size_t close = text.rfind(')');
   if (close == std::string::npos) return result;
@@ -114,7 +110,7 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
     return status;
   }
 
-  std::string boot_id = read_text(machine.proc + "/sys/kernel/random/boot_id");
+  std::string boot_id = read_proc_text(machine.proc + "/sys/kernel/random/boot_id");
   while (!boot_id.empty() && boot_id.back() == '\n') boot_id.pop_back();
   const std::string dump_boot_id(header.boot_id, ::strnlen(header.boot_id, sizeof(header.boot_id)));
   if (boot_id.empty() || boot_id != dump_boot_id) {

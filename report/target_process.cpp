@@ -7,28 +7,23 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
 
 #include "report/doctor/proc_facts.h"
+#include "report/proc_text.h"
 
 namespace culprit {
 namespace {
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 std::string folder_of(const std::string& proc, std::uint32_t pid) { return proc + "/" + std::to_string(pid); }
 
 bool maps_library(const std::string& proc, std::uint32_t pid) {
-  return read_text(folder_of(proc, pid) + "/maps").find("/libculprit.so") != std::string::npos;
+  return read_proc_text(folder_of(proc, pid) + "/maps").find("/libculprit.so") != std::string::npos;
 }
 
 void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
-  std::istringstream children(read_text(folder_of(proc, pid) + "/task/" + std::to_string(pid) + "/children"));
+  std::istringstream children(read_proc_text(folder_of(proc, pid) + "/task/" + std::to_string(pid) + "/children"));
   for (std::uint32_t child = 0; children >> child && found->size() < 1000;) {
     if (maps_library(proc, child)) found->push_back(child);
     add_descendants(proc, child, found);
@@ -96,12 +91,12 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.has_library = true;
   }
   target.dump = dump_of_process(proc, target.pid);
-  const std::string environment = read_text(folder_of(proc, target.pid) + "/environ");
+  const std::string environment = read_proc_text(folder_of(proc, target.pid) + "/environ");
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
   if (target.signal_name.empty()) target.signal_name = "USR2";
   target.signal_number = signal_of(target.signal_name);
-  target.catches_signal = catches(read_text(folder_of(proc, target.pid) + "/status"), target.signal_number);
+  target.catches_signal = catches(read_proc_text(folder_of(proc, target.pid) + "/status"), target.signal_number);
   return target;
 }
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kShort{500};
+constexpr std::uint64_t kRedZone = 128;       // below its stack pointer, which a function may use
+constexpr std::uint64_t kLeftOfStack = 4096;  // at least, below what is put on the thread's own stack
 // Raised by the instruction that runs: blocking them would not keep them away, it would undo the program's own
 // handlers.
 constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
@@ -22,7 +24,7 @@ constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIG
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
 long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data) {
-  return ::syscall(SYS_ptrace, request, thread, address, data);
+  return ::ptrace(static_cast<__ptrace_request>(request), thread, address, data);
 }
 
 // PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), which older libcs do not know.
@@ -35,6 +37,10 @@ struct RseqConfiguration {
 bool is_trap_of_ours(int status) { return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP; }
 bool is_group_stop(int status) { return is_trap_of_ours(status) && WSTOPSIG(status) != SIGTRAP; }
 bool is_system_call(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80); }
+
+// What a stop for a signal is to be ended with: the signal that stops the process has to reach it. All others are
+// blocked, or of the call's own making.
+std::uint64_t stop_signal(int status) { return !is_trap_of_ours(status) && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0; }
 
 bool is_of_instruction(int signal_number) {
   return std::find(std::begin(kOfInstructions), std::end(kOfInstructions), signal_number) != std::end(kOfInstructions);
@@ -70,13 +76,15 @@ StopWaiter::Event StopWaiter::wait(pid_t thread, Deadline deadline, int* status)
 
 void StopWaiter::pause(std::chrono::milliseconds time) { take_signal(time); }
 
-HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
+HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter,
                                           Deadline deadline) {
-  if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
-    if (errno == ESRCH) return Stop::kGone;
-    process.explain_refusal(errno);
+  if (!again) {
+    if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
+      if (errno == ESRCH) return Stop::kGone;
+      process.explain_refusal(errno);
+    }
+    trace(PTRACE_INTERRUPT, thread, 0, 0);
   }
-  trace(PTRACE_INTERRUPT, thread, 0, 0);
   while (true) {
     int status = 0;
     switch (waiter->wait(thread, deadline, &status)) {
@@ -88,22 +96,22 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
         break;
     }
     if (is_group_stop(status)) return Stop::kGroupStopped;
-    if (is_trap_of_ours(status)) return Stop::kStopped;
+    if (is_trap_of_ours(status)) break;
     // A signal came first: it goes on to the program.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
-}
-
-void HijackedThread::release(pid_t thread) {
-  // Being stopped made some system calls return; for those the kernel does not make again, that is put right.
+  // Being stopped made some system calls return; for those the kernel does not make again, that is put right. At once:
+  // from here on the thread may be left alone at any time.
   ThreadRegisters registers;
-  if (read_registers(thread, &registers)) {
+  if (read_general_registers(thread, &registers)) {
     const ThreadRegisters as_found = registers;
     repeat_interrupted_call(&registers);
     if (registers.general != as_found.general) write_registers(thread, registers);
   }
-  trace(PTRACE_DETACH, thread, 0, 0);
+  return Stop::kStopped;
 }
+
+void HijackedThread::release(pid_t thread) { trace(PTRACE_DETACH, thread, 0, 0); }
 
 bool HijackedThread::in_restartable_sequence(const TracedProcess& process, pid_t thread) {
   RseqConfiguration found = {};
@@ -116,22 +124,37 @@ bool HijackedThread::in_restartable_sequence(const TracedProcess& process, pid_t
 
 HijackedThread::HijackedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter)
     : process_(process), thread_(thread), code_(code), waiter_(waiter) {
-  std::uint64_t mask = 0;
   if (!read_registers(thread, &before_) ||
-      trace(PTRACE_GETSIGMASK, thread, sizeof(mask), reinterpret_cast<std::uint64_t>(&signal_mask_)) != 0) {
+      trace(PTRACE_GETSIGMASK, thread, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_)) != 0) {
     const int error = errno;
     release(thread);
     throw AttachError("the registers of thread " + std::to_string(thread) + " cannot be read: " + std::strerror(error));
   }
-  repeat_interrupted_call(&before_);
-  mask = ~std::uint64_t{0};
-  for (const int number : kOfInstructions) mask &= ~(std::uint64_t{1} << (number - 1)) | signal_mask_;
-  trace(PTRACE_SETSIGMASK, thread, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
 }
 
 HijackedThread::~HijackedThread() { put_back(); }
 
-bool HijackedThread::resume() { return trace(PTRACE_SYSCALL, thread_, 0, 0) == 0; }
+bool HijackedThread::resume(std::uint64_t signal_number) {
+  return trace(PTRACE_SYSCALL, thread_, 0, signal_number) == 0;
+}
+
+// Where a frame to go back by can lie on the thread's own stack: if that is the one which libc gave it, and has room.
+void HijackedThread::find_own_stack() {
+  const std::uint64_t top = stack_pointer(before_) - kRedZone;
+  std::uint64_t begin = 0;
+  const std::vector<unsigned char> frame = return_frame(before_, signal_mask_, code_, top, &begin);
+  for (const MappedRange& range : process_.mappings()) {
+    if (begin < range.begin + kLeftOfStack || top > range.end || !range.writable || range.shared) continue;
+    const std::uint64_t control = thread_pointer(before_);
+    if (range.path != "[stack]" && !(control > top && control < range.end)) continue;
+    own_bytes_.resize(frame.size());
+    if (!read(begin, own_bytes_.data(), own_bytes_.size()) || !process_.write_memory(begin, frame.data(), frame.size()))
+      break;
+    own_bytes_at_ = begin;
+    own_stack_ = begin + sizeof(std::uint64_t);  // a system call instruction is followed by its own return
+    break;
+  }
+}
 
 // The next stop that is not just the whole process being stopped or continued. False: time is up, or the thread is
 // gone.
@@ -155,24 +178,35 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
                                         std::int64_t* result) {
   ThreadRegisters registers;
   int status = 0;
-  if (!read_registers(thread_, &registers)) return false;
+  if (!read_general_registers(thread_, &registers)) return false;
   const bool entering = at_ == At::kEntry;
-  registers = system_call_registers(entering ? registers : before_, code_, number, arguments, entering);
-  if (!write_registers(thread_, registers) || !resume()) return false;
+  registers = system_call_registers(entering ? registers : before_, code_, number, arguments,
+                                    own_stack_ != 0 ? own_stack_ : stack_pointer(before_), entering);
+  if (!write_registers(thread_, registers)) return false;
+  if (at_ == At::kStart && memory_ == 0) block_signals();
+  if (!resume()) return false;
   for (int stops = entering ? 1 : 2; stops > 0; --stops) {
     do {
       if (!next_stop(deadline, &status)) return false;
-      if (!is_system_call(status) && !resume()) return false;
+      if (!is_system_call(status) && !resume(stop_signal(status))) return false;
     } while (!is_system_call(status));
     if (stops > 1 && !resume()) return false;
   }
   at_ = At::kExit;
-  if (!read_registers(thread_, &registers)) return false;
+  if (!read_general_registers(thread_, &registers)) return false;
   *result = system_call_result(registers);
   return true;
 }
 
+// No handler of the program's is to run in the middle of a call.
+void HijackedThread::block_signals() {
+  std::uint64_t mask = ~std::uint64_t{0};
+  for (const int number : kOfInstructions) mask &= ~(std::uint64_t{1} << (number - 1)) | signal_mask_;
+  trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
+}
+
 void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
+  find_own_stack();
   const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
   std::int64_t result = 0;
   if (!inject_system_call(mmap_number(),
@@ -212,8 +246,10 @@ void HijackedThread::keep_errno(std::uint64_t address) {
 
 CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                              std::uint64_t* result) {
-  if (!write_registers(thread_, call_registers(before_, function, arguments, stack_begin_)) || !resume())
-    return gone_ = true, CallEnd::kGone;
+  const std::uint64_t back = result != nullptr ? code_.system_call : code_.system_call + code_.system_call_length;
+  write(stack_begin_, &back, sizeof(back));
+  const ThreadRegisters entry = call_registers(before_, function, arguments, stack_begin_, at_ == At::kEntry);
+  if (!write_registers(thread_, entry) || !resume()) return gone_ = true, CallEnd::kGone;
   at_ = At::kNowhere;
   while (true) {
     int status = 0;
@@ -231,10 +267,13 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
     }
     if (is_system_call(status)) {
       ThreadRegisters registers;
-      if (!read_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
-      if (instruction_pointer(registers) == code_.system_call + code_.system_call_length &&
-          stack_pointer(registers) == stack_begin_ + sizeof(std::uint64_t)) {
-        *result = entered_system_call(registers);
+      if (!read_general_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
+      const std::uint64_t popped = (stack_pointer(registers) - stack_begin_) / sizeof(std::uint64_t);
+      const bool with_result =
+          popped == 1 && instruction_pointer(registers) == code_.system_call + code_.system_call_length;
+      const bool without = popped == 2 && is_signal_return(registers, code_);
+      if (result != nullptr ? with_result : without) {
+        if (result != nullptr) *result = entered_system_call(registers);
         at_ = At::kEntry;
         return CallEnd::kReturned;
       }
@@ -243,7 +282,7 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
       put_back();
       return CallEnd::kCrashed;
     }
-    if (!resume()) return gone_ = true, CallEnd::kGone;
+    if (!resume(stop_signal(status))) return gone_ = true, CallEnd::kGone;
   }
 }
 
@@ -264,7 +303,7 @@ bool HijackedThread::stop_running(Deadline deadline) {
 bool HijackedThread::waits_for_loader() const {
   ThreadRegisters registers;
   std::uint64_t lock = 0;
-  if (!read_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
+  if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
   bool of_loader = false;
   for (const MappedRange& range : loader_data_) {
     std::vector<std::uint32_t> words((range.end - range.begin) / sizeof(std::uint32_t));
@@ -278,11 +317,13 @@ bool HijackedThread::waits_for_loader() const {
   return of_loader;
 }
 
-// The thread stands in a stop from which signals are dealt with.
+// The thread stands in a stop from which signals are dealt with. Each step leaves it where it finds back by itself: its
+// mask first, because where it goes back to that mask is set as well.
 void HijackedThread::restore_stopped() {
   if (errno_at_ != 0) process_.write_memory(errno_at_, &errno_before_, sizeof(errno_before_));
-  write_registers(thread_, before_);
   trace(PTRACE_SETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_));
+  write_registers(thread_, before_);
+  if (own_stack_ != 0) process_.write_memory(own_bytes_at_, own_bytes_.data(), own_bytes_.size());
   trace(PTRACE_DETACH, thread_, 0, 0);
 }
 
@@ -295,15 +336,11 @@ bool HijackedThread::put_back() {
     // From a stop at a system call to one at which the kernel deals with signals: there a system call that was under
     // way when the thread was stopped goes on, with everything that the kernel knows of it.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
-    ThreadRegisters registers;
-    if (at_ == At::kEntry && read_registers(thread_, &registers)) {
-      write_registers(thread_, system_call_registers(registers, code_, -1, {}, true));
-    }
     trace(PTRACE_CONT, thread_, 0, 0);
     int status = 0;
     do {
       if (waiter_->wait(thread_, in(kShort), &status) != StopWaiter::Event::kStopped) return false;
-      if (!is_trap_of_ours(status)) trace(PTRACE_CONT, thread_, 0, 0);
+      if (!is_trap_of_ours(status)) trace(PTRACE_CONT, thread_, 0, stop_signal(status));
     } while (!is_trap_of_ours(status));
   }
   restore_stopped();

@@ -1,13 +1,17 @@
 // A thread of another process that is stopped, made to call functions, and let go as it was.
 //
-// Nothing of the thread is written to: the calls run on a stack of their own, which is mapped for them. That stack is
-// laid out like a signal's, so that a thread that is left alone in the middle of a call (culprit was killed, or gave
-// up) goes back to what it was doing by itself, as if a signal handler had ended. As long as culprit is there, it takes
-// the thread out of the call at the system call instruction that the call returns to.
+// The calls run on a stack that is mapped for them. It is laid out like a signal's, so that a thread that is left alone
+// in the middle of a call (culprit was killed, or gave up) goes back to what it was doing by itself, as if a signal
+// handler had ended. As long as culprit is there, it takes the thread out at the system call by which it goes back.
 //
-//     stack_begin   address of a "system call; return" in libc      the called function returns here
+//     stack_begin   address of a return in libc                      the called function returns here
 //                   address of libc's code that ends signal handlers
-//                   registers, vector state, signal mask            which that restores
+//                   registers, vector state, signal mask             which that restores
+//
+// A second one like that lies on the thread's own stack, below what the thread may use, where the kernel would put a
+// signal's: for the system calls that map and unmap the first. So there is no moment from which the thread would not
+// find back by itself; but where it stands on a stack that is not the one that libc gave it (a coroutine's), of which
+// nobody knows where it ends, it has no second one.
 #pragma once
 
 #include <signal.h>
@@ -63,9 +67,10 @@ class HijackedThread {
  public:
   enum class Stop { kStopped, kGone, kBusy, kGroupStopped };
 
-  // Stops the thread; the others run on. kBusy: not within the time limit (it is in the kernel); it then runs on as
-  // soon as this process ends. Throws AttachError when the system forbids it.
-  static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
+  // Stops the thread; the others run on. kBusy: not within the time limit (it is in the kernel); it then stops later,
+  // and runs on as soon as this process ends: `again` says that it is asked for the second time. Throws AttachError
+  // when the system forbids it.
+  static Stop stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter, Deadline deadline);
   // Lets a thread run on that was stopped and has not been changed.
   static void release(pid_t thread);
   // Whether it stands in a stretch of code that is made anew when it is interrupted (rseq), and must not be left in it.
@@ -86,7 +91,9 @@ class HijackedThread {
   bool read(std::uint64_t address, void* data, std::size_t size) const;
   std::string read_text(std::uint64_t address) const;
 
-  // Calls a function. After anything but kReturned this object is of no more use.
+  // Calls a function. After anything but kReturned this object is of no more use. `result` may be null, and should be
+  // where the function says what it has to say in another way: a thread that is left alone then makes no system call
+  // but the one that ends a signal handler, else first one with the result for its number.
   CallEnd call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                std::uint64_t* result);
 
@@ -101,7 +108,9 @@ class HijackedThread {
 
  private:
   enum class At { kStart, kEntry, kExit, kNowhere };
-  bool resume();
+  bool resume(std::uint64_t signal_number = 0);
+  void find_own_stack();
+  void block_signals();
   bool next_stop(Deadline deadline, int* status);
   bool inject_system_call(long number, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                           std::int64_t* result);
@@ -120,6 +129,9 @@ class HijackedThread {
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;
+  std::uint64_t own_stack_ = 0;  // what a system call returns to, below the thread's own stack; 0 = nothing
+  std::uint64_t own_bytes_at_ = 0;
+  std::vector<unsigned char> own_bytes_;  // that lay there
   std::uint64_t errno_at_ = 0;
   int errno_before_ = 0;
   std::vector<MappedRange> loader_data_;

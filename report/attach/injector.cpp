@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "report/attach/hijacked_thread.h"
 #include "report/attach/remote_symbols.h"
@@ -128,24 +129,43 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   return result;
 }
 
+// Those first that stand in no system call which being stopped ends early: that is put right, but not if culprit is
+// killed at that very moment.
+std::vector<pid_t> threads_to_try(const TracedProcess& process) {
+  std::vector<pid_t> threads = process.threads();
+  std::stable_partition(threads.begin(), threads.end(), [&](pid_t thread) {
+    const std::optional<long> call = process.system_call(thread);
+    return !call || !is_seen_when_stopped(*call);
+  });
+  return threads;
+}
+
 // A thread that is stopped where it can be borrowed. Those whose stack does not end properly only when time gets short.
 pid_t stop_safe_thread(const TracedProcess& process, StopWaiter* waiter, milliseconds limit) {
   const Deadline end = after(limit);
   const Deadline choosy = after(limit * 2 / 3);
   std::string where = "no thread was seen";
+  std::set<pid_t> busy;  // asked to stop, and did not yet
   for (int round = 0; waiter->interrupted() == 0; ++round) {
     SafePointFinder finder(process);
-    for (const pid_t thread : process.threads()) {
+    for (const pid_t thread : threads_to_try(process)) {
       if (waiter->interrupted() != 0) break;
-      switch (HijackedThread::stop(process, thread, waiter, std::min(end, after(milliseconds(100))))) {
+      const bool again = busy.count(thread) != 0;
+      const Deadline patience = after(milliseconds(again ? 0 : 100));
+      switch (HijackedThread::stop(process, thread, again, waiter, std::min(end, patience))) {
         case HijackedThread::Stop::kGone:
+          busy.erase(thread);
+          continue;
         case HijackedThread::Stop::kBusy:
+          busy.insert(thread);
+          where = "thread " + std::to_string(thread) + " in the kernel, which does not let it stop";
           continue;
         case HijackedThread::Stop::kGroupStopped:
           HijackedThread::release(thread);
           throw AttachError(process.name() + " was stopped meanwhile: continue it first (kill -CONT " +
                             std::to_string(process.pid()) + ")");
         case HijackedThread::Stop::kStopped:
+          busy.erase(thread);
           break;
       }
       std::string found;
@@ -206,9 +226,8 @@ class Session {
   void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    std::uint64_t handle = 0;
-    check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, &handle));
-    if (handle != 0) return;
+    check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
+    if (!mapped_library(process_.mappings()).empty()) return;
     std::uint64_t message = 0;
     if (libc.last_error != 0) check(hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
@@ -228,11 +247,10 @@ class Session {
     request.time_limit_ms =
         static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
     hijacked->write(hijacked->memory(), &request, sizeof(request));
-    std::uint64_t result = 0;
     // The library looks at the clock itself; what is added is for the way there and back.
     check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
-                         &result));
-    if (result != kAttachReturned || !hijacked->read(hijacked->memory(), &request, sizeof(request)))
+                         nullptr));
+    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
   }

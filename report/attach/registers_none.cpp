@@ -5,21 +5,24 @@ namespace culprit {
 
 bool can_inject() { return false; }
 bool read_registers(pid_t, ThreadRegisters*) { return false; }
+bool read_general_registers(pid_t, ThreadRegisters*) { return false; }
 bool write_registers(pid_t, const ThreadRegisters&) { return false; }
 std::uint64_t instruction_pointer(const ThreadRegisters&) { return 0; }
 std::uint64_t stack_pointer(const ThreadRegisters&) { return 0; }
+std::uint64_t thread_pointer(const ThreadRegisters&) { return 0; }
 void repeat_interrupted_call(ThreadRegisters*) {}
 void find_return_code(const std::vector<unsigned char>&, std::uint64_t, ReturnCode*) {}
 std::vector<unsigned char> return_frame(const ThreadRegisters&, std::uint64_t, const ReturnCode&, std::uint64_t,
                                         std::uint64_t*) {
   return {};
 }
+bool is_signal_return(const ThreadRegisters&, const ReturnCode&) { return false; }
 ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t, const std::vector<std::uint64_t>&,
-                               std::uint64_t) {
+                               std::uint64_t, bool) {
   return before;
 }
 ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode&, long,
-                                      const std::vector<std::uint64_t>&, bool) {
+                                      const std::vector<std::uint64_t>&, std::uint64_t, bool) {
   return before;
 }
 std::uint64_t entered_system_call(const ThreadRegisters&) { return 0; }
@@ -27,5 +30,7 @@ std::int64_t system_call_result(const ThreadRegisters&) { return 0; }
 bool is_waiting_for_lock(const ThreadRegisters&, std::uint64_t*) { return false; }
 long mmap_number() { return -1; }
 long munmap_number() { return -1; }
+long idle_number() { return -1; }
+bool is_seen_when_stopped(long) { return false; }
 
 }  // namespace culprit

@@ -40,6 +40,8 @@ bool is_to_be_made_again(const user_regs_struct& general) {
                                                            result == -kRestartNoHandler || result == -kRestartBlock);
 }
 
+constexpr long kEpollPwait2 = 441;  // Linux 5.11, which older headers do not know
+
 // What a signal handler's return reads (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h).
 struct SavedContext {
   std::uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
@@ -106,12 +108,17 @@ std::uint64_t find_bytes(const std::vector<unsigned char>& code, const std::arra
 
 bool can_inject() { return true; }
 
-bool read_registers(pid_t thread, ThreadRegisters* registers) {
+bool read_general_registers(pid_t thread, ThreadRegisters* registers) {
+  registers->vector.clear();
   registers->general.resize(sizeof(user_regs_struct));
   iovec part = {registers->general.data(), registers->general.size()};
-  if (::ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
+  return ::ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part) == 0;
+}
+
+bool read_registers(pid_t thread, ThreadRegisters* registers) {
+  if (!read_general_registers(thread, registers)) return false;
   registers->vector.resize(kMostVectorState);
-  part = {registers->vector.data(), registers->vector.size()};
+  iovec part = {registers->vector.data(), registers->vector.size()};
   if (::ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &part) != 0) return false;
   registers->vector.resize(part.iov_len);
   return true;
@@ -120,23 +127,43 @@ bool read_registers(pid_t thread, ThreadRegisters* registers) {
 bool write_registers(pid_t thread, const ThreadRegisters& registers) {
   ThreadRegisters copy = registers;
   iovec part = {copy.vector.data(), copy.vector.size()};
-  if (::ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &part) != 0) return false;
+  if (part.iov_len != 0 && ::ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &part) != 0)
+    return false;
   part = {copy.general.data(), copy.general.size()};
   return ::ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part) == 0;
 }
 
 std::uint64_t instruction_pointer(const ThreadRegisters& registers) { return general(registers).rip; }
 std::uint64_t stack_pointer(const ThreadRegisters& registers) { return general(registers).rsp; }
+std::uint64_t thread_pointer(const ThreadRegisters& registers) { return general(registers).fs_base; }
+
+bool is_seen_when_stopped(long number) {
+  switch (number) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case kEpollPwait2:
+    case SYS_rt_sigtimedwait:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_io_getevents:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_accept:
+    case SYS_accept4:
+      return true;
+    default:
+      return false;
+  }
+}
 
 void repeat_interrupted_call(ThreadRegisters* registers) {
   user_regs_struct all = general(*registers);
-  if (static_cast<long long>(all.rax) != -EINTR) return;
-  for (const long number :
-       {SYS_epoll_wait, SYS_epoll_pwait, SYS_rt_sigtimedwait, SYS_semop, SYS_semtimedop, SYS_io_getevents, SYS_recvfrom,
-        SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg, SYS_accept, SYS_accept4}) {
-    // The kernel then does for it what it does for others: makes it again, unless a signal handler is to run.
-    if (static_cast<long>(all.orig_rax) == number) all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
-  }
+  if (static_cast<long long>(all.rax) != -EINTR || !is_seen_when_stopped(static_cast<long>(all.orig_rax))) return;
+  // The kernel then does for it what it does for others: makes it again, unless a signal handler is to run.
+  all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
   *registers = with_general(*registers, all);
 }
 
@@ -145,6 +172,7 @@ void find_return_code(const std::vector<unsigned char>& code, std::uint64_t addr
   constexpr std::array<unsigned char, 3> kCall = {0x0f, 0x05, 0xc3};
   constexpr std::array<unsigned char, 9> kReturn = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
   found->system_call_length = 2;
+  found->signal_return_length = kReturn.size();
   const std::uint64_t call = find_bytes(code, kCall);
   const std::uint64_t end = find_bytes(code, kReturn);
   if (found->system_call == 0 && call != 0) found->system_call = address + call - 1;
@@ -155,7 +183,8 @@ std::vector<unsigned char> return_frame(const ThreadRegisters& before, std::uint
                                         const ReturnCode& code, std::uint64_t stack_end, std::uint64_t* stack_begin) {
   const std::vector<unsigned char> state = framed_state(before.vector);
   const std::uint64_t state_at = (stack_end - state.size()) & ~63ULL;
-  // Return address, where that returns to, and the frame that the latter expects behind itself.
+  // Return address, where that returns to, and the frame that the latter expects behind itself. At the call of a
+  // function the stack pointer is 8 more than a multiple of 16.
   const std::uint64_t frame_at = (state_at - sizeof(SavedFrame) - 256) & ~15ULL;
   *stack_begin = frame_at - 2 * sizeof(std::uint64_t) - 8;
 
@@ -177,15 +206,21 @@ std::vector<unsigned char> return_frame(const ThreadRegisters& before, std::uint
   const auto put = [&](std::uint64_t at, const void* data, std::size_t size) {
     std::memcpy(&bytes[at - *stack_begin], data, size);
   };
-  put(*stack_begin, &code.system_call, 8);
+  const std::uint64_t plain_return = code.system_call + code.system_call_length;
+  put(*stack_begin, &plain_return, 8);
   put(*stack_begin + 8, &code.signal_return, 8);
   put(*stack_begin + 16, &frame, sizeof(frame));
   put(state_at, state.data(), state.size());
   return bytes;
 }
 
+bool is_signal_return(const ThreadRegisters& registers, const ReturnCode& code) {
+  const user_regs_struct all = general(registers);
+  return all.rip == code.signal_return + code.signal_return_length && all.orig_rax == SYS_rt_sigreturn;
+}
+
 ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t function,
-                               const std::vector<std::uint64_t>& arguments, std::uint64_t stack_begin) {
+                               const std::vector<std::uint64_t>& arguments, std::uint64_t stack_begin, bool entering) {
   constexpr unsigned long long kDirection = 0x400, kTrap = 0x100;
   user_regs_struct all = general(before);
   unsigned long long* places[] = {&all.rdi, &all.rsi, &all.rdx, &all.rcx, &all.r8, &all.r9};
@@ -194,19 +229,20 @@ ThreadRegisters call_registers(const ThreadRegisters& before, std::uint64_t func
   all.rsp = stack_begin;
   all.rbp = 0;
   all.rax = 0;
-  all.orig_rax = ~0ULL;
+  all.orig_rax = entering ? static_cast<unsigned long long>(idle_number()) : ~0ULL;
   all.eflags &= ~(kDirection | kTrap);
   return with_general(before, all);
 }
 
 ThreadRegisters system_call_registers(const ThreadRegisters& before, const ReturnCode& code, long number,
-                                      const std::vector<std::uint64_t>& arguments, bool entering) {
+                                      const std::vector<std::uint64_t>& arguments, std::uint64_t stack, bool entering) {
   user_regs_struct all = general(before);
   unsigned long long* places[] = {&all.rdi, &all.rsi, &all.rdx, &all.r10, &all.r8, &all.r9};
   for (std::size_t i = 0; i < arguments.size(); ++i) *places[i] = arguments[i];
   all.rax = static_cast<unsigned long long>(number);
   all.orig_rax = entering ? static_cast<unsigned long long>(number) : ~0ULL;
-  if (!entering) all.rip = code.system_call;
+  all.rip = code.system_call + (entering ? code.system_call_length : 0);
+  all.rsp = stack;
   return with_general(before, all);
 }
 
@@ -223,5 +259,6 @@ bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock) 
 
 long mmap_number() { return SYS_mmap; }
 long munmap_number() { return SYS_munmap; }
+long idle_number() { return SYS_getpid; }
 
 }  // namespace culprit

@@ -14,22 +14,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "report/proc_text.h"
 
 namespace culprit {
 namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t\n")); }
 
 // Field `number` of /proc/.../stat, from 3 on; the name before it may hold anything.
 std::string stat_field(const std::string& folder, int number) {
-  const std::string text = read_text(folder + "/stat");
+  const std::string text = read_proc_text(folder + "/stat");
   const std::size_t close = text.rfind(')');
   if (close == std::string::npos) return {};
   std::istringstream rest(text.substr(close + 1));
@@ -69,7 +65,7 @@ TracedProcess::TracedProcess(pid_t pid) : pid_(pid) {
 }
 
 std::string TracedProcess::status(const std::string& field) const {
-  const std::string text = "\n" + read_text(folder() + "/status");
+  const std::string text = "\n" + read_proc_text(folder() + "/status");
   const std::size_t at = text.find("\n" + field + ":");
   if (at == std::string::npos) return {};
   const std::size_t begin = text.find_first_not_of(" \t", at + field.size() + 2);
@@ -77,7 +73,7 @@ std::string TracedProcess::status(const std::string& field) const {
 }
 
 std::string TracedProcess::name() const {
-  std::string name = read_text(folder() + "/comm");
+  std::string name = read_proc_text(folder() + "/comm");
   while (!name.empty() && name.back() == '\n') name.pop_back();
   return name + " [" + std::to_string(pid_) + "]";
 }
@@ -96,7 +92,7 @@ void TracedProcess::check_attachable() const {
     throw AttachError(name() + " is stopped: continue it first (kill -CONT " + std::to_string(pid_) + ")");
   const std::string tracer = status("TracerPid");
   if (!tracer.empty() && tracer != "0") {
-    std::string who = read_text("/proc/" + tracer + "/comm");
+    std::string who = read_proc_text("/proc/" + tracer + "/comm");
     while (!who.empty() && who.back() == '\n') who.pop_back();
     throw AttachError(name() + " is traced by " + (who.empty() ? "process " : who + ", process ") + tracer +
                       ": a debugger or strace; let it detach first");
@@ -118,7 +114,7 @@ void TracedProcess::check_attachable() const {
 void TracedProcess::explain_refusal(int error) const {
   if (error == ESRCH) throw AttachError(name() + " has ended");
   std::string why = "the system does not let culprit trace " + name() + " (" + std::strerror(error) + ")";
-  const std::string scope = first_word(read_text("/proc/sys/kernel/yama/ptrace_scope"));
+  const std::string scope = first_word(read_proc_text("/proc/sys/kernel/yama/ptrace_scope"));
   if (scope == "3") {
     why += ": /proc/sys/kernel/yama/ptrace_scope is 3, which forbids it to everybody until the next boot";
   } else if (::geteuid() != 0 && (scope == "1" || scope == "2")) {
@@ -171,6 +167,13 @@ std::vector<pid_t> TracedProcess::threads() const {
   ::closedir(tasks);
   std::sort(result.begin(), result.end());
   return result;
+}
+
+std::optional<long> TracedProcess::system_call(pid_t thread) const {
+  long number = -1;
+  std::istringstream text(read_proc_text(folder() + "/task/" + std::to_string(thread) + "/syscall"));
+  if (!(text >> number) || number < 0) return {};
+  return number;
 }
 
 std::string TracedProcess::path_from_here(const std::string& path) const { return folder() + "/root" + path; }

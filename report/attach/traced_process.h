@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ class TracedProcess {
 
   // Threads, the main one first; those that have ended already are left out.
   std::vector<pid_t> threads() const;
+
+  // The system call that a thread waits in; empty when it is in none, or that is not known.
+  std::optional<long> system_call(pid_t thread) const;
 
   // Where the file that the process knows as `path` can be opened from here: through its own root.
   std::string path_from_here(const std::string& path) const;

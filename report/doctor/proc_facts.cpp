@@ -13,10 +13,10 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 
 #include "interpose/dump_format.h"
+#include "report/proc_text.h"
 
 namespace culprit {
 namespace {
@@ -26,11 +26,6 @@ constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
 // PF_KTHREAD of the kernel's include/linux/sched.h.
 constexpr unsigned long kKernelThread = 0x00200000;
 constexpr std::string_view kDeviceFiles = "/dev/nvidia";
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 std::optional<std::uint32_t> number(std::string_view text) {
   std::uint32_t value = 0;
@@ -61,7 +56,7 @@ int for_each_entry(const std::string& folder, const std::function<void(const cha
 
 // False when the process is gone, or a thread of the kernel.
 bool read_stat(const std::string& folder, ProcessFacts* process) {
-  const std::string text = read_text(folder + "/stat");
+  const std::string text = read_proc_text(folder + "/stat");
   // The second field is the name in parentheses, which may itself hold spaces and parentheses.
   const std::size_t open = text.find('(');
   const std::size_t close = text.rfind(')');
@@ -165,7 +160,7 @@ void read_threads_of_zombie(const std::string& folder, ProcessFacts* process) {
 }
 
 std::string user_of(const std::string& folder) {
-  const std::string status = read_text(folder + "/status");
+  const std::string status = read_proc_text(folder + "/status");
   const std::size_t at = status.find("\nUid:");
   if (at == std::string::npos) return {};
   const auto uid = static_cast<uid_t>(std::strtoul(status.c_str() + at + 5, nullptr, 10));
@@ -175,7 +170,7 @@ std::string user_of(const std::string& folder) {
 
 std::vector<std::string> command_of(const std::string& folder) {
   std::vector<std::string> words;
-  std::istringstream text(read_text(folder + "/cmdline"));
+  std::istringstream text(read_proc_text(folder + "/cmdline"));
   for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
   return words;
 }
@@ -199,8 +194,8 @@ void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) 
   if (uptime >= started) process->age_seconds = uptime - started;
   const ProcessFacts* parent = facts.find(process->parent);
   if (parent != nullptr) process->parent_name = parent->name;
-  if (process->state == 'D') process->wait_channel = read_text(folder + "/wchan");
-  process->container = container_of(read_text(folder + "/cgroup"));
+  if (process->state == 'D') process->wait_channel = read_proc_text(folder + "/wchan");
+  process->container = container_of(read_proc_text(folder + "/cgroup"));
   if (process->container.found()) process->container.name = host_name_of(facts.root, process->pid);
   process->dump = find_dump(facts.root, process);
 }
@@ -261,7 +256,7 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
   if (error != 0) facts.problem = root + ": " + std::strerror(error);
   // The first process is everybody's to see, unless /proc hides what belongs to others.
   facts.hides_others = error == 0 && facts.find(1) == nullptr && !(self && *self == 1);
-  const double uptime = std::strtod(read_text(root + "/uptime").c_str(), nullptr);
+  const double uptime = std::strtod(read_proc_text(root + "/uptime").c_str(), nullptr);
   for (auto& [pid, process] : facts.processes) {
     if (process.holds_files() || named.count(pid) != 0) read_details(facts, uptime, &process);
   }

@@ -26,12 +26,13 @@ std::string read_file(const fs::path& path) {
   return text.str();
 }
 
-Finished culprit(const std::vector<std::string>& words) {
+Finished culprit(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment = {}) {
   std::vector<std::string> argv = {culprit_path().string()};
   argv.insert(argv.end(), words.begin(), words.end());
   SpawnOptions options;
   options.environment = {
       {"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}, {"DEBUGINFOD_URLS", ""}};
+  for (const auto& [name, value] : environment) options.environment[name] = value;
   return spawn(argv, options);
 }
 
@@ -48,19 +49,21 @@ std::string status_of(pid_t pid, const std::string& field) {
 void check_runs_alone(pid_t pid) {
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
     const pid_t thread = static_cast<pid_t>(std::stol(entry.path().filename().string()));
-    CHECK(status_of(thread, "TracerPid") == "0");
+    const std::string tracer = status_of(thread, "TracerPid");
     const char state = (status_of(thread, "State") + "?")[0];
+    if (tracer.empty()) continue;  // ended meanwhile
+    CHECK(tracer == "0");
     CHECK(state != 'T');
     CHECK(state != 't');
   }
 }
 
-// Each byte makes the subject leak once. Waits until it has taken them all.
-void tell(pid_t pid, int bytes) {
+// Each byte makes the subject do something. Waits until it has taken them all.
+void tell(pid_t pid, const std::string& bytes) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/0";
   const int pipe = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   REQUIRE(pipe >= 0);
-  for (int i = 0; i < bytes; ++i) REQUIRE(write(pipe, "x", 1) == 1);
+  REQUIRE(write(pipe, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
   // It has when its main thread waits in read(0, ...) and there is nothing to read.
   const std::string call = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/syscall";
   for (int i = 0; i < 20000; ++i) {
@@ -71,6 +74,8 @@ void tell(pid_t pid, int bytes) {
   }
   close(pipe);
 }
+
+void tell(pid_t pid, int leaks) { tell(pid, std::string(static_cast<std::size_t>(leaks), 'x')); }
 
 // Whether this machine lets a process trace its child at all; some sandboxes do not. Says so when it does not.
 bool may_trace() {
@@ -265,6 +270,38 @@ TEST_CASE("a signal to culprit in the middle of attaching leaves the process as 
     }
   });
   check_fine(run);
+}
+
+TEST_CASE("culprit killed after any of its steps leaves the process as it was", "[attach]") {
+  if (!may_trace()) return;
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"computing"}, {}}) {
+    const TemporaryFolder folder;
+    int kills = 0;
+    const Run run = run_alone("attach_target", arguments, [&](pid_t pid) {
+      const std::string number = std::to_string(pid);
+      const std::string dump = folder.path() / "x.dump";
+      if (arguments.empty()) {  // the library is there already
+        CHECK(culprit({"attach", number, "--out", (folder.path() / "first.dump").string()}).exit_code == 0);
+        CHECK(culprit({"detach", number}).exit_code == 0);
+      }
+      for (bool reached_end = false; !reached_end && kills < 100;) {
+        const Finished attached =
+            culprit({"attach", number, "--out", dump},
+                    {{"LD_PRELOAD", subject_path("die_at_ptrace.so")}, {"DIE_AT", std::to_string(++kills)}});
+        reached_end = attached.exit_code == 0;
+        INFO("killed after step " << kills << ": " << attached.err);
+        if (!reached_end) CHECK(attached.err.find("was killed") != std::string::npos);
+        check_runs_alone(pid);
+        // The thread that was left alone may have gone through with it.
+        for (int i = 0; i < 200 && fs::exists(dump); ++i) {
+          if (culprit({"detach", number}).exit_code == 0) fs::remove(dump);
+        }
+        REQUIRE_FALSE(fs::exists(dump));
+      }
+      CHECK(kills > 15);
+    });
+    check_fine(run);
+  }
 }
 
 TEST_CASE("slots that the loader fills and constants are replaced and put back", "[attach]") {

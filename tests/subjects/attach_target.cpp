@@ -2,10 +2,19 @@
 //
 // It leaks 11001 bytes before it prints "ready"; from then on, until standard input is closed, threads
 //   check   that every register, the red zone, errno and the floating-point state stay what they were
-//   allocate and free device memory, leaking 20001 bytes after each byte read from standard input
+//   allocate and free device memory
 //   malloc and free, so that there is always somebody in malloc
+//   come and go
 //   wait in system calls, of which none may return early
 //   are interrupted by a timer's signal
+// and the main thread does what each byte of standard input says:
+//   x   leaks 20001 bytes
+//   k   frees 12001 bytes that it had before "ready"
+//   d   frees 13001 bytes that it had freed before "ready": the driver refuses
+//   e   leaves 30001 bytes behind by an exception
+//   t   has a thread leak 40001 bytes and end
+//   q   has a thread leak 50001 bytes and end by pthread_exit()
+// With the argument "computing" there is one thread only, which always computes, and checks its registers.
 // Ends with "fine", or exit code 3 and what was wrong.
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -18,6 +27,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -43,6 +53,53 @@ SUBJECT_FUNCTION void* allocate(size_t bytes) {
 
 SUBJECT_FUNCTION void leak_before() { allocate(11001); }
 SUBJECT_FUNCTION void leak_after() { allocate(20001); }
+SUBJECT_FUNCTION void leak_by_exception() {
+  void* lost = allocate(30001);
+  if (lost != nullptr) throw std::runtime_error("the residual is NaN");
+  CHECKED(cudaFree(lost));
+}
+SUBJECT_FUNCTION void* leak_in_thread(void*) { return allocate(40001); }
+SUBJECT_FUNCTION void* leak_and_exit_thread(void*) {
+  allocate(50001);
+  pthread_exit(nullptr);
+}
+
+void run_thread(void* (*work)(void*)) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, work, nullptr) != 0 || pthread_join(thread, nullptr) != 0) wrong("a thread");
+}
+
+struct BeforeReady {
+  void* kept = allocate(12001);
+  void* freed = allocate(13001);
+  BeforeReady() { CHECKED(cudaFree(freed)); }
+};
+
+void obey(char byte, const BeforeReady& before) {
+  switch (byte) {
+    case 'k':
+      CHECKED(cudaFree(before.kept));
+      break;
+    case 'd':
+      if (cudaFree(before.freed) == cudaSuccess) wrong("memory can be freed twice");
+      cudaGetLastError();
+      break;
+    case 'e':
+      try {
+        leak_by_exception();
+      } catch (const std::runtime_error&) {
+      }
+      break;
+    case 't':
+      run_thread(leak_in_thread);
+      break;
+    case 'q':
+      run_thread(leak_and_exit_thread);
+      break;
+    default:
+      leak_after();
+  }
+}
 
 #if defined(__x86_64__)
 // Fills registers, the red zone and vector registers with numbers of their own, runs for a while, and counts what
@@ -116,6 +173,13 @@ void churn_heap() {
   }
 }
 
+void come_and_go() {
+  while (!stop.load()) {
+    std::thread([] { CHECKED(cudaFree(allocate(6001))); }).join();
+    usleep(300);
+  }
+}
+
 // The timer's signals go to the main thread only: nothing else may end these calls early.
 void wait_in_calls() {
   const int epoll = epoll_create1(0);
@@ -131,10 +195,22 @@ void wait_in_calls() {
 
 void on_timer(int) { ++signals; }
 
+int compute() {
+  puts("ready");
+  fflush(stdout);
+  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) {
+    if (differing_registers() != 0) wrong("a register");
+  }
+  puts("fine");
+  return 0;
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   leak_before();
+  if (count > 1 && strcmp(arguments[1], "computing") == 0) return compute();
+  const BeforeReady before;
   sigset_t timer;
   sigemptyset(&timer);
   sigaddset(&timer, SIGALRM);
@@ -145,6 +221,7 @@ int main() {
   threads.emplace_back(churn);
   threads.emplace_back(churn);
   threads.emplace_back(churn_heap);
+  threads.emplace_back(come_and_go);
   threads.emplace_back(wait_in_calls);
   pthread_sigmask(SIG_UNBLOCK, &timer, nullptr);
   struct sigaction action = {};
@@ -160,7 +237,7 @@ int main() {
     const ssize_t got = read(STDIN_FILENO, &byte, 1);
     if (got < 0) wrong("read was interrupted in spite of SA_RESTART");
     if (got == 0) break;
-    leak_after();
+    obey(byte, before);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
