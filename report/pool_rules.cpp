@@ -35,8 +35,9 @@ struct Rule {
 // Seen on an H200 with PyTorch 2.11, CuPy 14.2 and JAX 0.11. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor passes
 // through NativeCachingAllocator::allocate alone, with the cache through DeviceCachingAllocator and 4 to 6 frames of
 // the library. Without CuPy's pool its Memory is made by the same _malloc, but not by a SingleDeviceMemoryPool. XLA's
-// "platform" allocator goes past the BFCAllocator. PyCUDA's pools are all that src/wrapper/wrap_mempool.cpp has;
-// Debian's build (2022.2.2) is stripped. The first rule that fits a frame wins, from the call outward.
+// "platform" allocator goes past the BFCAllocator. PyCUDA's pools are all that src/wrapper/mempool.cpp has: built from
+// PyPI's source (2026.1) its classes are inlined into device_pool_allocate or host_pool_allocate, Debian's build
+// (2022.2.2) is stripped. The first rule that fits a frame wins, from the call outward.
 // clang-format off
 constexpr Rule kRules[] = {
     {&kPyTorch,     "libc10_cuda*.so*",               "c10::cuda::CUDACachingAllocator::*DeviceCachingAllocator::*", 3},
@@ -45,6 +46,7 @@ constexpr Rule kRules[] = {
     {&kCuPy,        "*/cupy/cuda/memory.*",           "*SingleDeviceMemoryPool*", 0},
     {&kCuPyHost,    "*/cupy/cuda/pinned_memory.*",    "*PinnedMemoryPool*", 0},
     {&kPyCuda,      "*/pycuda/_driver.*",             "pycuda*::memory_pool<*", 0},
+    {&kPyCuda,      "*/pycuda/_driver.*",             "*::*_pool_allocate", 0},
     {&kPyCuda,      "*/pycuda/_driver.*",             "pycuda_expose_tools", 0, true},
     {&kRmm,         nullptr,                          "rmm::mr::*pool_memory_resource*", 0},
     {&kRmm,         nullptr,                          "rmm::mr::*arena_memory_resource*", 0},

@@ -2,8 +2,9 @@
 # The tests on a real GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
 #
 # TARBALL is what scripts/package.sh --with-tests made, FOLDER where one was unpacked; without either, the tree that this script lies in. Nothing
-# is built, installed or downloaded, so the machine needs a driver, a libcudart.so.13 and Python 3 only; what is missing of
-# PyTorch, CuPy, Numba, cuda-python, JAX and compute-sanitizer is a skipped row. Prints one table; exit code 1 when a row failed.
+# is installed or downloaded, so the machine needs a driver, a libcudart.so.13 and Python 3 only; what is missing of PyTorch, CuPy, Numba,
+# cuda-python, JAX, compute-sanitizer and what PyCUDA is built with (see tests/gpu/build_pycuda.py) is a skipped row. Prints one table;
+# exit code 1 when a row failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -58,7 +59,18 @@ else
   cat "$log" >&2
 fi
 
-"$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" --culprit "$tree/bin/culprit" \
+# The Python examples are PyCUDA's: the machine's own, else one that is built from the source that the package brought.
+pycuda=
+if ! python3 -c 'import pycuda.driver' 2>/dev/null; then
+  status=0
+  why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" 2>"$work/errors") || status=$?
+  case $status in
+    0) pycuda=$work/pycuda; row PASS "PyCUDA from source" "$why" ;;
+    77) row SKIP "PyCUDA from source" "$why" ;;
+    *) row FAIL "PyCUDA from source" "exit code $status: $(tail -c 600 "$work/errors" | tr '\n\t' '  ')" ;;
+  esac
+fi
+PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" --culprit "$tree/bin/culprit" \
   --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 || true
 # A failed run's reason stands on the indented lines below it.
 awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }

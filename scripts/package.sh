@@ -16,7 +16,10 @@ case "${1:-}" in
   *) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
 esac
 scripts/install-packages.sh patchelf binutils
-if $with_tests; then scripts/cudart-versions.sh build/deps; fi
+if $with_tests; then
+  scripts/cudart-versions.sh build/deps
+  scripts/pycuda-source.sh build/deps
+fi
 scripts/build.sh -DCMAKE_INSTALL_LIBDIR=lib >&2
 version=$(sed -nE 's/^project\(culprit VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 name=culprit-$version-linux-$(uname -m)
@@ -78,6 +81,7 @@ cd "$out/$tests"
 cp "$root"/build/bin/process_test bin/
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
 cp -r "$root/interpose/python" python_package
+cp -r "$root/build/deps/pycuda-source" pycuda_source
 mkdir -p sources/examples/python scripts tests/gpu tests/bench
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
 cp "$root"/examples/python/*.py sources/examples/python/

@@ -128,6 +128,12 @@ TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", 
   const std::string caller = "boost::python::objects::caller_py_function_impl<...>::operator()";
   CHECK(pycuda.pool_of({{driver, "pycuda::memory_pool<(anonymous namespace)::device_allocator>::allocate"},
                         {driver, caller}}) == "PyCUDA memory pool");
+  CHECK(pycuda.pool_of({{driver, "(anonymous namespace)::device_pool_allocate"}, {driver, caller}}) ==
+        "PyCUDA memory pool");
+  CHECK(pycuda.pool_of({{driver, "(anonymous namespace)::host_pool_allocate"}, {driver, caller}}) ==
+        "PyCUDA memory pool");
+  CHECK(pycuda.pool_of({{"/lib/_driver.so", "(anonymous namespace)::device_pool_allocate"}}).empty());
+  CHECK(pycuda.pool_of({{driver, "pycuda::device_allocation::device_allocation"}, {driver, caller}}).empty());
   // Debian's is stripped.
   CHECK(pycuda.pool_of({{driver, "~pycuda_expose_tools"}, {driver, "~pycuda_expose_tools"}}) == "PyCUDA memory pool");
   CHECK(pycuda.pool_of({{driver, "~PyInit__driver"}, {driver, caller}}).empty());
