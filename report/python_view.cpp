@@ -41,6 +41,7 @@ void for_each_object(const Json& from, const char* key, Visit visit) {
 
 PythonView view_of(const Json& json) {
   PythonView view;
+  view.at_exit = text(json, "taken") == "exit";
   for_each_object(json, "caches", [&](const Json& cache) {
     if (text(cache, "framework") != "torch") return;
     for_each_object(cache, "segments", [&](const Json& from) {
@@ -77,6 +78,16 @@ template <typename List>
 auto at_or_above(const List& list, std::uint64_t address) {
   return std::lower_bound(list.begin(), list.end(), address,
                           [](const auto& one, std::uint64_t wanted) { return one.address < wanted; });
+}
+
+// The segment that this address lies in.
+std::vector<PythonView::Segment>::const_iterator containing(const std::vector<PythonView::Segment>& segments,
+                                                            std::uint64_t address) {
+  auto behind = std::upper_bound(segments.begin(), segments.end(), address,
+                                 [](std::uint64_t wanted, const auto& one) { return wanted < one.address; });
+  if (behind == segments.begin()) return segments.end();
+  --behind;
+  return address - behind->address < behind->bytes ? behind : segments.end();
 }
 
 template <typename List>
@@ -148,16 +159,14 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
   std::vector<CacheInside> caches;
   CacheInside torch;
   torch.pool = kTorchPool;
+  torch.at_exit = view.at_exit;
   torch.hint = "culprit run --torch-history shows the Python line of each tensor";
   std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places;
-  dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
-    if (record.time_ns < since_ns) return;
-    const auto segment = at_or_above(view.segments, record.handle);
-    if (segment == view.segments.end() || segment->address != record.handle || segment->bytes != record.bytes) return;
-    torch.live_bytes += segment->live_bytes;
-    torch.idle_bytes += segment->bytes - segment->live_bytes;
-    torch.segments.push_back({segment->address, segment->bytes, segment->live_bytes});
-    for (const PythonView::Block& block : segment->blocks) {
+  const auto add = [&](const PythonView::Segment& segment) {
+    torch.live_bytes += segment.live_bytes;
+    torch.idle_bytes += segment.bytes - segment.live_bytes;
+    torch.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
+    for (const PythonView::Block& block : segment.blocks) {
       if (!block.file.empty()) torch.hint.clear();
       const std::string holder = holder_of(view, block);
       if (block.file.empty() && holder.empty()) continue;
@@ -165,7 +174,23 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
       place.bytes += block.bytes;
       ++place.count;
     }
+  };
+  std::map<std::uint64_t, std::uint64_t> mapped;  // bytes, by the address of the segment
+  dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
+    if (record.time_ns < since_ns) return;
+    const auto segment = containing(view.segments, record.handle);
+    if (segment == view.segments.end()) return;
+    if (record.kind == format::Kind::kVmmMapping) {
+      mapped[segment->address] += record.extra;
+    } else if (segment->address == record.handle && segment->bytes == record.bytes) {
+      add(*segment);
+    }
   });
+  // PyTorch's expandable segments are made of many pieces of physical memory, mapped one behind the other.
+  for (const auto& [address, bytes] : mapped) {
+    const auto segment = containing(view.segments, address);
+    if (segment->bytes == bytes) add(*segment);
+  }
   for (auto& [key, place] : places) {
     std::tie(place.file, place.line, place.function, place.held_by) = key;
     torch.largest.push_back(std::move(place));
@@ -178,6 +203,7 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
     if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
     CacheInside cupy;
     cupy.pool = kCuPyPool;
+    cupy.at_exit = view.at_exit;
     cupy.live_bytes = pool.used_bytes;
     cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
     for (const PythonView::Object& object : view.objects) {

@@ -38,6 +38,7 @@ struct PythonView {
     std::string type;
     std::vector<std::string> holders;  // the most telling first
   };
+  bool at_exit = false;           // when the interpreter began to end; else at a snapshot
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
   std::vector<Object> objects;  // sorted by address

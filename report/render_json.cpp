@@ -88,7 +88,9 @@ Json struck_json(const Evidence& evidence, Json one) {
 }
 
 Json inside_json(const CacheInside& inside) {
-  Json one = {{"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
+  Json one = {{"taken", inside.at_exit ? "exit" : "snapshot"},
+              {"live_bytes", inside.live_bytes},
+              {"idle_bytes", inside.idle_bytes}};
   one["segments"] = Json::array();
   for (const CacheInside::Segment& segment : inside.segments) {
     one["segments"].push_back({{"address", hex(segment.address)},

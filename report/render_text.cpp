@@ -341,7 +341,8 @@ class TextReport {
 
   // What the framework itself said.
   void print_inside(const CacheInside& inside) {
-    fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle");
+    fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
+                                 (inside.at_exit ? ", when Python began to end" : ""));
     std::size_t shown = 0;
     for (const CacheInside::Place& place : inside.largest) {
       if (++shown > kShownSegments) break;

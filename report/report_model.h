@@ -271,7 +271,8 @@ struct CacheInside {
     std::string function;
     std::string held_by;  // in words; empty: not known
   };
-  std::string pool;  // the name of the Pool
+  std::string pool;      // the name of the Pool
+  bool at_exit = false;  // said when the interpreter began to end: Python itself freed its objects afterwards
   std::uint64_t live_bytes = 0;
   std::uint64_t idle_bytes = 0;
   std::vector<Segment> segments;  // those that the dump has too; empty: only the sums are known

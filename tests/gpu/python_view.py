@@ -33,6 +33,13 @@ def torch_losses():
     return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle, largest: {first}"
 
 
+def torch_expandable():
+    found = inside("torch", "losses", "PyTorch caching allocator", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    first = (found["largest"] or [{}])[0]
+    right = 3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096 and first.get("held_by") == "`Trainer.losses`, a list of 3"
+    return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle in {len(found['segments'])} segments, largest: {first}"
+
+
 def torch_traceback():
     found = inside("torch", "traceback", "PyTorch caching allocator")
     held = (found["largest"] or [{}])[0].get("held_by") or ""
@@ -47,6 +54,7 @@ def cupy_losses():
 
 
 CHECKS = {"inside PyTorch: live, idle and lines": ("torch", torch_losses),
+          "inside PyTorch: expandable segments": ("torch", torch_expandable),
           "inside PyTorch: a traceback holds a tensor": ("torch", torch_traceback),
           "inside CuPy: live and idle": ("cupy", cupy_losses)}
 

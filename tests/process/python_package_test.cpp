@@ -67,11 +67,26 @@ TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_pa
   CHECK(inside.at("largest")[0].at("file").is_null());
   CHECK(inside.at("largest")[0].at("held_by") == "`Trainer.losses`, a list of 3");
   const std::string text = text_report(run);
-  CHECK(text.find("   tensors    2.05 MiB live · 1.95 MiB idle\n") != std::string::npos);
+  CHECK(text.find("   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n") != std::string::npos);
   CHECK(text.find("   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n") != std::string::npos);
   CHECK(text.find("--torch-history shows") != std::string::npos);
   // The innermost Python line; the stand-in is no installed package.
   CHECK(text.find("   largest    4.00 MiB  2x  cuda.py:") != std::string::npos);
+}
+
+TEST_CASE("PyTorch's expandable segments are joined by the addresses that are mapped", "[python_package]") {
+  RunOptions options;
+  options.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  const Run run = run_with_package({"python_holders.py", "torch", "losses"}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  CHECK(report.json.at("summary").at("caches").at(0).at("segments") == 2);  // pieces of physical memory
+  const nlohmann::json inside = torch_inside(report);
+  CHECK(inside.at("live_bytes") == 3 * kTensor);
+  CHECK(inside.at("idle_bytes") == (4 << 20) - 3 * kTensor);
+  CHECK(inside.at("segments").size() == 1);
+  CHECK(inside.at("largest").at(0).at("held_by") == "`Trainer.losses`, a list of 3");
 }
 
 TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python_package]") {
@@ -92,9 +107,9 @@ TEST_CASE("what holds a tensor on the Python side is named", "[python_package]")
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},
       {"traceback",
-       "`activations`, a local variable of failing_step (python_holders.py:28), kept by the traceback of RuntimeError: "
+       "`activations`, a local variable of failing_step (python_holders.py:29), kept by the traceback of RuntimeError: "
        "the loss is NaN, held by `errors`, a list of 1"},
-      {"running", "`scratch`, a local variable of running_step (python_holders.py:38)"}};
+      {"running", "`scratch`, a local variable of running_step (python_holders.py:39)"}};
   for (const auto& [way, holder] : ways) {
     const Run run = run_with_package({"python_holders.py", "torch", way});
     INFO(way << run.err);
@@ -114,6 +129,7 @@ TEST_CASE("a snapshot has the view of its moment", "[python_package]") {
   REQUIRE(run.exit_code == 0);
   const nlohmann::json then = torch_inside(read_report(folder.path() / "now.dump"));
   CHECK(then.at("live_bytes") == kTensor);
+  CHECK(then.at("taken") == "snapshot");
   CHECK(then.at("largest").at(0).at("held_by") == "`activations`");
   CHECK(torch_inside(read_report(run.dump())).at("live_bytes") == 0);
 }
@@ -143,6 +159,34 @@ TEST_CASE("memory that only Python objects still refer to is held", "[python_pac
     CHECK(report.leaks[0].cause == "held");
     CHECK(report.leaks[0].count == 3);
     CHECK(report.leaks[0].json.at("evidence").at(0).at("symbol") == "`Trainer.losses`, a list of 3");
+  }
+}
+
+TEST_CASE("a tensor that the traceback of an uncaught exception held is told with its line", "[python_package]") {
+  RunOptions options;
+  SECTION("PyTorch") {
+    options.environment["CULPRIT_TORCH_HISTORY"] = "1";
+    const Run run = run_with_package({"python_holders.py", "torch", "uncaught"}, options);
+    INFO(run.err);
+    CHECK(run.exit_code == 1);
+    CHECK(run.err.find("RuntimeError: the loss is NaN") != std::string::npos);
+    const nlohmann::json inside = torch_inside(read_report(run.dump()));
+    CHECK(inside.at("taken") == "exit");
+    CHECK(inside.at("live_bytes") == kTensor);
+    REQUIRE(inside.at("largest").size() == 1);
+    CHECK(inside.at("largest")[0].at("line") > 0);
+    const std::string held = inside.at("largest")[0].at("held_by");
+    CHECK(held ==
+          "`activations`, a local variable of failing_step (python_holders.py:29), kept by the traceback of "
+          "RuntimeError: the loss is NaN, which nobody caught");
+    const std::string text = text_report(run);
+    CHECK(text.find("   live       700 KiB  1x  python_holders.py:") != std::string::npos);
+  }
+  SECTION("without its cache Python frees it afterwards") {
+    options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1";
+    const Run run = run_with_package({"python_holders.py", "torch", "uncaught"}, options);
+    CHECK(run.exit_code == 1);
+    CHECK(read_report(run.dump()).leaks.empty());
   }
 }
 

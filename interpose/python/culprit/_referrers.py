@@ -163,8 +163,11 @@ class _Names:
             following = None
             for referrer in self.referrers.get(id(traceback)) or gc.get_referrers(traceback):
                 if isinstance(referrer, BaseException) and referrer.__traceback__ is traceback:
+                    text = f"the traceback of {_exception_text(referrer)}"
+                    if referrer is getattr(sys, "last_value", None):
+                        return text + ", which nobody caught"
                     named = self.of(referrer, levels)
-                    return f"the traceback of {_exception_text(referrer)}" + (f", held by {named[0]}" if named else "")
+                    return text + (f", held by {named[0]}" if named else "")
                 if type(referrer) is types.TracebackType and referrer.tb_next is traceback:
                     following = referrer
             if following is None:

@@ -6,7 +6,8 @@ import types
 
 _driver = ctypes.CDLL("libcuda.so.1")
 _native = ctypes.CDLL(os.environ["FAKE_C10_CUDA"])
-_native.take_segment.restype = ctypes.c_uint64
+_native.take_segment.restype = _native.expand_segment.restype = ctypes.c_uint64
+_expandable = "expandable_segments:True" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
 _SEGMENT = 2 << 20
 _initialized = False
 _queued = []
@@ -58,10 +59,25 @@ class _Allocator:
                     segment[i:i + 1] = [[block[0], rounded, size, self._frames()]] + ([[block[0] + rounded, rest, None, []]] if rest else [])
                     return block[0]
         bytes_ = (rounded + _SEGMENT - 1) // _SEGMENT * _SEGMENT
-        address = _native.take_segment(ctypes.c_uint64(bytes_))
-        assert address != 0
-        self.segments.append([[address, bytes_, None, []]])
+        if _expandable:
+            self._expand(bytes_)
+        else:
+            address = _native.take_segment(ctypes.c_uint64(bytes_))
+            assert address != 0
+            self.segments.append([[address, bytes_, None, []]])
         return self.allocate(size)
+
+    def _expand(self, bytes_):
+        """One segment grows behind its end."""
+        if not self.segments:
+            self.segments.append([])
+        last = self.segments[0][-1] if self.segments[0] else None
+        end = last[0] + last[1] if last else 0
+        address = _native.expand_segment(ctypes.c_uint64(end), ctypes.c_uint64(bytes_))
+        if last and last[2] is None:
+            last[1] += bytes_
+        else:
+            self.segments[0].append([address, bytes_, None, []])
 
     def free(self, address):
         for segment in self.segments:
@@ -88,7 +104,7 @@ def memory_snapshot():
         result.append({
             "device": 0, "address": blocks[0][0], "total_size": sum(block[1] for block in blocks), "allocated_size": live,
             "active_size": live, "requested_size": sum(block[2] or 0 for block in blocks), "stream": 0, "segment_type": "small",
-            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+            "segment_pool_id": (0, 0), "is_expandable": _expandable, "frames": [],
             "blocks": [{"address": block[0], "size": block[1], "requested_size": block[2] or 0,
                         "state": "inactive" if block[2] is None else "active_allocated", "frames": block[3]} for block in blocks]})
     return result
