@@ -13,7 +13,7 @@ command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.
 # The Python examples are PyCUDA's.
 scripts/pycuda.sh build/deps || echo "test.sh: without PyCUDA the Python examples are left out" >&2
 # Test programs with culprit's listener, and the pytest plugin.
-scripts/install-packages.sh libgtest-dev python3-pytest || echo "test.sh: without GoogleTest and pytest culprit's support of them is not tested" >&2
+scripts/install-packages.sh libgtest-dev python3-pytest python3-pytest-xdist || echo "test.sh: without GoogleTest and pytest culprit's support of them is not tested" >&2
 # Read SARIF and JUnit reports.
 scripts/format-readers.sh build/deps || echo "test.sh: without PyPI no other reader looks at SARIF and JUnit" >&2
 # A browser looks at the HTML report.

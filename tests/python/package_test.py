@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
+import venv
 
 BUILD, SOURCE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,9 +26,9 @@ def environment(**more):
     return result
 
 
-def python_with_pytest():
+def python_with(modules):
     for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", "import pytest"], capture_output=True, check=False).returncode == 0:
+        if subprocess.run([python, "-c", f"import {modules}"], capture_output=True, check=False).returncode == 0:
             return python
     return None
 
@@ -36,10 +38,10 @@ class InFolder(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="culprit-python-")
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def run_python(self, text, *arguments, preload=True, python=sys.executable, **more):
+    def run_python(self, text, *arguments, preload=True, python=sys.executable, options=(), **more):
         if preload:
             more.update(LD_PRELOAD=LIBRARY, CULPRIT_QUIET="1", CULPRIT_OUT=os.path.join(self.folder, "%p.dump"))
-        command = [python, *arguments] if text is None else [python, "-c", text, *arguments]
+        command = [python, *options, *arguments] if text is None else [python, *options, "-c", text, *arguments]
         return subprocess.run(command, env=environment(**more), cwd=self.folder, capture_output=True, text=True, check=False)
 
     def dumps(self):
@@ -174,6 +176,53 @@ for bad in "", "x", "4Q", "-1", "1KBB":
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout, version + "\n")
 
 
+class StartupHook(InFolder):
+    """In a virtual environment, as pip would install it: the package's folder and culprit.pth are in site-packages."""
+
+    def setUp(self):
+        super().setUp()
+        self.venv = os.path.join(self.folder, "venv")
+        venv.create(self.venv, with_pip=False, symlinks=True)
+        site = sysconfig.get_path("purelib", "venv", {"base": self.venv, "platbase": self.venv})
+        shutil.copytree(PACKAGE, site, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+        with open(os.path.join(site, "fakes.pth"), "w", encoding="utf-8") as file:
+            file.write(os.path.join(BUILD, "subjects", "python_fakes") + "\n")
+
+    def torch_of(self, *options):
+        """What the report says of the inside of PyTorch's cache; None: nothing."""
+        self.write("train.py", "import torch; kept = torch.empty(700 * 1024)")
+        done = self.run_python(None, "train.py", python=os.path.join(self.venv, "bin", "python"), options=options,
+                               FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"), CULPRIT_TORCH_HISTORY="1")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        dump, = self.dumps()
+        caches = self.report(dump)["summary"]["caches"]
+        os.unlink(dump)
+        return caches[0].get("inside") if caches else None
+
+    def test_it_runs_where_site_packages_are_read(self):
+        for options in ((), ("-I",), ("-E",)):
+            with self.subTest(options=options):
+                inside = self.torch_of(*options)
+                self.assertEqual((inside["taken"], inside["live_bytes"]), ("exit", 700 * 1024))
+                self.assertEqual(inside["largest"][0]["held_by"], "`kept`")
+                self.assertEqual(inside["largest"][0]["line"], 1)
+
+    def test_without_site_packages_nothing_is_missing_but_the_view(self):
+        done = self.run_python("import sys; assert 'culprit' not in sys.modules; import fake_cuda; kept = fake_cuda.Memory(1001)",
+                               python=os.path.join(self.venv, "bin", "python"), options=("-S",))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        report = self.report(self.dumps()[0])
+        # Of a program that ends as it should Python frees the object.
+        self.assertEqual(report["summary"]["allocations"], 1)
+        self.assertEqual(report["leaks"], [])
+
+    def test_nothing_is_imported_for_the_program(self):
+        done = self.run_python("import sys; print(sorted({'torch', 'cupy', 'culprit', 'ctypes', 'json'} & set(sys.modules)))",
+                               python=os.path.join(self.venv, "bin", "python"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[]\n", ""))
+        self.assertEqual(self.dumps(), [])
+
+
 TESTS = """
 import fake_cuda, pytest
 
@@ -221,12 +270,12 @@ def test_skips():
 """
 
 
-@unittest.skipUnless(python_with_pytest(), "no pytest")
+@unittest.skipUnless(python_with("pytest"), "no pytest")
 class Plugin(InFolder):
     def run_pytest(self, *options, **more):
         self.write("test_it.py", TESTS)
         return self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider", "-rA", *options,
-                               python=python_with_pytest(), **more)
+                               python=python_with("pytest, xdist") if "-n" in options else python_with("pytest"), **more)
 
     def check_outcomes(self, done):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -234,7 +283,7 @@ class Plugin(InFolder):
         for name in "test_leaks", "test_leaks_beside_a_fixture", "test_fails_anyway":
             self.assertRegex(done.stdout, rf"FAILED test_it.py::{name}\b")
         self.assertIn("STILL HELD 10.7 KiB in 1 allocation", done.stdout)
-        self.assertIn("leak_here\n              test_it.py:23        test_leaks\n   native", done.stdout)  # and not pytest's own
+        self.assertRegex(done.stdout, r"leak_here\n +test_it\.py:23 +test_leaks\n   native")  # and not pytest's own
         self.assertIn("STILL HELD 21.5 KiB in 1 allocation", done.stdout)
         self.assertIn("its own reason", done.stdout)
 
@@ -246,6 +295,11 @@ class Plugin(InFolder):
     def test_pytest_starts_again_under_culprit(self):
         self.check_outcomes(self.run_pytest("--culprit", preload=False, CULPRIT_COMMAND=CULPRIT))
         self.assertEqual(self.dumps(), [])
+
+    @unittest.skipUnless(python_with("pytest, xdist"), "no pytest-xdist")
+    def test_workers_of_pytest_xdist(self):
+        self.check_outcomes(self.run_pytest("--culprit", "-n", "2"))
+        self.assertEqual(len(self.dumps()), 2)  # one a worker; the process that only hands out tests makes no CUDA call
 
     def test_nothing_is_checked_unless_asked(self):
         done = self.run_pytest()
@@ -263,4 +317,4 @@ class Plugin(InFolder):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -201,3 +201,21 @@ TEST_CASE("Python frames stand between native ones and hide the interpreter's", 
   full.resolve({ref});
   CHECK(full.stack(ref).frames.size() == 5);
 }
+
+TEST_CASE("a Python whose frames cannot be read is told once", "[report][stacks]") {
+  auto notes = [](format::PythonState state, std::uint32_t version) {
+    culprit::test::Program program;
+    program.dump.header().python_state = state;
+    program.dump.header().python_version = version;
+    return program.report().notes;
+  };
+  using Notes = std::vector<std::string>;
+  CHECK(notes(format::PythonState::kUnknownVersion, 0x030f00f0) ==
+        Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of Python 3.15"});
+  CHECK(notes(format::PythonState::kUnknownVersion, 0) ==
+        Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of this Python"});
+  CHECK(notes(format::PythonState::kDiffers, 0x030c00f0) ==
+        Notes{"no Python lines: the interpreter does not keep its frames where a usual build of Python 3.12 does"});
+  CHECK(notes(format::PythonState::kRead, 0x030c00f0).empty());
+  CHECK(notes(format::PythonState::kNotChecked, 0x030c00f0).empty());
+}
