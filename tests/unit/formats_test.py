@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR READERS
 
-READERS is what scripts/format-readers.sh made. `go tool pprof` and xmllint are the machine's. The official schemas are in
-no package that can be installed: CULPRIT_SARIF_SCHEMA (OASIS's sarif-schema-2.1.0.json) and CULPRIT_JUNIT_SCHEMA
-(Jenkins's junit-10.xsd) name them where they are. What is missing is skipped and said.
+READERS is what scripts/format-readers.sh made: packages, the official schemas, flamegraph.pl. `go tool pprof` and xmllint are the
+machine's. What is missing is skipped and said.
 """
 import copy
 import gzip
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +27,14 @@ def reader(name):
         return importlib.import_module(name)
     except ImportError as error:
         raise unittest.SkipTest(f"{error}: scripts/format-readers.sh brings it") from error
+
+
+def tool(name):
+    """A file that scripts/format-readers.sh brings, or a skipped test."""
+    file = os.path.join(READERS, name)
+    if not os.path.exists(file):
+        raise unittest.SkipTest(f"no {name}: scripts/format-readers.sh brings it")
+    return file
 
 
 def path(name):
@@ -69,13 +77,13 @@ class Formats(unittest.TestCase):
         self.assertIn("free refused here", refused["relatedLocations"][0]["message"]["text"])
 
     def test_sarif_is_valid(self):
-        schema = os.environ.get("CULPRIT_SARIF_SCHEMA")
-        if not schema:
-            self.skipTest("CULPRIT_SARIF_SCHEMA names no schema")
-        import jsonschema
-
+        schema = tool("sarif-schema-2.1.0.json")
         with open(schema, encoding="utf-8") as file, open(path("everything.sarif"), encoding="utf-8") as sarif:
-            jsonschema.validate(json.load(sarif), json.load(file))
+            validator = reader("jsonschema").Draft7Validator(json.load(file))
+            report = json.load(sarif)
+        self.assertEqual([error.message for error in validator.iter_errors(report)], [])
+        report["runs"][0]["results"][0]["level"] = "fatal"
+        self.assertNotEqual(list(validator.iter_errors(report)), [])
 
     def test_sarif_is_read_by_a_typed_model(self):
         model = reader("sarif_pydantic")
@@ -100,10 +108,31 @@ class Formats(unittest.TestCase):
         self.assertTrue(all(len(case.result) == 1 and case.result[0].message for case in cases))
 
     def test_junit_is_valid(self):
-        schema = os.environ.get("CULPRIT_JUNIT_SCHEMA")
-        if not schema or not shutil.which("xmllint"):
-            self.skipTest("CULPRIT_JUNIT_SCHEMA names no schema, or there is no xmllint")
-        subprocess.run(["xmllint", "--noout", "--schema", schema, path("everything.junit.xml")], check=True)
+        schema = tool("junit-10.xsd")
+        if not shutil.which("xmllint"):
+            self.skipTest("no xmllint")
+
+        def validated(*report, **options):
+            return subprocess.run(["xmllint", "--noout", "--schema", schema, *report], stderr=subprocess.PIPE, text=True, check=False, **options)
+
+        done = validated(path("everything.junit.xml"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotEqual(validated("-", input="<testsuites><testsuite/></testsuites>").returncode, 0)
+
+    def test_folded_is_drawn_by_flamegraph(self):
+        if not shutil.which("perl"):
+            self.skipTest("no perl")
+        with open(path("everything.folded"), encoding="utf-8") as folded:
+            done = subprocess.run(["perl", tool("flamegraph.pl"), "--countname=bytes"], stdin=folded, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        boxes = xml.etree.ElementTree.fromstring(done.stdout).iter("{http://www.w3.org/2000/svg}title")
+        bytes_of = {}
+        for box in boxes:
+            name, size = re.fullmatch(r"(.*) \(([0-9,]+) bytes, [0-9.]+%\)", box.text).groups()
+            bytes_of[name] = bytes_of.get(name, 0) + int(size.replace(",", ""))
+        leaked = self.report["summary"]["leaked_bytes"]
+        self.assertEqual((bytes_of["all"], bytes_of["main"], bytes_of["cudaMalloc"]), (leaked,) * 3)
+        self.assertEqual(bytes_of["third_solve+0x4c"], 3 << 28)
 
     def test_pprof_is_gzip(self):
         with gzip.open(path("everything.pprof.gz")) as file:  # checks the sum and the length
