@@ -14,6 +14,7 @@ void render_diff(const Diff& diff, const OutputOptions& options, bool colours, s
   render_options.colours = colours;
   render_options.all = options.all;
   if (options.format == "json") return render_diff_json(diff, out);
+  if (options.format == "html") return render_diff_html(diff, out);
   if (options.format == "markdown") return render_diff_markdown(diff, render_options, out);
   render_diff_text(diff, render_options, out);
 }
@@ -25,7 +26,7 @@ void add_diff_command(CLI::App* app, DiffCommand* command) {
       ->required()
       ->type_name("");
   app->add_option("NEW", command->now, "What leaks now: likewise")->required()->type_name("");
-  add_output_options(app, &command->output, {"text", "json", "markdown"});
+  add_output_options(app, &command->output, {"text", "json", "html", "markdown"});
   add_growth_option(app, &command->allow_growth, "How much a leak may grow before it counts as grown, ");
   app->add_flag("--all", command->output.all, "text, markdown: all changes, not only the first 10 of each list");
   app->remove_option(app->get_option("--resources"));

@@ -13,6 +13,8 @@ namespace culprit {
 // In the order in which they are shown.
 enum class Change { kNew, kGrown, kShrunk, kGone, kSame };
 constexpr std::size_t kChanges = 5;
+// What formats show one by one.
+constexpr Change kShownChanges[] = {Change::kNew, Change::kGrown, Change::kShrunk, Change::kGone};
 
 struct DiffEntry {
   std::string id;

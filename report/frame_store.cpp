@@ -1,65 +1,81 @@
 #include "report/frame_store.h"
 
-#include <type_traits>
+#include <functional>
+#include <tuple>
 
 namespace culprit {
 namespace {
 
-// Makes keys of different parts that cannot run into each other.
-class Key {
- public:
-  Key& add(const std::string& part) {
-    add(part.size());
-    text_ += part;
-    return *this;
-  }
-  template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number> || std::is_pointer_v<Number>>>
-  Key& add(Number number) {
-    text_.append(reinterpret_cast<const char*>(&number), sizeof(number));
-    return *this;
-  }
-  std::string take() { return std::move(text_); }
+std::size_t mixed(std::size_t hash, std::size_t more) { return (hash ^ more) * 0x9e3779b97f4a7c15ULL; }
+std::size_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
+std::size_t hash_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) >> 4; }
 
- private:
-  std::string text_;
-};
-
-template <typename Thing>
-const Thing* once(std::string key, const Thing& thing, std::unordered_map<std::string, const Thing*>* known,
-                  std::deque<Thing>* all) {
-  const auto [at, added] = known->try_emplace(std::move(key), nullptr);
-  if (added) {
-    all->push_back(thing);
-    at->second = &all->back();
-  }
-  return at->second;
+// What makes two things the same.
+auto facts(const Module& module) { return std::tie(module.path, module.build_id); }
+auto facts(const Frame& frame) {
+  return std::tie(frame.offset, frame.line, frame.module, frame.function, frame.file, frame.inlined, frame.python,
+                  frame.approximate, frame.symbol_offset);
+}
+auto facts(const Variable& variable) {
+  return std::tie(variable.module, variable.name, variable.begin, variable.python);
+}
+auto facts(const ResolvedStack& stack) {
+  return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated,
+                  stack.has_python);
 }
 
 }  // namespace
 
-const Module* FrameStore::add(const Module& module) {
-  return once(Key().add(module.path).add(module.build_id).take(), module, &known_modules_, &modules_);
+std::size_t FrameStore::Hash::operator()(const Module* module) const {
+  return mixed(hash_of(module->path), hash_of(module->build_id));
 }
+std::size_t FrameStore::Hash::operator()(const Frame* frame) const {
+  const std::size_t place = mixed(frame->offset, hash_of(frame->module)) + frame->line;
+  return mixed(mixed(place, hash_of(frame->function)), frame->symbol_offset);
+}
+std::size_t FrameStore::Hash::operator()(const Variable* variable) const {
+  return mixed(mixed(hash_of(variable->name), variable->begin), hash_of(variable->module));
+}
+std::size_t FrameStore::Hash::operator()(const ResolvedStack* stack) const {
+  std::size_t hash = hash_of(stack->caller);
+  for (const Frame* frame : stack->frames) hash = mixed(hash, hash_of(frame));
+  return hash;
+}
+
+bool FrameStore::Equal::operator()(const Module* left, const Module* right) const {
+  return facts(*left) == facts(*right);
+}
+bool FrameStore::Equal::operator()(const Frame* left, const Frame* right) const {
+  return facts(*left) == facts(*right);
+}
+bool FrameStore::Equal::operator()(const Variable* left, const Variable* right) const {
+  return facts(*left) == facts(*right);
+}
+bool FrameStore::Equal::operator()(const ResolvedStack* left, const ResolvedStack* right) const {
+  return facts(*left) == facts(*right);
+}
+
+template <typename Thing>
+const Thing* FrameStore::once(Thing thing, Kept<Thing>* kept) {
+  const auto known = kept->known.find(&thing);
+  if (known != kept->known.end()) return *known;
+  kept->all.push_back(std::move(thing));
+  kept->known.insert(&kept->all.back());
+  return &kept->all.back();
+}
+
+const Module* FrameStore::add(Module module) { return once(std::move(module), &modules_); }
 
 const Frame* FrameStore::add(Frame frame) {
-  numbers_.number(&frame);
-  Key key;
-  key.add(frame.function).add(frame.file).add(frame.line).add(frame.module).add(frame.offset);
-  key.add(frame.inlined).add(frame.python).add(frame.approximate).add(frame.symbol_offset);
-  return once(key.take(), frame, &known_frames_, &frames_);
+  const std::size_t before = frames_.all.size();
+  const Frame* stored = once(std::move(frame), &frames_);
+  if (frames_.all.size() != before) numbers_.number(&frames_.all.back());
+  return stored;
 }
 
-const Variable* FrameStore::add(const Variable& variable) {
-  return once(Key().add(variable.module).add(variable.name).add(variable.begin).add(variable.python).take(), variable,
-              &known_variables_, &variables_);
-}
+const Variable* FrameStore::add(Variable variable) { return once(std::move(variable), &variables_); }
 
-const ResolvedStack* FrameStore::add(const ResolvedStack& stack) {
-  Key key;
-  for (const Frame* frame : stack.frames) key.add(frame);
-  key.add(stack.caller).add(stack.runtime_api).add(stack.through_runtime).add(stack.truncated).add(stack.has_python);
-  return once(key.take(), stack, &known_stacks_, &stacks_);
-}
+const ResolvedStack* FrameStore::add(ResolvedStack stack) { return once(std::move(stack), &stacks_); }
 
 const Module* StoreImport::import(const Module* module) {
   if (module == nullptr) return nullptr;
@@ -83,7 +99,7 @@ const Variable* StoreImport::import(const Variable* variable) {
   if (variable == nullptr) return nullptr;
   Variable copy = *variable;
   copy.module = import(variable->module);
-  return store_.add(copy);
+  return store_.add(std::move(copy));
 }
 
 const ResolvedStack* StoreImport::import(const ResolvedStack* stack) {
@@ -93,7 +109,7 @@ const ResolvedStack* StoreImport::import(const ResolvedStack* stack) {
   ResolvedStack copy = *stack;
   for (const Frame*& frame : copy.frames) frame = import(frame);
   copy.caller = import(stack->caller);
-  const ResolvedStack* stored = store_.add(copy);
+  const ResolvedStack* stored = store_.add(std::move(copy));
   known_.emplace(stack, stored);
   return stored;
 }

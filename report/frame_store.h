@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <unordered_map>
-#include <vector>
+#include <unordered_set>
 
 #include "report/stacks.h"
 
@@ -20,23 +19,37 @@ class FrameStore {
 
   // The store's own copies: equal ones are one object. The module of a frame or variable must be the store's or
   // nullptr; so must the frames of a stack.
-  const Module* add(const Module& module);
+  const Module* add(Module module);
   const Frame* add(Frame frame);
-  const Variable* add(const Variable& variable);
-  const ResolvedStack* add(const ResolvedStack& stack);
+  const Variable* add(Variable variable);
+  const ResolvedStack* add(ResolvedStack stack);
 
  private:
+  // Things by what is in them, not by where they are.
+  struct Hash {
+    std::size_t operator()(const Module* module) const;
+    std::size_t operator()(const Frame* frame) const;
+    std::size_t operator()(const Variable* variable) const;
+    std::size_t operator()(const ResolvedStack* stack) const;
+  };
+  struct Equal {
+    bool operator()(const Module* left, const Module* right) const;
+    bool operator()(const Frame* left, const Frame* right) const;
+    bool operator()(const Variable* left, const Variable* right) const;
+    bool operator()(const ResolvedStack* left, const ResolvedStack* right) const;
+  };
   template <typename Thing>
-  using Known = std::unordered_map<std::string, const Thing*>;
+  struct Kept {
+    std::deque<Thing> all;
+    std::unordered_set<const Thing*, Hash, Equal> known;
+  };
+  template <typename Thing>
+  static const Thing* once(Thing thing, Kept<Thing>* kept);
 
-  std::deque<Module> modules_;
-  std::deque<Frame> frames_;
-  std::deque<Variable> variables_;
-  std::deque<ResolvedStack> stacks_;
-  Known<Module> known_modules_;
-  Known<Frame> known_frames_;
-  Known<Variable> known_variables_;
-  Known<ResolvedStack> known_stacks_;
+  Kept<Module> modules_;
+  Kept<Frame> frames_;
+  Kept<Variable> variables_;
+  Kept<ResolvedStack> stacks_;
   FrameNumbers numbers_;
 };
 

@@ -110,14 +110,14 @@ LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptio
     run_on_threads(jobs, [&] {
       ReportMerger mine;
       std::size_t taken = 0;
-      loader.load([&](const Report& report, std::size_t) {
-        mine.add(report);
+      loader.load([&](Report report, std::size_t) {
+        mine.add(std::move(report));
         ++taken;
       });
       if (taken == 0) return;
-      const Report part = mine.finish(options.strict);
+      Report part = mine.finish(options.strict);
       const std::lock_guard<std::mutex> lock(mutex);
-      all.add(part);
+      all.add(std::move(part));
       count += taken;
     });
     if (count != 0) {

@@ -332,7 +332,7 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
     report.library.clear();
   }
   ReportMerger merger;
-  merger.add(report);
+  merger.add(std::move(report));
   return merger.finish(options.strict);
 }
 

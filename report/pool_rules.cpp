@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 namespace culprit {
 namespace {
@@ -59,19 +60,24 @@ constexpr Rule kRules[] = {
 };
 // clang-format on
 
-bool matches(const char* pattern, const std::string& text) { return ::fnmatch(pattern, text.c_str(), 0) == 0; }
+bool matches(const char* pattern, const std::string& text) {
+  // Most texts differ from most patterns in one of the first letters.
+  const std::size_t plain = std::strcspn(pattern, "*?[\\");
+  return text.compare(0, plain, pattern, plain) == 0 && ::fnmatch(pattern, text.c_str(), 0) == 0;
+}
 
-bool in_module_of(const Rule& rule, const Frame& frame) {
+bool is_for_module(const Rule& rule, const Module* module) {
   if (rule.module == nullptr) return true;
-  if (frame.module == nullptr) return false;
-  return matches(rule.module, std::strchr(rule.module, '/') != nullptr ? frame.module->path : frame.module->name);
+  if (module == nullptr) return false;
+  return matches(rule.module, std::strchr(rule.module, '/') != nullptr ? module->path : module->name);
 }
 
 bool is_named(const Frame& frame) { return !frame.approximate && !frame.function.empty(); }
 
-bool fits(const Rule& rule, const Frame& frame) {
+// Of a frame in a module that the rule is for.
+bool fits_function(const Rule& rule, const Frame& frame) {
   const bool candidate = rule.behind ? frame.approximate : is_named(frame);
-  return candidate && in_module_of(rule, frame) && matches(rule.function, frame.function);
+  return candidate && matches(rule.function, frame.function);
 }
 
 }  // namespace
@@ -84,12 +90,17 @@ const Pool* pool_by_name(const std::string& name) {
 }
 
 PoolRules::PoolRules(const StackResolver& stacks) {
-  stacks.for_each_frame([this](const Frame& frame) {
+  std::unordered_map<const Module*, std::vector<std::size_t>> rules_of_module;
+  stacks.for_each_frame([&](const Frame& frame) {
+    const auto [rules, added] = rules_of_module.try_emplace(frame.module);
+    for (std::size_t i = 0; added && i < std::size(kRules); ++i) {
+      if (is_for_module(kRules[i], frame.module)) rules->second.push_back(i);
+    }
     Known known;
-    for (std::size_t i = 0; i < std::size(kRules); ++i) {
+    for (const std::size_t i : rules->second) {
       const int number = static_cast<int>(i);
-      if (known.named < 0 && fits(kRules[i], frame)) known.named = number;
-      const bool nameless = kRules[i].nameless != 0 && !is_named(frame) && in_module_of(kRules[i], frame);
+      if (known.named < 0 && fits_function(kRules[i], frame)) known.named = number;
+      const bool nameless = kRules[i].nameless != 0 && !is_named(frame);
       if (known.nameless < 0 && nameless) known.nameless = number;
     }
     if (known.named >= 0 || known.nameless >= 0) frames_.emplace(&frame, known);
@@ -116,8 +127,8 @@ const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
   std::size_t outside = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     for (const Rule& rule : kRules) {
-      const bool inside = fits(rule, *frames[i]) || (rule.nameless != 0 && in_module_of(rule, *frames[i]));
-      if (rule.pool == &pool && inside) outside = i + 1;
+      if (rule.pool != &pool || !is_for_module(rule, frames[i]->module)) continue;
+      if (rule.nameless != 0 || fits_function(rule, *frames[i])) outside = i + 1;
     }
   }
   // A Python program's own line says more than that of a package, and that one more than the interpreter's.

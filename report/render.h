@@ -59,10 +59,11 @@ void render_grouped(const Report& report, const RenderOptions& options, std::ost
 void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out);
 void render_sweep_json(const Sweep& sweep, std::ostream& out);
 
-// How two runs differ: for people, for the page of a CI job, and as one object of schema culprit.diff/1.
+// How two runs differ: for people, for the summary of a CI job, as one object of schema culprit.diff/1, and as a page.
 void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostream& out);
 void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out);
 void render_diff_json(const Diff& diff, std::ostream& out);
+void render_diff_html(const Diff& diff, std::ostream& out);
 
 // One group as it stands in the text report, an empty line before it; one error likewise.
 void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,

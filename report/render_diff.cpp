@@ -1,6 +1,4 @@
-// The difference of two runs: for people, for the page of a CI job, and as one object of schema culprit.diff/1.
-#include <nlohmann/json.hpp>
-
+// The difference of two runs, for people and for the summary of a CI job.
 #include "report/diff.h"
 #include "report/markdown_text.h"
 #include "report/render.h"
@@ -8,10 +6,6 @@
 
 namespace culprit {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr Change kShownChanges[] = {Change::kNew, Change::kGrown, Change::kShrunk, Change::kGone};
 
 // "1.00 GiB", or "64.0 MiB -> 128 MiB".
 std::string sizes_text(const DiffEntry& entry, const char* arrow) {
@@ -106,20 +100,6 @@ class DiffText {
   TextFields fields_;
 };
 
-Json side_json(const LeakList& list) {
-  return {{"path", list.path},
-          {"source", list.source},
-          {"leaked_bytes", list.bytes()},
-          {"leaked_allocations", list.count()},
-          {"groups", list.leaks.size()},
-          {"notes", list.notes}};
-}
-
-Json amount_json(const ListedLeak* listed) {
-  if (listed == nullptr) return Json();
-  return {{"bytes", listed->leak.bytes}, {"count", listed->leak.count}, {"cause", listed->leak.cause}};
-}
-
 }  // namespace
 
 void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostream& out) {
@@ -148,33 +128,6 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
     if (shown < entries.size())
       out << "\nand " << plural(entries.size() - shown, "group", "groups") << " more: `--all`\n";
   }
-}
-
-void render_diff_json(const Diff& diff, std::ostream& out) {
-  Json json;
-  json["schema"] = "culprit.diff/1";
-  json["old"] = side_json(diff.before);
-  json["new"] = side_json(diff.now);
-  for (std::size_t i = 0; i < kChanges; ++i)
-    json["summary"][change_name(static_cast<Change>(i))] = diff.entries[i].size();
-  json["changes"] = Json::array();
-  for (const Change change : kShownChanges) {
-    for (const DiffEntry& entry : diff.with(change)) {
-      const BaselineLeak& leak = entry.shown().leak;
-      ResolvedStack stack;
-      stack.frames = entry.shown().frames;
-      json["changes"].push_back({{"id", entry.id},
-                                 {"change", change_name(change)},
-                                 {"kind", leak.kind},
-                                 {"api", leak.api},
-                                 {"cause", leak.cause},
-                                 {"where", leak.where},
-                                 {"old", amount_json(entry.before)},
-                                 {"new", amount_json(entry.now)},
-                                 {"stack", Json::parse(stack_as_json(stack))}});
-    }
-  }
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace culprit

@@ -1,9 +1,9 @@
-// The page that people look at: the facts of the JSON report for the scripts in report/html/, which draw them. Stacks
-// are lists of numbers of frames, frames name strings by number: five thousand leaks share most of theirs.
-#include <unordered_map>
+// The page that people look at: the facts of the JSON report for the scripts in report/html/, which draw them.
+#include <algorithm>
 
 #include "report/evidence_text.h"
 #include "report/html_page.h"
+#include "report/page_frames.h"
 #include "report/render.h"
 #include "report/report_json.h"
 #include "report/source_lines.h"
@@ -13,8 +13,6 @@
 namespace culprit {
 namespace {
 
-// A browser takes long over more groups of one list than this; the smallest stay out, and the page says so.
-constexpr std::size_t kMostGroups = 20000;
 // How many frames from the allocating one outwards have their source lines shown.
 constexpr std::size_t kFramesWithSource = 4;
 
@@ -26,7 +24,7 @@ class PageData {
         options_(options),
         sources_({options.sysroot, report.process.working_directory, options.source_dirs},
                  report.process.start_realtime_ns),
-        to_numbers_([this](const ResolvedStack* stack) { return numbers_of(stack); }) {}
+        to_numbers_([this](const ResolvedStack* stack) { return frames_.numbers_of(stack); }) {}
 
   void write(std::ostream& out) {
     Json head = report_head_json(report_);
@@ -41,11 +39,11 @@ class PageData {
     for (const ErrorGroup& error : report_.errors) errors.push_back(page_error(error));
     out << "\"errors\": " << text_of(errors) << ",\n";
     if (options_.source) write_sources(out);
-    out << "\"frames\": " << text_of(frames_) << ",\n\"strings\": " << text_of(strings_) << "\n";
+    frames_.write(out);
   }
 
  private:
-  static std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+  static std::string text_of(const Json& value) { return page_text(value); }
 
   // The JSON report has only the peak of each.
   void add_time_lines(Json* devices) const {
@@ -66,7 +64,7 @@ class PageData {
     out << '"' << name << "\": [";
     HiddenTotal left_out;
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (i >= kMostGroups) {
+      if (i >= kMostPageEntries) {
         left_out.add(groups[i]);
         continue;
       }
@@ -115,36 +113,13 @@ class PageData {
     if (!frame->file.empty()) sources_.want(frame->file, frame->line);
   }
 
-  std::size_t number_of(const std::string& text) {
-    const auto [at, added] = string_numbers_.try_emplace(text, strings_.size());
-    if (added) strings_.push_back(text);
-    return at->second;
-  }
-
-  // [function, file, line, module, offset, flags]: function, file and module as numbers of strings.
-  std::size_t number_of(const Frame* frame) {
-    const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
-    if (added) {
-      frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
-                         number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset,
-                         (frame->inlined ? 1 : 0) + (frame->python ? 2 : 0) + (frame->approximate ? 4 : 0)});
-    }
-    return at->second;
-  }
-
-  Json numbers_of(const ResolvedStack* stack) {
-    Json list = Json::array();
-    if (stack == nullptr) return list;
-    for (const Frame* frame : stack->frames) list.push_back(number_of(frame));
-    return list;
-  }
-
   void write_sources(std::ostream& out) {
     Json list = Json::array();
     for (const SourceFile& file : sources_.read()) {
       Json blocks = Json::array();
       for (const SourceBlock& block : file.blocks) blocks.push_back({{"first", block.first}, {"lines", block.lines}});
-      list.push_back({{"file", number_of(file.path)}, {"changed", file.changed}, {"blocks", std::move(blocks)}});
+      list.push_back(
+          {{"file", frames_.number_of(file.path)}, {"changed", file.changed}, {"blocks", std::move(blocks)}});
     }
     out << "\"sources\": " << text_of(list) << ",\n";
   }
@@ -153,10 +128,7 @@ class PageData {
   const RenderOptions& options_;
   SourceLines sources_;
   StackToJson to_numbers_;
-  Json frames_ = Json::array();
-  Json strings_ = Json::array();
-  std::unordered_map<const Frame*, std::size_t> frame_numbers_;
-  std::unordered_map<std::string, std::size_t> string_numbers_;
+  PageFrames frames_;
 };
 
 std::string title_of(const std::vector<Report>& reports) {

@@ -195,9 +195,8 @@ void ReportMerger::add_head(const Report& report) {
   }
 }
 
-void ReportMerger::add_groups(const std::vector<Group>& from, std::uint32_t first_process, StoreImport* import,
-                              List* into) {
-  for (Group group : from) {
+void ReportMerger::add_groups(std::vector<Group> from, std::uint32_t first_process, StoreImport* import, List* into) {
+  for (Group& group : from) {
     group.stack = import->import(group.stack);
     if (group.shares.empty()) group.shares.push_back({0, group.bytes, group.count});
     for (Share& share : group.shares) share.process += first_process;
@@ -226,25 +225,24 @@ void ReportMerger::add_groups(const std::vector<Group>& from, std::uint32_t firs
   }
 }
 
-void ReportMerger::add_error(const ErrorGroup& from, StoreImport* import) {
-  ErrorGroup error = from;
-  error.stack = import->import(from.stack);
-  error.allocation_stack = import->import(from.allocation_stack);
-  error.free_stack = import->import(from.free_stack);
+void ReportMerger::add_error(ErrorGroup error, StoreImport* import) {
+  error.stack = import->import(error.stack);
+  error.allocation_stack = import->import(error.allocation_stack);
+  error.free_stack = import->import(error.free_stack);
   error.thread.reset();
   error.free_thread.reset();
   const auto [at, added] = errors_.try_emplace(error_key(error), error);
   if (!added) merge(error, &at->second);
 }
 
-void ReportMerger::add(const Report& report) {
+void ReportMerger::add(Report report) {
   const auto first_process = static_cast<std::uint32_t>(report_.job.size());
   add_head(report);
   StoreImport import(store_.get());
-  add_groups(report.leaks, first_process, &import, &leaks_);
-  add_groups(report.library, first_process, &import, &library_);
-  add_groups(report.resources, first_process, &import, &resources_);
-  for (const ErrorGroup& error : report.errors) add_error(error, &import);
+  add_groups(std::move(report.leaks), first_process, &import, &leaks_);
+  add_groups(std::move(report.library), first_process, &import, &library_);
+  add_groups(std::move(report.resources), first_process, &import, &resources_);
+  for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
 }
 
 // `place`: of each process in the final order.

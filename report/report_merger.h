@@ -21,7 +21,7 @@ class ReportMerger {
 
   // Takes a report of one process or a merged one, as load_report() or finish() made it. What belongs to single
   // processes (threads, handles, allocation sites) is left out.
-  void add(const Report& report);
+  void add(Report report);
 
   // The report of all. The merger is empty afterwards.
   Report finish(bool strict);
@@ -32,8 +32,8 @@ class ReportMerger {
     std::unordered_map<std::string, std::size_t> index;  // by merge_key()
   };
 
-  void add_groups(const std::vector<Group>& from, std::uint32_t first_process, StoreImport* import, List* into);
-  void add_error(const ErrorGroup& from, StoreImport* import);
+  void add_groups(std::vector<Group> from, std::uint32_t first_process, StoreImport* import, List* into);
+  void add_error(ErrorGroup error, StoreImport* import);
   void add_head(const Report& report);
   static std::vector<Group> finish_groups(const std::vector<std::uint32_t>& place, List* list);
 

@@ -212,26 +212,22 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     frame.offset = place.offset;
     if (place.question) {
       frame.module = modules[*place.question];
-      const auto& answers = questions[*place.question].locations;
+      auto& answers = questions[*place.question].locations;
       if (place.index < answers.size()) {
-        for (const CodeLocation& location : answers[place.index]) {
-          frame.function = location.function;
-          frame.file = location.file;
-          frame.line = location.line;
-          frame.inlined = location.inlined;
-          frame.approximate = location.approximate;
-          frame.symbol_offset = location.symbol_offset;
-          numbers_.number(&frame);
-          frames_.push_back(frame);
-          expansion.push_back(&frames_.back());
+        for (CodeLocation& location : answers[place.index]) {
+          Frame& one = frames_.emplace_back(frame);
+          one.function = std::move(location.function);
+          one.file = std::move(location.file);
+          one.line = location.line;
+          one.inlined = location.inlined;
+          one.approximate = location.approximate;
+          one.symbol_offset = location.symbol_offset;
+          expansion.push_back(&one);
         }
       }
     }
-    if (expansion.empty()) {
-      numbers_.number(&frame);
-      frames_.push_back(frame);
-      expansion.push_back(&frames_.back());
-    }
+    if (expansion.empty()) expansion.push_back(&frames_.emplace_back(frame));
+    for (std::size_t i = frames_.size() - expansion.size(); i < frames_.size(); ++i) numbers_.number(&frames_[i]);
   }
   std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
   for (const Place& place : data) {
@@ -265,18 +261,6 @@ void StackResolver::add_python_frame(Address address) {
   numbers_.number(&frame);
   frames_.push_back(frame);
   expansions_[address].push_back(&frames_.back());
-}
-
-void FrameNumbers::number(Frame* frame) {
-  auto number_of = [&](std::string text) {
-    return numbers_.emplace(std::move(text), static_cast<std::uint32_t>(numbers_.size())).first->second;
-  };
-  // A compiler that unrolls a loop or copies a tail makes several addresses of one line.
-  const std::string place =
-      frame->line != 0 ? frame->file + ':' + std::to_string(frame->line) : std::to_string(frame->offset);
-  frame->place = number_of("p" + place);
-  frame->code = number_of("c" + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + place + '\0' +
-                          frame->function);
 }
 
 ResolvedStack StackResolver::assemble(const StackView& view) const {

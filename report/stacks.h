@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "report/dump_reader.h"
+#include "report/frame_numbers.h"
 #include "report/symbolizer.h"
 
 namespace culprit {
@@ -58,15 +59,6 @@ struct Variable {
   std::string name;         // demangled; empty: the module has no symbol there
   std::uint64_t begin = 0;  // address inside the module's file
   bool python = false;      // no variable of a module: `name` says in words what holds it, on the Python side
-};
-
-// Numbers frames: see Frame::place and Frame::code. Not thread-safe.
-class FrameNumbers {
- public:
-  void number(Frame* frame);
-
- private:
-  std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
 // Resolves stacks in batches: the symbols of all their modules are looked up at once. Not thread-safe.

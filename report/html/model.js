@@ -18,22 +18,13 @@ culprit.causeTitle = function (cause, running) {
 };
 
 // One process's report: what the data has, with stacks as lists of frames.
-culprit.Model = class {
+culprit.Model = class extends culprit.Frames {
   constructor(report, strict) {
+    super(report);
     this.report = report;
     this.strict = strict;
+    this.program = report.process.exe;
     this.running = report.process.ended === "running";
-    this.frames = report.frames.map(([name, file, line, module, offset, flags], number) => ({
-      number,
-      name: report.strings[name],
-      file: report.strings[file],
-      line,
-      module: report.strings[module],
-      offset,
-      inlined: (flags & 1) !== 0,
-      python: (flags & 2) !== 0,
-      approximate: (flags & 4) !== 0,
-    }));
     const adopt = (list, groups) =>
       groups.map((group, index) => {
         group.list = list;
@@ -52,30 +43,13 @@ culprit.Model = class {
       error.where = error.at === null || error.at === undefined ? undefined : this.frame(error.stack[error.at]);
       return error;
     });
-    this.sources = new Map((report.sources || []).map((source) => [report.strings[source.file], source]));
     this.deviceNames = new Map(report.devices.map((device) => [device.ordinal, device.name]));
     this.buildIds = new Map((report.modules || []).map((module) => [module.path, module.build_id]));
-  }
-
-  // undefined for undefined.
-  frame(number) {
-    return this.frames[number];
-  }
-
-  stack(numbers) {
-    return numbers.map((number) => this.frames[number]);
   }
 
   // Everything that can be opened and linked to.
   all() {
     return [...this.leaks, ...this.cached, ...this.library, ...this.resources];
-  }
-
-  // How the place is called where a group or an error happened.
-  static place(frame) {
-    if (!frame) return "";
-    if (frame.file) return culprit.baseName(frame.file) + (frame.line ? ":" + frame.line : "");
-    return culprit.baseName(frame.module);
   }
 
   static device(group) {
@@ -103,20 +77,5 @@ culprit.Model = class {
       group.text = parts.filter(Boolean).join("\n").toLowerCase();
     }
     return group.text;
-  }
-
-  // The lines around a place: [{number, text, here}], and whether the file was changed since; null when not at hand.
-  source(frame) {
-    const source = frame && frame.line ? this.sources.get(frame.file) : undefined;
-    if (!source) return null;
-    const block = source.blocks.find((one) => frame.line >= one.first && frame.line < one.first + one.lines.length);
-    if (!block) return null;
-    const around = 4;
-    const from = Math.max(block.first, frame.line - around);
-    const to = Math.min(block.first + block.lines.length - 1, frame.line + around);
-    const lines = [];
-    for (let number = from; number <= to; number += 1)
-      lines.push({ number, text: block.lines[number - block.first], here: number === frame.line });
-    return { lines, changed: source.changed };
   }
 };

@@ -35,8 +35,7 @@ culprit.views.report = function (data) {
     else if (report.summary.dropped > 0) list.unshift("A table of fixed size was full: " + culprit.plural(report.summary.dropped, "thing was", "things were") + " not recorded.");
     for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
     if (report.filtered && report.filtered.groups) list.push(culprit.bytes(report.filtered.bytes) + " in " + culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
-    if (list.length === 0) return null;
-    return el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
+    return culprit.notes(list);
   }
 
   function show(at) {
@@ -60,9 +59,7 @@ culprit.views.report = function (data) {
   }
 
   // "#7c1e0a44b2d9f310" opens that leak, in whichever process it is.
-  function follow() {
-    const id = decodeURIComponent(location.hash.slice(1));
-    if (!id) return;
+  function follow(id) {
     const here = (report) => ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
     if (!here(reports[shown])) {
       const other = reports.findIndex(here);
@@ -73,21 +70,7 @@ culprit.views.report = function (data) {
     if (group) table.choose(group);
   }
 
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && event.target.tagName === "INPUT") {
-      event.target.blur();
-      return;
-    }
-    if (culprit.isTyping(event) || document.querySelector("dialog[open]")) return;
-    const fields = { "/": "#leak-search", f: "#flame-search", j: "tr.row" };
-    const element = fields[event.key] && document.querySelector(fields[event.key]);
-    if (!element || event.target.closest("tr.row") && event.key === "j") return;
-    event.preventDefault();
-    element.focus();
-    element.scrollIntoView({ block: "center" });
-  });
-
+  culprit.focusKeys({ "/": "#leak-search", f: "#flame-search", j: "tr.row" });
   show(worst);
-  follow();
-  window.addEventListener("hashchange", follow);
+  culprit.followAddress(follow);
 };

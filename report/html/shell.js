@@ -49,3 +49,35 @@ culprit.shell = function (subject, shortcuts) {
 // Whether a key press belongs to a field, or to the browser.
 culprit.isTyping = (event) =>
   event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
+
+// What a reader must know before believing the rest; null for an empty list.
+culprit.notes = function (list) {
+  const { el } = culprit;
+  return list.length === 0 ? null : el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
+};
+
+// Keys that bring the focus to the element of a selector; Escape leaves a field.
+culprit.focusKeys = function (fields) {
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target.tagName === "INPUT") {
+      event.target.blur();
+      return;
+    }
+    if (culprit.isTyping(event) || document.querySelector("dialog[open]")) return;
+    const element = fields[event.key] && document.querySelector(fields[event.key]);
+    if (!element || event.target.closest("tr.row") && event.key === "j") return;
+    event.preventDefault();
+    element.focus();
+    element.scrollIntoView({ block: "center" });
+  });
+};
+
+// Calls follow(id) for what stands behind "#" in the address, now and whenever it changes.
+culprit.followAddress = function (follow) {
+  const look = () => {
+    const id = decodeURIComponent(location.hash.slice(1));
+    if (id) follow(id);
+  };
+  look();
+  window.addEventListener("hashchange", look);
+};

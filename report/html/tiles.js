@@ -1,17 +1,21 @@
 // The numbers at the top, and what to look at first.
 "use strict";
 
+// A number with what it counts; `open` is called by a click, if it is given.
+culprit.tile = function (name, value, label, detail, open) {
+  const { el } = culprit;
+  const inside = [el("span", { class: "tile-label" }, label), el("span", { class: "tile-value" }, value),
+    el("span", { class: "tile-detail" }, detail)];
+  if (!open) return el("div", { class: "tile tile-" + name, "data-tile": name }, inside);
+  return el("button", { class: "tile tile-" + name, "data-tile": name, onclick: open }, inside);
+};
+
 // `open(list)` shows one of the lists below; `choose(group)` opens a leak.
 culprit.tiles = function (model, open, choose) {
   const { el } = culprit;
   const report = model.report, summary = report.summary;
 
-  function tile(name, value, label, detail, list) {
-    const inside = [el("span", { class: "tile-label" }, label), el("span", { class: "tile-value" }, value),
-      el("span", { class: "tile-detail" }, detail)];
-    if (!list) return el("div", { class: "tile tile-" + name, "data-tile": name }, inside);
-    return el("button", { class: "tile tile-" + name, "data-tile": name, onclick: () => open(list) }, inside);
-  }
+  const tile = (name, value, label, detail, list) => culprit.tile(name, value, label, detail, list ? () => open(list) : null);
 
   // The device that was used most.
   function peakTile() {

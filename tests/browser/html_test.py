@@ -107,8 +107,8 @@ class Page(unittest.TestCase):
         text = self.find("#flame-list").text
         self.find("#flame-list").click()
         self.assertIn(text.split()[1] + " of 5,000", self.find("#leak-status").text)
-        self.script("window.scrollTo(0, 0)")
-        self.wait(lambda: self.script("return window.scrollY") == 0)
+        # (The page scrolls by itself for a while.)
+        self.wait(lambda: self.script("window.scrollTo(0, 0); return window.scrollY") == 0)
         self.find("#flame-reset").click()
         self.assertEqual(self.texts(".flame-path strong"), [])
         self.wait(lambda: self.find('#flame div.bar[data-name="train::assemble_33"]').size["width"] == narrow)
@@ -220,6 +220,42 @@ class Page(unittest.TestCase):
         self.assertNotEqual(self.tile("leaked"), "")  # the one that leaks is shown first
         Select(self.find("#process")).select_by_index(0)
         self.assertEqual(self.tile("clean"), "Nothing")
+
+    def test_diff_has_tiles_and_lists(self):
+        self.open("diff.html")
+        self.assertEqual([self.tile(kind) for kind in ("new", "grown", "shrunk", "gone")], ["1"] * 4)
+        self.assertIn("+800 B since 9.77 KiB", self.find('[data-tile="leaked"]').text)
+        self.assertIn("4 groups", self.find("#leak-status").text)
+        self.assertEqual(self.texts("tr.row .bytes"), ["+6.84 KiB", "+500 B", "−2.64 KiB", "−3.91 KiB"])
+        self.find('[data-sort="change"]').click()
+        self.assertEqual(self.texts("tr.row .col-change"), ["New", "Grown", "Shrunk", "Gone"])
+        self.find('[data-list="unchanged"]').click()
+        self.assertEqual(self.texts("tr.row .function"), ["same"])
+        self.find('[data-tile="gone"]').click()
+        self.assertEqual(self.texts("tr.row .function"), ["goes"])
+
+    def test_diff_is_searched_and_filtered(self):
+        self.open("diff.html")
+        Select(self.find("#filter-change")).select_by_value("grown")
+        self.assertEqual(self.texts("tr.row .function"), ["grows"])
+        self.find("#clear-filters").click()
+        self.find("body").send_keys("/")
+        self.browser.switch_to.active_element.send_keys("shrinks")
+        self.wait(lambda: self.texts("tr.row .function") == ["shrinks"])
+        self.assertIn("1 of 4 groups", self.find("#leak-status").text)
+
+    def test_diff_opens_to_both_stacks(self):
+        self.open("diff.html")
+        change = self.script("return JSON.parse(document.getElementById('data').textContent).changes[1].id")
+        self.open("diff.html", "?again#" + change)
+        self.assertEqual(self.texts('tr.row[aria-expanded="true"] .function'), ["grows"])
+        self.assertEqual(self.texts(".evidence-label"), ["Allocated"])  # where it was before
+        self.assertEqual(self.texts(".frame-name"), ["grows", "main"])
+        # A baseline has no stacks, but a comment.
+        self.open("diff_baseline.html", "#" + change)
+        self.assertEqual(self.texts(".evidence-label"), ["Was", "Is now"])
+        self.assertIn("leaks.baseline has no stacks", self.find(".evidence-was").text)
+        self.assertIn("known since <May>", self.find(".facts").text)
 
     def test_names_stay_text(self):
         self.open("hostile.html")

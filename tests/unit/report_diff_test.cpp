@@ -7,15 +7,19 @@
 #include "report/render.h"
 #include "report/run_dumps.h"
 #include "tests/catch.h"
+#include "tests/unit/golden.h"
+#include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"
 
 using namespace culprit;
 using namespace culprit::format;
+using culprit::test::check_golden;
 using culprit::test::DumpBuilder;
 using culprit::test::Finished;
 using culprit::test::has;
 using culprit::test::live_allocation;
+using culprit::test::page_data;
 using culprit::test::Program;
 using culprit::test::shell;
 
@@ -51,6 +55,31 @@ struct Files {
 
 const std::vector<Report> kBefore = leaks_of({{"same", 1000}, {"grows", 2000}, {"shrinks", 3000}, {"goes", 4000}});
 const std::vector<Report> kNow = leaks_of({{"same", 1000}, {"grows", 2500}, {"shrinks", 300}, {"comes", 7000}});
+
+// kNow against kBefore, which stands in a file of the given form; under names that stay.
+Diff diff_against(const Files& files, bool baseline) {
+  const std::string old_file = files.path(baseline ? "old.baseline" : "old.json");
+  if (baseline) {
+    Baseline commented = baseline_of(kBefore, false);
+    for (auto& [id, leak] : commented.leaks) leak.comment = "known since <May>";
+    write_baseline(old_file, commented);
+  } else {
+    files.write_json("old.json", kBefore);
+  }
+  files.write_json("new.json", kNow);
+  Diff diff = diff_of(read_leak_list(old_file, OutputOptions()),
+                      read_leak_list(files.path("new.json"), OutputOptions()), Growth());
+  diff.before.path = baseline ? "leaks.baseline" : "/nightly/monday.json";
+  diff.now.path = "/nightly/tuesday.json";
+  return diff;
+}
+
+template <typename Render>
+std::string rendered(Render render) {
+  std::ostringstream out;
+  render(out);
+  return out.str();
+}
 
 std::string functions(const Diff& diff, Change change) {
   std::string text;
@@ -166,4 +195,40 @@ TEST_CASE("what cannot be compared is named", "[report][diff]") {
   CHECK(shell("CULPRIT diff " + good + " 2>&1").exit_code == 2);
   CHECK(shell("CULPRIT diff --allow-growth ten " + good + " " + good + " 2>&1").exit_code == 2);
   CHECK(shell("CULPRIT diff --fail-on leaks " + good + " " + good + " 2>&1").exit_code == 2);
+}
+
+TEST_CASE("golden: a diff in all formats", "[report][diff][golden]") {
+  const Files files;
+  const Diff diff = diff_against(files, false);
+  const RenderOptions options;
+  check_golden("diff.txt", rendered([&](std::ostream& out) { render_diff_text(diff, options, out); }));
+  check_golden("diff.md", rendered([&](std::ostream& out) { render_diff_markdown(diff, options, out); }));
+  check_golden("diff.json", rendered([&](std::ostream& out) { render_diff_json(diff, out); }));
+  const std::string page = rendered([&](std::ostream& out) { render_diff_html(diff, out); });
+  CHECK(page.find("<title>1 new, 1 grown, 1 shrunk, 1 gone · tuesday.json") != std::string::npos);
+  check_golden("diff.page.json", page_data(page));
+}
+
+TEST_CASE("the page of a diff has what a baseline knows", "[report][diff][html]") {
+  const Files files;
+  const Diff diff = diff_against(files, true);
+  const auto data = nlohmann::json::parse(page_data(rendered([&](std::ostream& out) { render_diff_html(diff, out); })));
+  CHECK(data["view"] == "diff");
+  REQUIRE(data["changes"].size() == 5);  // with the one that stayed
+  CHECK(data["changes"][0]["old_stack"].is_null());
+  CHECK_FALSE(data["changes"][0].contains("comment"));
+  CHECK(data["changes"][1]["old_stack"].is_null());
+  CHECK(data["changes"][1]["stack"].size() == 2);
+  CHECK(data["changes"][1]["comment"] == "known since <May>");
+  CHECK(data["changes"][3]["stack"].is_null());
+}
+
+TEST_CASE("the pages of diffs that the browser test looks at", "[.pages]") {
+  const char* folder = std::getenv("CULPRIT_PAGES");
+  REQUIRE(folder != nullptr);
+  const Files files;
+  for (const bool baseline : {false, true}) {
+    std::ofstream file(std::string(folder) + (baseline ? "/diff_baseline.html" : "/diff.html"));
+    render_diff_html(diff_against(files, baseline), file);
+  }
 }

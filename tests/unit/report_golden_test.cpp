@@ -1,34 +1,22 @@
 // Whole reports against the files in tests/golden: dump in, text and JSON out. CULPRIT_APPROVE=1 rewrites them.
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "report/render.h"
 #include "tests/catch.h"
+#include "tests/unit/golden.h"
 #include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"
 
 using namespace culprit;
 using namespace culprit::format;
+using culprit::test::check_golden;
 using culprit::test::DumpBuilder;
 using culprit::test::FakeSymbols;
 using culprit::test::live_allocation;
 using culprit::test::report_of;
 
 namespace {
-
-void check_golden(const std::string& name, const std::string& found) {
-  const std::string path = std::string(CULPRIT_GOLDEN_DIR) + "/" + name;
-  if (std::getenv("CULPRIT_APPROVE") != nullptr) {
-    std::ofstream(path) << found;
-    return;
-  }
-  std::ifstream file(path);
-  const std::string expected((std::istreambuf_iterator<char>(file)), {});
-  INFO(path << " differs; CULPRIT_APPROVE=1 rewrites it");
-  CHECK(found == expected);
-}
 
 std::string text_of(const std::vector<Report>& reports, bool resources = false) {
   RenderOptions options;

@@ -1,0 +1,231 @@
+// Lists of which one is shown, sorted, filtered and searched; a click opens an entry. What stands in a line is the
+// business of the classes that extend this: LeakTable, ChangeTable.
+"use strict";
+
+culprit.Table = class {
+  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` when it can be linked to.
+  // `columns`: by name, in their order, { title, value, numeric }; the largest of the first come first.
+  constructor(model, lists, columns, heading) {
+    this.model = model;
+    this.lists = lists;
+    this.columns = columns;
+    this.list = lists[0];
+    this.search = "";
+    this.filters = {};
+    this.scope = null; // { name, groups }: only these
+    this.sort = { by: Object.keys(columns)[0], descending: true };
+    this.open = new Set();
+    this.page = 100; // rows made at a time: five thousand at once would take a browser seconds
+    this.element = this.frame(heading);
+    this.refresh();
+  }
+
+  // For the classes that extend this:
+  // filterChoices(): [{ name, label, value(item), title(value) or nothing }]; a filter by `value` for each.
+  // text(item): what a search looks through, in lower case.
+  // cells(item): the <td> elements of its line.
+  // detail(item): the element that it opens to.
+  // statusText(): of the list as it is shown.
+
+  frame(heading) {
+    const { el } = culprit;
+    this.tabs = el("div", { class: "tabs", role: "tablist" });
+    this.searchField = el("input", { id: "leak-search", type: "search", placeholder: heading.search + "   ( / )",
+      "aria-label": "Search the list", oninput: () => {
+        this.search = this.searchField.value.trim().toLowerCase();
+        this.refresh();
+      } });
+    this.filterBox = el("div", { class: "filters" });
+    this.status = el("p", { class: "quiet", id: "leak-status", "aria-live": "polite" });
+    this.head = el("tr", null);
+    this.body = el("tbody", null);
+    this.sentinel = el("div", { class: "sentinel" });
+    new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) this.more(); }, { rootMargin: "600px" })
+      .observe(this.sentinel);
+    this.body.addEventListener("click", (event) => {
+      const row = event.target.closest("tr.row");
+      if (row && !event.target.closest("a, .detail-body")) this.toggle(this.shown[Number(row.dataset.at)], row);
+    });
+    this.body.addEventListener("keydown", (event) => this.key(event));
+    return el("section", { class: "card", id: "leaks", "aria-label": heading.label },
+      el("div", { class: "card-head" }, el("div", null, el("h2", null, heading.title), this.status), el("div", { class: "controls" }, this.searchField)),
+      this.tabs, this.filterBox,
+      el("table", { class: "leaks" }, el("thead", null, this.head), this.body), this.sentinel);
+  }
+
+  // Everything anew: after a change of list, search, filter or order.
+  refresh() {
+    this.drawTabs();
+    this.drawFilters();
+    this.drawHead();
+    const { by, descending } = this.sort;
+    const value = this.columns[by].value;
+    this.shown = this.list.items.filter((one) => this.matches(one)).sort((a, b) => {
+      const left = value(a), right = value(b);
+      const order = left < right ? -1 : left > right ? 1 : 0;
+      return (descending ? -order : order) || b.bytes - a.bytes || a.index - b.index;
+    });
+    this.most = d3.max(this.list.items, (one) => one.bytes) || 0;
+    this.drawn = 0;
+    this.body.replaceChildren();
+    this.more();
+    this.status.textContent = this.statusText();
+  }
+
+  matches(one) {
+    return (!this.scope || this.scope.groups.has(one)) &&
+      this.filterChoices().every(({ name, value }) => !this.filters[name] || value(one) === this.filters[name]) &&
+      (!this.search || this.search.split(/\s+/).every((word) => this.text(one).includes(word)));
+  }
+
+  drawTabs() {
+    const { el, fill } = culprit;
+    fill(this.tabs, this.lists.map((list) => el("button", {
+      role: "tab", class: "tab", "data-list": list.name, "aria-selected": list === this.list ? "true" : "false",
+      onclick: () => this.show(list.name),
+    }, list.title, el("span", { class: "tab-count" }, culprit.number(list.items.length)))));
+  }
+
+  drawFilters() {
+    const { el, fill } = culprit;
+    const select = ({ name, label, value, title }) => {
+      const counts = new Map();
+      for (const one of this.list.items) {
+        const key = value(one);
+        if (key) counts.set(key, (counts.get(key) || 0) + 1);
+      }
+      if (counts.size < 2 && !this.filters[name]) return null;
+      const options = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
+      const element = el("select", { id: "filter-" + name, class: this.filters[name] ? "filter on" : "filter", "aria-label": label, onchange: () => {
+        this.filters[name] = element.value;
+        this.refresh();
+      } }, el("option", { value: "" }, label + ": all"),
+        options.map((key) => el("option", { value: key, selected: key === this.filters[name] }, (title ? title(key) : key) + " (" + culprit.number(counts.get(key)) + ")")));
+      return element;
+    };
+    const filtered = this.search || this.scope || Object.values(this.filters).some(Boolean);
+    fill(this.filterBox,
+      this.filterChoices().map(select),
+      this.scope && el("span", { class: "chip" }, "below ", el("code", null, this.scope.name),
+        el("button", { class: "chip-close", "aria-label": "Show all", onclick: () => { this.scope = null; this.refresh(); } }, "×")),
+      filtered && el("button", { class: "link-button", id: "clear-filters", onclick: () => this.clear() }, "Clear"));
+  }
+
+  drawHead() {
+    const { el, fill } = culprit;
+    fill(this.head, Object.keys(this.columns).map((name) => {
+      const sorted = this.sort.by === name;
+      return el("th", { class: "col-" + name, scope: "col", "aria-sort": sorted ? (this.sort.descending ? "descending" : "ascending") : "none" },
+        el("button", { class: "sort", "data-sort": name, onclick: () => this.sortBy(name) }, this.columns[name].title,
+          el("span", { class: "arrow", "aria-hidden": "true" }, sorted ? (this.sort.descending ? "↓" : "↑") : "")));
+    }));
+  }
+
+  // "12 groups", "3 of 12 groups"
+  shownText() {
+    const all = this.list.items.length;
+    if (this.shown.length === all) return culprit.plural(all, "group", "groups");
+    return culprit.number(this.shown.length) + " of " + culprit.plural(all, "group", "groups");
+  }
+
+  // The next rows.
+  more() {
+    const to = Math.min(this.shown.length, this.drawn + this.page);
+    const rows = [];
+    for (let at = this.drawn; at < to; at += 1) {
+      const one = this.shown[at];
+      rows.push(this.row(one, at));
+      if (this.open.has(one)) rows.push(this.detailRow(one));
+    }
+    this.drawn = to;
+    this.body.append(...rows);
+  }
+
+  row(one, at) {
+    return culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null, tabindex: 0, "data-at": at, "data-id": one.id, "aria-expanded": this.open.has(one) ? "true" : "false" },
+      this.cells(one));
+  }
+
+  // A part of `most` as a bar.
+  meter(bytes, colour) {
+    const share = this.most ? bytes / this.most : 0;
+    return culprit.el("span", { class: "meter", "aria-hidden": "true" }, culprit.el("i", { class: colour, style: "width:" + 100 * share + "%" }));
+  }
+
+  detailRow(one) {
+    const { el } = culprit;
+    return el("tr", { class: "detail" }, el("td", { colspan: Object.keys(this.columns).length }, this.detail(one)));
+  }
+
+  toggle(one, row) {
+    if (this.open.has(one)) {
+      this.open.delete(one);
+      row.setAttribute("aria-expanded", "false");
+      if (row.nextSibling && row.nextSibling.classList.contains("detail")) row.nextSibling.remove();
+      if (one.id && location.hash === "#" + one.id) history.replaceState(null, "", " ");
+    } else {
+      this.open.add(one);
+      row.setAttribute("aria-expanded", "true");
+      row.after(this.detailRow(one));
+      if (one.id) history.replaceState(null, "", "#" + one.id);
+    }
+  }
+
+  // Shows one of the lists.
+  show(name) {
+    const list = this.lists.find((one) => one.name === name);
+    if (!list) return;
+    this.list = list;
+    this.scope = null;
+    this.filters = {};
+    this.refresh();
+  }
+
+  clear() {
+    this.search = this.searchField.value = "";
+    this.scope = null;
+    this.filters = {};
+    this.refresh();
+  }
+
+  sortBy(name) {
+    if (this.sort.by === name) this.sort.descending = !this.sort.descending;
+    else this.sort = { by: name, descending: Boolean(this.columns[name].numeric) };
+    this.refresh();
+  }
+
+  // Opens an item wherever it is, and shows it.
+  choose(one) {
+    const list = this.list.items.includes(one) ? this.list : this.lists.find((each) => each.items.includes(one));
+    if (!list) return;
+    if (list !== this.list) this.show(list.name);
+    if (!this.shown.includes(one)) this.clear();
+    const at = this.shown.indexOf(one);
+    while (this.drawn <= at) this.more();
+    const row = this.body.querySelector('tr.row[data-at="' + at + '"]');
+    if (!this.open.has(one)) this.toggle(one, row);
+    row.scrollIntoView({ block: "start" });
+    row.focus({ preventScroll: true });
+  }
+
+  key(event) {
+    const row = event.target.closest("tr.row");
+    if (!row || event.target !== row) return;
+    const rows = [...this.body.querySelectorAll("tr.row")];
+    const at = rows.indexOf(row);
+    const move = (to) => { if (to) { to.focus(); to.scrollIntoView({ block: "nearest" }); } };
+    if (event.key === "ArrowDown" || event.key === "j") move(rows[at + 1]);
+    else if (event.key === "ArrowUp" || event.key === "k") move(rows[at - 1]);
+    else if (event.key === "Enter" || event.key === " ") this.toggle(this.shown[Number(row.dataset.at)], row);
+    else if (event.key === "Escape" && this.open.has(this.shown[Number(row.dataset.at)])) this.toggle(this.shown[Number(row.dataset.at)], row);
+    else return;
+    event.preventDefault();
+  }
+};
+
+// The cell that says where: the function, its place, and the call.
+culprit.whereCell = function (where, api) {
+  const { el } = culprit;
+  return el("td", { class: "col-where" }, el("span", { class: "function" }, where ? where.name : "(stack not recorded)"),
+    el("span", { class: "place" }, culprit.Frames.place(where), el("span", { class: "api" }, api)));
+};
