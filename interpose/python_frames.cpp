@@ -15,14 +15,10 @@ using format::Ref;
 
 namespace {
 
-bool plausible(std::uint64_t pointer) { return pointer >= 4096 && pointer % 8 == 0 && pointer >> 47 == 0; }
-
-std::uint64_t rotated(std::uint64_t value, int by) { return value << by | value >> (64 - by); }
-
 // Reads a pointer or number that may not be there.
 template <typename T>
 bool try_read(std::uint64_t object, std::size_t offset, T* value) {
-  return plausible(object) && os.read_own_memory(value, object + offset, sizeof(*value)) == sizeof(*value);
+  return python_plausible(object) && os.read_own_memory(value, object + offset, sizeof(*value)) == sizeof(*value);
 }
 
 bool has_type(std::uint64_t object, std::uint64_t type) {
@@ -30,29 +26,9 @@ bool has_type(std::uint64_t object, std::uint64_t type) {
   return try_read(object, kPythonTypeOffset, &found) && found == type;
 }
 
-constexpr std::size_t kBytesOffset = 32;  // ob_sval of a bytes object
-
-// What tells a code object from another one that takes its address later: where its name and its table of lines are,
-// and of that table the length, the beginning, the middle and the end.
-std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code) {
-  auto table = python_field<std::uint64_t>(code, layout.code.line_table);
-  auto bytes = python_field<std::uint64_t>(table, kPythonSizeOffset);
-  std::uint64_t lines = bytes;
-  if (bytes >= 8) {
-    lines ^= python_field<std::uint64_t>(table, kBytesOffset);
-    lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kBytesOffset + (bytes - 8) / 2);
-    lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kBytesOffset + bytes - 8);
-  } else {
-    for (std::uint64_t i = 0; i < bytes; ++i) lines = lines << 8 ^ python_field<std::uint8_t>(table, kBytesOffset + i);
-  }
-  std::uint64_t places = code ^ rotated(python_field<std::uint64_t>(code, layout.code.name), 21) ^ rotated(table, 42) ^
-                         static_cast<std::uint64_t>(python_field<std::uint32_t>(code, layout.code.first_line)) << 48;
-  return places ^ lines * 0x9e3779b97f4a7c15ULL;
-}
-
 std::uint32_t line_of(const PythonLayout& layout, std::uint64_t code, std::uint64_t instruction) {
   auto table = python_field<std::uint64_t>(code, layout.code.line_table);
-  return python_line(layout.code.lines, reinterpret_cast<const unsigned char*>(table + kBytesOffset),
+  return python_line(layout.code.lines, reinterpret_cast<const unsigned char*>(table + kPythonBytesOffset),
                      static_cast<std::size_t>(python_field<std::int64_t>(table, kPythonSizeOffset)),
                      python_field<std::int32_t>(code, layout.code.first_line),
                      static_cast<std::int64_t>(instruction - code - layout.code.instructions));
@@ -112,6 +88,7 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
     self->switch_off(*search->process, PythonState::kUnknownVersion);
   } else {
     header->python_state = PythonState::kNotChecked;
+    self->hash_ = python_hash(header->python_version, self->layout_);
     search->process->has_python.store(true, std::memory_order_release);
   }
   return 1;
@@ -129,23 +106,29 @@ void PythonFrames::switch_off(Process& process, PythonState state) {
   process.dump.header()->python_state = state;
 }
 
-// The same for 3.9 and 3.10.
+// The thread's innermost frame, 0 when it has none.
+inline std::uint64_t PythonFrames::innermost(std::uint64_t thread) const {
+  if (layout_.thread.current_frame != 0) return python_field<std::uint64_t>(thread, layout_.thread.current_frame);
+  auto cframe = python_field<std::uint64_t>(thread, layout_.thread.cframe);
+  return python_plausible(cframe) ? python_field<std::uint64_t>(cframe, layout_.cframe.current_frame) : 0;
+}
+
+// read_chain() for 3.9 and 3.10.
 bool PythonFrames::read_objects(std::uint64_t thread, int depth, Chain* chain) const {
   const PythonLayout& layout = layout_;
   std::uint64_t cframe = layout.thread.cframe != 0 ? python_field<std::uint64_t>(thread, layout.thread.cframe) : 0;
-  auto frame = python_field<std::uint64_t>(thread, layout.thread.current_frame);
+  std::uint64_t frame = innermost(thread);
   chain->count = 0;
   chain->truncated = false;
   int frames = 0;
-  std::uint64_t hash = 0;
   for (; frame != 0; ++frames) {
     if (frames == depth || chain->count + 2 > kMostItems) {
       chain->truncated = true;
       break;
     }
-    if (!plausible(frame)) return false;
+    if (!python_plausible(frame)) return false;
     auto code = python_field<std::uint64_t>(frame, layout.frame_object.code);
-    if (!plausible(code)) return false;
+    if (!python_plausible(code)) return false;
     if (frames == 0) chain->globals = python_field<std::uint64_t>(frame, layout.frame_object.globals);
     std::uint64_t instruction =
         code + layout.code.instructions +
@@ -153,12 +136,9 @@ bool PythonFrames::read_objects(std::uint64_t thread, int depth, Chain* chain) c
             layout.frame_object.unit;
     chain->items[chain->count++] = {code, instruction};
     chain->items[chain->count++] = {0, cframe};
-    hash = rotated((hash ^ instruction) * 0xff51afd7ed558ccdULL, 29);
-    hash = rotated((hash ^ identity_of(layout, code)) * 0xff51afd7ed558ccdULL, 29);
-    cframe = plausible(cframe) ? python_field<std::uint64_t>(cframe, layout.cframe.previous) : 0;
+    cframe = python_plausible(cframe) ? python_field<std::uint64_t>(cframe, layout.cframe.previous) : 0;
     frame = python_field<std::uint64_t>(frame, layout.frame_object.previous);
   }
-  chain->hash = mix(hash ^ static_cast<std::uint64_t>(frames));
   return frames != 0;
 }
 
@@ -167,55 +147,38 @@ bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) con
   const PythonLayout& layout = layout_;
   if (layout.frame_object.unit != 0) return read_objects(thread, depth, chain);
   std::uint64_t cframe = 0;
-  std::uint64_t frame = 0;
-  if (layout.thread.current_frame != 0) {
-    frame = python_field<std::uint64_t>(thread, layout.thread.current_frame);
-  } else {
-    cframe = python_field<std::uint64_t>(thread, layout.thread.cframe);
-    if (!plausible(cframe)) return false;
-    frame = python_field<std::uint64_t>(cframe, layout.cframe.current_frame);
-  }
+  if (layout.thread.cframe != 0) cframe = python_field<std::uint64_t>(thread, layout.thread.cframe);
+  std::uint64_t frame = innermost(thread);
   chain->count = 0;
   chain->truncated = false;
   int frames = 0;
-  std::uint64_t hash = 0;
   auto add = [&](std::uint64_t code, std::uint64_t place) { chain->items[chain->count++] = {code, place}; };
   while (frame != 0) {
     if (frames == depth || chain->count + 2 > kMostItems) {
       chain->truncated = true;
       break;
     }
-    if (!plausible(frame)) return false;
+    if (!python_plausible(frame)) return false;
     auto owner = python_field<std::uint8_t>(frame, layout.frame.owner);
     if (layout.frame.is_entry == 0 && owner >= kOwnedByCStack) {
-      if (owner == kOwnedByCStack) {
-        add(0, frame);
-        hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
-      }
+      if (owner == kOwnedByCStack) add(0, frame);
       frame = python_field<std::uint64_t>(frame, layout.frame.previous);
       continue;
     }
     std::uint64_t code = python_field<std::uint64_t>(frame, layout.frame.code) & ~std::uint64_t{layout.frame.tags};
     auto instruction = python_field<std::uint64_t>(frame, layout.frame.instruction);
-    if (!plausible(code)) return false;
-    // A frame that is only being set up is in no traceback either.
-    auto begin = code + layout.code.instructions +
-                 2 * static_cast<std::uint64_t>(python_field<std::uint32_t>(code, layout.code.first_traceable));
-    if (owner == kOwnedByGenerator || instruction >= begin) {
+    if (!python_plausible(code)) return false;
+    if (is_traceable(layout, code, instruction, owner)) {
       if (frames++ == 0) chain->globals = python_field<std::uint64_t>(frame, layout.frame.globals);
       add(code, instruction);
-      hash = rotated((hash ^ instruction) * 0xff51afd7ed558ccdULL, 29);
-      hash = rotated((hash ^ identity_of(layout, code)) * 0xff51afd7ed558ccdULL, 29);
     }
     if (layout.frame.is_entry != 0 && python_field<std::uint8_t>(frame, layout.frame.is_entry) != 0) {
       add(0, cframe);
-      hash = rotated(hash * 0xff51afd7ed558ccdULL, 29);
       cframe = python_field<std::uint64_t>(cframe, layout.cframe.previous);
-      if (!plausible(cframe)) break;
+      if (!python_plausible(cframe)) break;
     }
     frame = python_field<std::uint64_t>(frame, layout.frame.previous);
   }
-  chain->hash = mix(hash ^ static_cast<std::uint64_t>(frames));
   return frames != 0;
 }
 
@@ -294,7 +257,7 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
 // speaks of. PyEval_GetGlobals returns a borrowed reference and makes nothing; PyEval_GetFrame would make an object,
 // and that may start a garbage collection.
 bool PythonFrames::check_globals(Process& process, std::uint64_t thread, const Chain& chain) {
-  if (reinterpret_cast<std::uint64_t>(symbols_.current_thread_state()) != thread) return true;
+  if (!has_gil(thread)) return true;
   if (reinterpret_cast<std::uint64_t>(symbols_.globals()) != chain.globals) {
     switch_off(process, PythonState::kDiffers);
     return false;
@@ -307,26 +270,23 @@ Ref PythonFrames::merged(Process& process, Ref native) {
   // After the interpreter began to end, states of other threads are freed.
   if (native == 0 || symbols_.finalizing() != 0) return native;
   auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
-  if (!plausible(thread)) return native;
+  if (!python_plausible(thread)) return native;
   if (__builtin_expect(!structure_checked_.load(std::memory_order_acquire), 0) && !check_structure(process, thread)) {
     return native;
   }
-  Chain chain;
-  if (!read_chain(thread, process.options.depth, &chain)) return native;
-  if (__builtin_expect(!globals_checked_.load(std::memory_order_acquire), 0) &&
-      !check_globals(process, thread, chain)) {
-    return native;
+  std::uint64_t hash = hash_(layout_, innermost(thread), process.options.depth);
+  if (hash == 0) return native;
+  std::uint64_t key = hash ^ quick_hash(native);
+  PythonMemo::Entry* entry = nullptr;
+  if (__builtin_expect(thread_state.memory != nullptr, 1)) {
+    entry = &thread_state.memory->python.entries[key >> 32 & (PythonMemo::kEntries - 1)];
+    bool known = entry->key == key && entry->native == native && entry->stack != 0;
+    if (__builtin_expect(known, 1) && (globals_checked_.load(std::memory_order_acquire) || !has_gil(thread)))
+      return entry->stack;
   }
-  if (thread_state.memory == nullptr) {
-    Ref stack = merge(process, native, chain);
-    return stack != 0 ? stack : native;
-  }
-  std::uint64_t key = chain.hash ^ quick_hash(native);
-  PythonMemo::Entry& entry = thread_state.memory->python.entries[key >> 32 & (PythonMemo::kEntries - 1)];
-  if (__builtin_expect(entry.key == key && entry.native == native && entry.stack != 0, 1)) return entry.stack;
-  Ref stack = merge(process, native, chain);
+  Ref stack = merge(process, native, thread);
   if (stack == 0) return native;
-  entry = {key, native, stack};
+  if (entry != nullptr) *entry = {key, native, stack};
   return stack;
 }
 
@@ -369,7 +329,11 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
   return culprit_function_at(return_address - 1, &function) == 0 && function.begin == symbols_.evaluation_loop;
 }
 
-Ref PythonFrames::merge(Process& process, Ref native, const Chain& chain) {
+// 0 when there is no room, or nothing to merge.
+Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
+  Chain chain;
+  if (!read_chain(thread, process.options.depth, &chain)) return 0;
+  if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(process, thread, chain)) return 0;
   RawStack stack;
   StackChecks checks;
   capture_stack(process.options.depth, nullptr, &stack, &checks);

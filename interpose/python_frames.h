@@ -8,10 +8,9 @@
 //
 //     native stack (Ref) + hash of (instruction, code object) of each Python frame -> stack with both (Ref)
 //
-// A code object stands for itself in that hash by its address, the addresses of its name and table of lines, its first
-// line, and the length and three words of that table. A new one in the place of one that was freed, with all of these
-// equal, is taken for the old one by a thread that has the old one's stack among its last 1024; whatever is not found
-// there is read anew, by content.
+// A new code object in the place of one that was freed, with all equal that stands for it in that hash (python_hash.h),
+// is taken for the old one by a thread that has the old one's stack among its last 1024; whatever is not found there is
+// read anew, by content.
 #pragma once
 
 #include <atomic>
@@ -20,6 +19,7 @@
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
 #include "interpose/placement.h"
+#include "interpose/python_hash.h"
 #include "interpose/python_layout.h"
 #include "interpose/stack.h"
 
@@ -65,7 +65,6 @@ class PythonFrames {
   struct Chain {
     int count;
     bool truncated;
-    std::uint64_t hash;
     std::uint64_t globals;  // of the innermost frame
     Item items[kMostItems];
   };
@@ -81,6 +80,10 @@ class PythonFrames {
   struct Search;
   static int visit(struct dl_phdr_info* info, std::size_t size, void* search);
 
+  std::uint64_t innermost(std::uint64_t thread) const;
+  bool has_gil(std::uint64_t thread) const {
+    return reinterpret_cast<std::uint64_t>(symbols_.current_thread_state()) == thread;
+  }
   bool read_chain(std::uint64_t thread, int depth, Chain* chain) const;
   bool read_objects(std::uint64_t thread, int depth, Chain* chain) const;
   bool read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const;
@@ -88,13 +91,14 @@ class PythonFrames {
   CULPRIT_COLD void switch_off(Process& process, format::PythonState state);
   CULPRIT_COLD bool check_structure(Process& process, std::uint64_t thread);
   CULPRIT_COLD bool check_globals(Process& process, std::uint64_t thread, const Chain& chain);
-  CULPRIT_COLD format::Ref merge(Process& process, format::Ref native, const Chain& chain);
+  CULPRIT_COLD format::Ref merge(Process& process, format::Ref native, std::uint64_t thread);
   std::uint64_t frame_of(const Item& item, DumpWriter& dump);
   format::Ref text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump);
 
   std::atomic<bool> structure_checked_;
   std::atomic<bool> globals_checked_;
   PythonLayout layout_;
+  PythonHash hash_;
   Symbols symbols_;
   std::atomic<bool> searching_;
   unsigned long long loads_;  // the loader's counter at the last look

@@ -7,12 +7,6 @@ constexpr PythonLayout kLayout39 = {
     {0, 24, 176}, {}, {}, {32, 24, 48, 104, 1}, {104, 112, 120, 40, 0, 0, 48, LineTable::kSteps}, {48, 72}};
 constexpr PythonLayout kLayout310 = {
     {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, LineTable::kRanges}, {48, 72}};
-constexpr PythonLayout kLayout311 = {
-    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68, 0}, {}, {112, 128, 136, 72, 168, 184, 0, LineTable::kLocations},
-    {48, 72}};
-constexpr PythonLayout kLayout312 = {
-    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0, 0}, {}, {112, 128, 136, 68, 176, 192, 0, LineTable::kLocations},
-    {40, 56}};
 
 // _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. These are the
 // numbers of those that matter, in each version.
@@ -153,10 +147,10 @@ bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* l
       *layout = kLayout310;
       return true;
     case 0x30b:
-      *layout = kLayout311;
+      *layout = kPythonLayout311;
       return true;
     case 0x30c:
-      *layout = kLayout312;
+      *layout = kPythonLayout312;
       return true;
     case 0x30d:
       return layout_by_offsets(runtime, version, kOffsets313, layout);

@@ -53,10 +53,18 @@ struct PythonLayout {
   } text;
 };
 
+inline constexpr PythonLayout kPythonLayout311 = {
+    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68, 0}, {}, {112, 128, 136, 72, 168, 184, 0, LineTable::kLocations},
+    {48, 72}};
+inline constexpr PythonLayout kPythonLayout312 = {
+    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0, 0}, {}, {112, 128, 136, 68, 176, 192, 0, LineTable::kLocations},
+    {40, 56}};
+
 constexpr std::uint8_t kOwnedByGenerator = 1;
 constexpr std::uint8_t kOwnedByCStack = 3;
-constexpr std::size_t kPythonTypeOffset = 8;   // ob_type, in every object
-constexpr std::size_t kPythonSizeOffset = 16;  // ob_size; the length of a str
+constexpr std::size_t kPythonTypeOffset = 8;    // ob_type, in every object
+constexpr std::size_t kPythonSizeOffset = 16;   // ob_size; the length of a str
+constexpr std::size_t kPythonBytesOffset = 32;  // ob_sval of a bytes object
 
 // The layout of an interpreter of version `version` (PY_VERSION_HEX) whose _PyRuntime stands at `runtime`. False when
 // it is not known.
@@ -68,6 +76,17 @@ inline T python_field(std::uint64_t object, std::size_t offset) {
   T value;
   __builtin_memcpy(&value, reinterpret_cast<const void*>(object + offset), sizeof(value));
   return value;
+}
+
+// Whether this may be the address of an object.
+inline bool python_plausible(std::uint64_t pointer) { return pointer >= 4096 && (pointer & 0xffff800000000007) == 0; }
+
+// Whether a frame that stands at this instruction is in a traceback: one that is only being set up is not.
+inline bool is_traceable(const PythonLayout& layout, std::uint64_t code, std::uint64_t instruction,
+                         std::uint8_t owner) {
+  std::uint64_t begin = code + layout.code.instructions +
+                        2 * static_cast<std::uint64_t>(python_field<std::uint32_t>(code, layout.code.first_traceable));
+  return owner == kOwnedByGenerator || instruction >= begin;
 }
 
 // The line of the instruction at byte `offset` of a code object, from its table of lines. 0: the instruction belongs to

@@ -82,6 +82,21 @@ def instructions(runner, side):
     return {"instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / (many - few)}
 
 
+def python_frames(runner, side):
+    """What one more Python frame costs a pair whose stack is known."""
+    program = [sys.executable, "-S", str(HERE / "python_frames.py"), runner.program("python_pairs.so")]
+    return {"python-frame": runner.run(program, side, simulated=True, SIMCUDA_FREE_CALLS="1")["python_frame"]}
+
+
+def python_frame_instructions(runner, side):
+    """The difference of two runs with the same calls below few and below many frames."""
+    calls, added_frames = 20000, 30
+    command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-S", str(HERE / "python_frames.py"),
+               runner.program("python_pairs.so")]
+    counts = [runner.run([*command, frames, str(calls)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for frames in ("few", "many")]
+    return {"python-frame-instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / calls / added_frames}
+
+
 def start(simulated):
     def sample(runner, side):
         program = runner.program("bench_runtime") if simulated else on_gpu(runner)
@@ -147,6 +162,11 @@ def measurements(quick):
             Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times")], OURS, free_calls),
         Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS, instructions,
                     {side: 1 for side in OURS}),
+        Measurement("python frames", [Row("python-frame", "a Python frame of a known stack", {"most": 20})], ("nothing", "culprit"),
+                    python_frames),
+        Measurement("python frames' instructions", [
+            Row("python-frame-instructions", "its instructions", None, "instructions")], ("nothing", "culprit"), python_frame_instructions,
+                    {"nothing": 1, "culprit": 1}),
         Measurement("memory", [
             Row("memory-each", "memory for each live allocation", {"plus": 128}, "bytes"),
             Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")], ("nothing", "culprit"), memory,

@@ -1,6 +1,8 @@
 // Tables of lines and texts of CPython, byte by byte.
 #include "interpose/python_layout.h"
 
+#include "interpose/python_hash.h"
+
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,7 +37,70 @@ std::string text_of(const std::basic_string<Character>& characters, bool ascii, 
   return text;
 }
 
+// Two frames of Python 3.11 or 3.12, as they lie in memory: the inner one's code object and table of lines can be
+// changed.
+struct TwoFrames {
+  explicit TwoFrames(const PythonLayout& used) : layout(used) {
+    for (int i = 0; i < 2; ++i) {
+      put(tables[i], kPythonSizeOffset, 40);
+      put(codes[i], layout.code.line_table, at(tables[i]));
+      put(codes[i], layout.code.name, 0x5000);
+      put(frames[i], layout.frame.code, at(codes[i]));
+      put(frames[i], layout.frame.instruction, at(codes[i]) + layout.code.instructions + 20);
+    }
+    put(frames[0], layout.frame.previous, at(frames[1]));
+  }
+  static std::uint64_t at(const unsigned char* object) { return reinterpret_cast<std::uint64_t>(object); }
+  static void put(unsigned char* object, std::size_t offset, std::uint64_t value) {
+    std::memcpy(object + offset, &value, sizeof(value));
+  }
+  std::uint64_t hash(unsigned long version, int depth = 64) const {
+    return python_hash(version, layout)(layout, at(frames[0]), depth);
+  }
+
+  const PythonLayout layout;
+  alignas(8) unsigned char frames[2][128] = {}, codes[2][256] = {}, tables[2][128] = {};
+};
+
 }  // namespace
+
+TEST_CASE("whatever tells Python stacks apart changes their number", "[python_layout]") {
+  for (const unsigned long version : {0x030b07f0UL, 0x030c03f0UL}) {
+    PythonLayout layout;
+    REQUIRE(python_layout(version, 0, &layout));
+    TwoFrames stack(layout);
+    const std::uint64_t first = stack.hash(version);
+    CHECK(first != 0);
+    CHECK(stack.hash(version) == first);
+    CHECK(stack.hash(0x030d00f0) == first);  // the same without knowing the layout beforehand
+    CHECK(stack.hash(version, 1) != first);
+    stack.put(stack.frames[1], layout.frame.instruction, stack.at(stack.codes[1]) + layout.code.instructions + 22);
+    CHECK(stack.hash(version) != first);
+    stack.put(stack.frames[1], layout.frame.instruction, stack.at(stack.codes[1]) + layout.code.instructions + 20);
+    CHECK(stack.hash(version) == first);
+    // Another code object at the same place: each time one thing is another one.
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{16}, std::size_t{32}}) {
+      unsigned char& byte = stack.tables[0][kPythonBytesOffset + offset];
+      byte ^= 1;
+      CHECK(stack.hash(version) != first);
+      byte ^= 1;
+    }
+    stack.put(stack.codes[0], layout.code.name, 0x5008);
+    CHECK(stack.hash(version) != first);
+    stack.put(stack.codes[0], layout.code.name, 0x5000);
+    stack.codes[0][layout.code.first_line] ^= 1;
+    CHECK(stack.hash(version) != first);
+    stack.codes[0][layout.code.first_line] ^= 1;
+    CHECK(stack.hash(version) == first);
+    stack.tables[0][kPythonSizeOffset] = 7;  // a short table
+    CHECK(stack.hash(version) != first);
+    // What is no frame.
+    CHECK(python_hash(version, layout)(layout, 0, 64) == 0);
+    CHECK(python_hash(version, layout)(layout, 0x7001, 64) == 0);
+    stack.put(stack.frames[1], layout.frame.code, 12);
+    CHECK(stack.hash(version) == 0);
+  }
+}
 
 TEST_CASE("each kind of entry of Python's table of lines is read", "[python_layout]") {
   const std::vector<unsigned char> table = {
