@@ -1,5 +1,6 @@
 #include "report/command_diff.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "report/diff.h"

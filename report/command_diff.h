@@ -1,7 +1,6 @@
 // culprit diff OLD NEW: what leaks now that did not, and the other way round.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "report/report_options.h"

@@ -1,6 +1,7 @@
 #include "report/command_doctor.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <iostream>

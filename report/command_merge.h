@@ -1,7 +1,6 @@
 // culprit merge DUMP... -o FILE: makes one file of the dumps of a job, which can be reported and merged again.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "report/command_report.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "report/exit_codes.h"

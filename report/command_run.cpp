@@ -1,6 +1,7 @@
 #include "report/command_run.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <cerrno>
 #include <cstdlib>

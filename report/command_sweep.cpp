@@ -1,6 +1,7 @@
 #include "report/command_sweep.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>

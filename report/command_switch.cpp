@@ -1,6 +1,7 @@
 #include "report/command_switch.h"
 
 #include <signal.h>
+#include <CLI/CLI.hpp>
 
 #include <cerrno>
 #include <chrono>

@@ -1,8 +1,11 @@
 // culprit start PID, culprit stop PID: switch recording of a running process on and off.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace culprit {
 

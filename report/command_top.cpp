@@ -1,6 +1,7 @@
 #include "report/command_top.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <ctime>

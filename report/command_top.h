@@ -1,8 +1,11 @@
 // culprit top PID|DUMP: who holds how much now, largest first, again and again while the process runs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace culprit {
 

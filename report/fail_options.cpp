@@ -1,5 +1,6 @@
 #include "report/fail_options.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
 #include <stdexcept>

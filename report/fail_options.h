@@ -1,9 +1,12 @@
 // The options of `culprit run` that make calls fail, and what they are in the library's environment.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace culprit {
 

@@ -1,7 +1,6 @@
 // The options that `culprit report` and `culprit run` share, and what is done with finished reports.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -9,6 +8,10 @@
 
 #include "report/load_report.h"
 #include "report/render.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace culprit {
 

@@ -1,6 +1,7 @@
 #include "report/selection.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>

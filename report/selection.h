@@ -2,7 +2,6 @@
 // compared with.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +11,11 @@
 #include "report/report_model.h"
 #include "report/report_options.h"
 #include "report/suppressions.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace culprit {
 

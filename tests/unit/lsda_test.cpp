@@ -137,7 +137,7 @@ TEST_CASE("exception table: the handler that caught it waits for the other call 
   }
 }
 
-TEST_CASE("exception table: cut anywhere or with any byte damaged it is read inside its bounds", "[lsda]") {
+TEST_CASE("exception table: cut anywhere or with any byte damaged it is read inside its bounds", "[lsda][damage]") {
   Table table;
   table.types = {type(1), nullptr};
   table.action(1, 0);

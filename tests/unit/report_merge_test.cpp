@@ -223,7 +223,7 @@ TEST_CASE("a merged file holds all that merging keeps", "[report][merge]") {
   CHECK(text_of(read_merged_file(files.path("abcd"), {})) == text_of(merged(job())));
 }
 
-TEST_CASE("a damaged merged file is named and never crashes", "[report][merge]") {
+TEST_CASE("a damaged merged file is named and never crashes", "[report][merge][damage]") {
   Files files;
   write_merged_file(files.path("good"), merged(job()));
   std::ifstream file(files.path("good"));

@@ -204,7 +204,7 @@ TEST_CASE("another version, byte order or record size is refused", "[report][rea
   }
 }
 
-TEST_CASE("a dump that is cut off anywhere is refused as truncated", "[report][reader]") {
+TEST_CASE("a dump that is cut off anywhere is refused as truncated", "[report][reader][damage]") {
   DumpBuilder builder = small_dump();
   const std::vector<char>& bytes = builder.bytes();
   for (std::size_t size = kHeaderBytes; size < bytes.size(); ++size) {
@@ -215,7 +215,8 @@ TEST_CASE("a dump that is cut off anywhere is refused as truncated", "[report][r
   SUCCEED("refused at every size");
 }
 
-TEST_CASE("a header that claims less than there is, at every size, is read without a fault", "[report][reader]") {
+TEST_CASE("a header that claims less than there is, at every size, is read without a fault",
+          "[report][reader][damage]") {
   DumpBuilder builder = small_dump();
   for (std::uint64_t size = 0; size <= builder.bytes().size(); size += 16) {
     std::vector<char> bytes(builder.bytes().begin(), builder.bytes().begin() + static_cast<std::ptrdiff_t>(size));
@@ -226,7 +227,7 @@ TEST_CASE("a header that claims less than there is, at every size, is read witho
   SUCCEED("no fault");
 }
 
-TEST_CASE("flipped bits are read without a fault", "[report][reader]") {
+TEST_CASE("flipped bits are read without a fault", "[report][reader][damage]") {
   DumpBuilder builder = small_dump();
   const std::vector<char> original = builder.bytes();
   std::mt19937 random(7);
@@ -245,7 +246,7 @@ TEST_CASE("flipped bits are read without a fault", "[report][reader]") {
   SUCCEED("no fault");
 }
 
-TEST_CASE("random words in place of records are read without a fault", "[report][reader]") {
+TEST_CASE("random words in place of records are read without a fault", "[report][reader][damage]") {
   DumpBuilder builder = small_dump();
   const std::vector<char> original = builder.bytes();
   std::mt19937 random(11);

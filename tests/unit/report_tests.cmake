@@ -53,9 +53,7 @@ add_executable(report_unit_test
   ${unit}/report_symbolizer_test.cpp
   ${unit}/report_suppressions_test.cpp
 )
-# The code under test is in a library of its own; optimizing the checks doubles their compilation.
-target_compile_options(report_unit_test PRIVATE -O0)
-target_link_libraries(report_unit_test PRIVATE culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
+target_link_libraries(report_unit_test PRIVATE culprit_quick_to_compile culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
 target_compile_definitions(report_unit_test PRIVATE
   CULPRIT_COMMAND="$<TARGET_FILE:culprit>"
   CULPRIT_FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
