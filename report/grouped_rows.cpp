@@ -18,6 +18,8 @@ const Frame* caller_of(const Group& group) {
 }
 
 std::string thread_text(const Group& group) {
+  if (group.thread_sums.size() == 1) return "\"" + printable(group.thread_sums.front().name) + "\"";
+  if (group.thread_sums.size() > 1) return "(several threads)";
   if (group.threads.empty()) return "(not recorded)";
   // A group has the bytes of all its threads together: they cannot be told apart.
   if (group.threads.size() > 1) return "(several threads)";

@@ -75,11 +75,17 @@ std::string teardown_hint(const Group& group, const Evidence& evidence) {
 
 // What can be said although nothing points to a cause.
 std::string never_freed_hint(const Group& group) {
-  const bool all_ended = !group.threads.empty() && std::all_of(group.threads.begin(), group.threads.end(),
-                                                               [](const ThreadInfo& thread) { return thread.ended; });
-  if (all_ended) {
-    const std::string who = group.threads.size() == 1 ? "thread \"" + printable(group.threads.front().name) + "\""
-                                                      : "all " + std::to_string(group.threads.size()) + " threads";
+  std::uint64_t threads = group.threads.size();
+  auto ended = static_cast<std::uint64_t>(
+      std::count_if(group.threads.begin(), group.threads.end(), [](const ThreadInfo& thread) { return thread.ended; }));
+  for (const ThreadSum& sum : group.thread_sums) {
+    threads += sum.threads;
+    ended += sum.ended;
+  }
+  if (threads != 0 && ended == threads) {
+    const std::string& name = group.threads.empty() ? group.thread_sums.front().name : group.threads.front().name;
+    const std::string who =
+        threads == 1 ? "thread \"" + printable(name) + "\"" : "all " + std::to_string(threads) + " threads";
     return who + " ended without a free: free in the thread, or hand the pointer to one that does";
   }
   if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";

@@ -1,5 +1,6 @@
 #include "report/markdown_text.h"
 
+#include "report/entities.h"
 #include "report/text_style.h"
 
 namespace culprit {
@@ -7,15 +8,7 @@ namespace culprit {
 std::string preformatted(const std::string& text) {
   std::string result;
   for (const char c : printable(text)) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else {
-      result += c;
-    }
+    if (!append_entity(c, &result)) result += c;
   }
   return result;
 }

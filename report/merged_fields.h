@@ -121,6 +121,14 @@ void fields(Archive& archive, MarkShare* share) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ThreadSum* sum) {
+  archive("name", &sum->name);
+  archive("threads", &sum->threads);
+  archive("ended", &sum->ended);
+  archive("processes", &sum->processes);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Group* group) {
   archive.number("kind", &group->kind, static_cast<format::Kind>(0xff));
   archive("api", &group->api);
@@ -139,7 +147,45 @@ void fields(Archive& archive, Group* group) {
   archive("stack", &group->stack);
   archive("marks", &group->marks);
   archive("devices", &group->devices);
+  archive("threads", &group->thread_sums);
   archive("shares", &group->shares);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PictureEntry* entry) {
+  archive("stack", &entry->stack);
+  archive("api", &entry->api);
+  archive.number("kind", &entry->kind, static_cast<format::Kind>(0xff));
+  archive("bytes", &entry->bytes);
+  archive("count", &entry->count);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Picture* picture) {
+  archive("process", &picture->process);
+  archive("out_of_memory", &picture->out_of_memory);
+  archive("device", &picture->device);
+  archive("time_ns", &picture->time_ns);
+  archive("api", &picture->api);
+  archive("stack", &picture->stack);
+  archive("asked_bytes", &picture->asked_bytes);
+  archive("times", &picture->times);
+  archive("memory", &picture->memory);
+  archive("live_bytes", &picture->live_bytes);
+  archive("live_count", &picture->live_count);
+  archive("entries", &picture->entries);
+  archive("other_bytes", &picture->other_bytes);
+  archive("other_count", &picture->other_count);
+  archive("other_stacks", &picture->other_stacks);
+}
+
+template <typename Archive>
+void fields(Archive& archive, MarkInfo* mark) {
+  archive("name", &mark->name);
+  archive.number("kind", &mark->kind, format::MarkKind::kMoment);
+  archive("first_ns", &mark->first_ns);
+  archive("last_ns", &mark->last_ns);
+  archive("count", &mark->count);
 }
 
 template <typename Archive>
@@ -170,6 +216,9 @@ void fields(Archive& archive, Report* report) {
   archive("injected_failures", &report->injected_failures);
   archive("devices", &report->devices);
   archive("summary", &report->summary);
+  archive("pictures", &report->pictures);
+  archive("marks", &report->marks);
+  archive("dropped_marks", &report->dropped_marks);
   archive("dropped", &report->dropped);
   archive("holder_search", &report->holder_search);
   archive("leaks", &report->leaks);

@@ -1,5 +1,6 @@
 #include "report/merged_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -251,6 +252,12 @@ void check(const Report& report) {
         if (evidence.type == EvidenceType::kThreadEnded) throw Damage{"evidence of a thread"};
       }
     }
+  }
+  for (const Picture& picture : report.pictures) {
+    if (picture.process >= report.job.size()) throw Damage{"a picture of a process that is not there"};
+    const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
+                                    [](const PictureEntry& entry) { return entry.stack != nullptr; });
+    if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
   }
   for (const ErrorGroup& error : report.errors) {
     if (error.stack == nullptr || error.allocation_stack == nullptr || error.free_stack == nullptr)

@@ -47,8 +47,8 @@ void render_html(const std::vector<Report>& reports, const RenderOptions& option
 // What was allocated while a process was attached and is still alive, by line, with the rate.
 void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out);
 
-// Parts of the text report: what was live when an allocation failed with out of memory, the last time only unless all
-// are asked for; and at the peak of each device.
+// Parts of the text report: what was live when an allocation failed with out of memory, the last time only (of a job in
+// each of the first few processes) unless all are asked for; and at the peak of each device.
 void render_failures(const Report& report, const RenderOptions& options, std::ostream& out);
 void render_peaks(const Report& report, const RenderOptions& options, std::ostream& out);
 

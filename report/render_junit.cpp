@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "report/entities.h"
 #include "report/hints.h"
 #include "report/kinds.h"
 #include "report/marks.h"
@@ -41,17 +42,11 @@ std::string escaped(const std::string& text) {
       ++i;
       continue;
     }
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else if (c == '"') {
+    if (c == '"') {
       result += "&quot;";
     } else if (c < 0x20 && c != '\n') {
       result += '?';
-    } else {
+    } else if (!append_entity(text[i], &result)) {
       result.append(text, i, length);
     }
     i += length;

@@ -1,5 +1,5 @@
-// The report that people read: what leaked, worst first, each group with the line that made it; then errors; then
-// totals.
+// The report that people read: what leaked, worst first, each group with the line that made it (group_text.h); then
+// errors; then totals.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -7,8 +7,7 @@
 #include <ostream>
 #include <streambuf>
 
-#include "report/evidence_text.h"
-#include "report/hints.h"
+#include "report/group_text.h"
 #include "report/kinds.h"
 #include "report/parallel.h"
 #include "report/render.h"
@@ -24,26 +23,6 @@ namespace {
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSegments = 3;
 constexpr std::size_t kShownSpans = 4;
-constexpr std::size_t kShownMarks = 3;
-
-std::string device_text(const std::optional<unsigned>& device) {
-  return device ? "GPU " + std::to_string(*device) : "host";
-}
-
-// Host memory belongs to no GPU, even if one was current when it was pinned.
-std::string device_text(Kind kind, const std::optional<unsigned>& device) {
-  return kind_class(kind) == KindClass::kHostMemory ? "host" : device_text(device);
-}
-
-std::string device_text(const Group& group) {
-  if (group.devices.size() < 2 || kind_class(group.kind) == KindClass::kHostMemory)
-    return device_text(group.kind, group.device);
-  return std::to_string(group.devices.size()) + " GPUs";
-}
-
-std::string thread_text(const ThreadInfo& thread) {
-  return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
-}
 
 // Lets a stream append to strings without a copy in between.
 class StringBuffer : public std::streambuf {
@@ -96,12 +75,13 @@ class TextReport {
     }
     if (!report_.errors.empty()) {
       out_ << "\n" << palette_.bad("ERRORS") << "\n";
-      int error_number = 0;
+      GroupText printer(report_, options_, out_);
+      std::size_t error_number = 0;
       for (const ErrorGroup& error : report_.errors) {
-        if (!options_.all && error_number == static_cast<int>(kShownGroups)) break;
-        print_error(error, ++error_number);
+        if (!options_.all && error_number == kShownGroups) break;
+        printer.print(error, ++error_number);
       }
-      const std::size_t more = report_.errors.size() - static_cast<std::size_t>(error_number);
+      const std::size_t more = report_.errors.size() - error_number;
       if (more != 0) out_ << "\nand " << plural(more, "error", "errors") << " more: --all\n";
     }
     if (options_.resources && !report_.resources.empty()) {
@@ -112,9 +92,6 @@ class TextReport {
   }
 
  private:
-  friend void culprit::render_group(const Report&, const Group&, std::size_t, const RenderOptions&, std::ostream&);
-  friend void culprit::render_error(const Report&, const ErrorGroup&, std::size_t, const RenderOptions&, std::ostream&);
-
   bool running() const { return report_.process.status.ended == Ended::kRunning; }
 
   // Comes first: everything below it is only part of the truth.
@@ -227,26 +204,6 @@ class TextReport {
     out_ << "\n";
   }
 
-  std::string cause_text(const Group& group) const {
-    switch (group.cause) {
-      case Cause::kCached:
-        return std::string("CACHED by the ") + group.pool->name;
-      case Cause::kFailedFree:
-        return "FREE REFUSED";
-      case Cause::kHeld:
-        return "HELD";
-      case Cause::kException:
-        return "EXCEPTION";
-      case Cause::kErrorReturn:
-        return "ERROR RETURN";
-      case Cause::kContextTeardown:
-        return "WENT WITH ITS CONTEXT";
-      case Cause::kNeverFreed:
-        break;
-    }
-    return running() ? "NOT FREED YET" : "NEVER FREED";
-  }
-
   // `number`: of the last group that was printed.
   void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
     std::vector<const Group*> all;
@@ -265,11 +222,11 @@ class TextReport {
       // The thread's own printer, because it remembers frames.
       auto buffer = std::make_unique<StringBuffer>();
       auto stream = std::make_unique<std::ostream>(buffer.get());
-      auto printer = std::make_unique<TextReport>(report_, options_, *stream);
+      auto printer = std::make_unique<GroupText>(report_, options_, *stream);
       return [&, buffer = std::move(buffer), stream = std::move(stream), printer = std::move(printer)](
                  std::size_t i, std::string* text) {
         buffer->write_to(text);
-        printer->print_group(*groups[i], std::to_string(*number + i + 1));
+        printer->print(*groups[i], *number + i + 1);
       };
     });
     *number += groups.size();
@@ -277,43 +234,6 @@ class TextReport {
       out_ << "\nand " << plural(rest.groups, "group", "groups") << " more, " << format_bytes(rest.bytes) << " in "
            << rest.allocations << "x: --all\n";
     }
-  }
-
-  void print_group(const Group& group, const std::string& number) {
-    const bool foreign = is_foreign(*group.stack);
-    std::string cause = cause_text(group);
-    if (!group.library.empty()) {
-      cause += ", by " + group.library;
-    } else if (foreign) {
-      cause += ", in a library";
-    }
-    if (group.comparison == Comparison::kNew) cause += ", NEW";
-    if (group.comparison == Comparison::kGrown) cause += ", GROWN from " + format_bytes(group.baseline_bytes);
-    out_ << "\n"
-         << padded(number, 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
-         << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "
-         << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
-    if (foreign) {
-      print_foreign_stack(*group.stack);
-    } else {
-      fields_.mixed_stack("allocated", group.stack->frames);
-    }
-    if (group.stack->truncated) fields_.field("", "... deeper than was recorded (--depth)");
-    for (const Evidence& evidence : group.evidence) print_evidence(group, evidence, &fields_);
-    if (group.kind == Kind::kVmmPhysical) {
-      fields_.field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
-                               plural(group.mappings, "place", "places"));
-    }
-    const std::string history = history_text(group);
-    if (!history.empty()) fields_.field("history", history);
-    print_marks(group);
-    if (group.shares.empty()) {
-      print_threads(group);
-    } else {
-      print_spread(group);
-    }
-    const std::string hint = hint_for(group, running());
-    if (!hint.empty()) fields_.field("hint", hint);
   }
 
   // One entry for each allocator, with the places that made it take the most.
@@ -360,112 +280,6 @@ class TextReport {
   static std::string described(const Frame& frame) {
     const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
     return place + frame_function(frame);
-  }
-
-  // A library without debug information: its own frames say little, so the place that called it comes first.
-  static bool is_foreign(const ResolvedStack& stack) {
-    if (stack.has_python || stack.caller == nullptr || stack.caller->module == nullptr) return false;
-    const Module& module = *stack.caller->module;
-    return !module.executable && stack.caller->file.empty() && module.name.find(".so") != std::string::npos;
-  }
-
-  void print_foreign_stack(const ResolvedStack& stack) {
-    const Module& module = *stack.caller->module;
-    std::string about;
-    if (!module.build_id.empty()) about = "build ID " + module.build_id.substr(0, 12);
-    if (module.state == ModuleState::kFound && !module.has_debug_info) {
-      about += about.empty() ? "no debug info" : ", no debug info";
-    }
-    fields_.field("library", printable(module.name) + (about.empty() ? "" : " (" + about + ")"));
-    std::size_t inside = 0;
-    while (inside < stack.frames.size() && stack.frames[inside]->module != &module) ++inside;
-    std::size_t outside = inside;
-    while (outside < stack.frames.size() && stack.frames[outside]->module == &module) ++outside;
-    const auto middle = stack.frames.begin() + static_cast<std::ptrdiff_t>(outside);
-    fields_.stack("called at", {middle, stack.frames.end()}, false);
-    fields_.stack("allocated", {stack.frames.begin(), middle});
-  }
-
-  void print_marks(const Group& group) {
-    std::string text;
-    std::size_t shown = 0;
-    for (const MarkShare& share : group.marks) {
-      if (++shown > kShownMarks) break;
-      text += (text.empty() ? "" : "; ") + printable(mark_text(share));
-      if (share.count != group.count)
-        text += " (" + format_bytes(share.bytes) + ", " + std::to_string(share.count) + "x)";
-    }
-    if (group.marks.size() > kShownMarks) text += "; and " + std::to_string(group.marks.size() - kShownMarks) + " more";
-    if (!text.empty()) fields_.field("mark", text);
-  }
-
-  void print_threads(const Group& group) {
-    std::string text;
-    std::size_t shown = 0;
-    for (const ThreadInfo& thread : group.threads) {
-      if (++shown > 3) break;
-      text += (text.empty() ? "" : "; ") + thread_text(thread);
-    }
-    if (group.threads.size() > 3) text += "; and more";
-    if (!text.empty()) text += "; ";
-    text += group.first_ns == group.last_ns
-                ? "allocated at " + format_time(group.first_ns)
-                : "allocated from " + format_time(group.first_ns) + " to " + format_time(group.last_ns);
-    fields_.field("thread", text);
-  }
-
-  void print_spread(const Group& group) {
-    const SpreadText text = spread_text(group, report_.job);
-    fields_.field("spread", text.line);
-    if (!text.odd.empty()) fields_.field("odd", palette_.warn(text.odd));
-  }
-
-  void print_error(const ErrorGroup& error, int number) {
-    std::string title;
-    switch (error.type) {
-      case ErrorType::kDoubleFree:
-        title = "DOUBLE FREE";
-        break;
-      case ErrorType::kInvalidFree:
-        title = "INVALID FREE";
-        break;
-      case ErrorType::kMismatchedFree:
-        title = "MISMATCHED FREE";
-        break;
-      case ErrorType::kFailedFree:
-        title = "FREE REFUSED";
-        break;
-      case ErrorType::kNone:
-        title = "ERROR";
-        break;
-    }
-    char handle[24];
-    std::snprintf(handle, sizeof(handle), "0x%llx", static_cast<unsigned long long>(error.handle));
-    out_ << "\nE" << padded(std::to_string(number), 2) << palette_.warn(title) << "  " << error.count << "x  "
-         << printable(error.api) << "(" << handle << "): " << error.code_name << "\n";
-    const bool known = error.kind != Kind::kNone;
-    if (known) {
-      std::string what =
-          kind_name(error.kind) + ", " + format_bytes(error.bytes) + ", " + device_text(error.kind, error.device);
-      if (error.allocation_handle != 0 && error.allocation_handle != error.handle) {
-        char start[64];
-        std::snprintf(start, sizeof(start), "; it begins at 0x%llx",
-                      static_cast<unsigned long long>(error.allocation_handle));
-        what += start;
-      }
-      fields_.field("memory", what);
-    }
-    fields_.stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames,
-                  error.type == ErrorType::kDoubleFree);
-    if (!error.free_stack->frames.empty()) fields_.stack("freed", error.free_stack->frames);
-    if (!error.allocation_stack->frames.empty()) fields_.stack("allocated", error.allocation_stack->frames);
-    if (error.thread) {
-      std::string text = thread_text(*error.thread) + "; at " + format_time(error.first_ns);
-      if (error.free_thread && error.free_thread->tid != error.thread->tid) {
-        text += "; freed first by " + thread_text(*error.free_thread);
-      }
-      fields_.field("thread", text);
-    }
   }
 
   void print_totals() {
@@ -578,16 +392,6 @@ void render_text(const std::vector<Report>& reports, const RenderOptions& option
     first = false;
     TextReport(report, options, out).print();
   }
-}
-
-void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,
-                  std::ostream& out) {
-  TextReport(report, options, out).print_group(group, std::to_string(number));
-}
-
-void render_error(const Report& report, const ErrorGroup& error, std::size_t number, const RenderOptions& options,
-                  std::ostream& out) {
-  TextReport(report, options, out).print_error(error, static_cast<int>(number));
 }
 
 }  // namespace culprit

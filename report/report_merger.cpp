@@ -1,13 +1,13 @@
 #include "report/report_merger.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
 #include "report/fingerprint.h"
 #include "report/group_merge.h"
 #include "report/marks.h"
-#include "report/render.h"
 #include "report/spread.h"
 #include "report/summary.h"
 
@@ -37,6 +37,35 @@ void merge(const Evidence& from, Evidence* into) {
   into->caught = lower(into->caught, from.caught);
 }
 
+// One process's threads as sums.
+std::vector<ThreadSum> sums_of(const std::vector<ThreadInfo>& threads) {
+  std::map<std::string, ThreadSum> sums;
+  for (const ThreadInfo& thread : threads) {
+    ThreadSum& sum = sums[thread.name];
+    sum.name = thread.name;
+    ++sum.threads;
+    sum.ended += thread.ended ? 1 : 0;
+    sum.processes = 1;
+  }
+  std::vector<ThreadSum> list;
+  for (auto& [name, sum] : sums) list.push_back(std::move(sum));
+  return list;
+}
+
+void merge(const std::vector<ThreadSum>& from, std::vector<ThreadSum>* into) {
+  for (const ThreadSum& sum : from) {
+    const auto known =
+        std::find_if(into->begin(), into->end(), [&](const ThreadSum& other) { return other.name == sum.name; });
+    if (known == into->end()) {
+      into->push_back(sum);
+      continue;
+    }
+    known->threads += sum.threads;
+    known->ended += sum.ended;
+    known->processes += sum.processes;
+  }
+}
+
 void merge(Group&& from, Group* into) {
   into->bytes += from.bytes;
   into->count += from.count;
@@ -51,6 +80,7 @@ void merge(Group&& from, Group* into) {
   into->stack = lower(into->stack, from.stack);
   into->shares.insert(into->shares.end(), from.shares.begin(), from.shares.end());
   merge_marks(from.marks, &into->marks);
+  merge(from.thread_sums, &into->thread_sums);
   into->devices.insert(into->devices.end(), from.devices.begin(), from.devices.end());
   for (std::size_t i = 0; i < into->evidence.size(); ++i) merge(from.evidence[i], &into->evidence[i]);
 }
@@ -152,7 +182,16 @@ void ReportMerger::add_head(const Report& report) {
   for (const DeviceInfo& device : report.devices) {
     const auto [at, is_new] = devices_.try_emplace(device.uuid, device);
     if (!is_new) merge(device, &at->second);
+    at->second.time_line = {};  // of one process
   }
+  for (const MarkInfo& mark : report.marks) {
+    const auto [at, is_new] = marks_.try_emplace({mark.name, mark.kind}, mark);
+    if (is_new) continue;
+    at->second.first_ns = std::min(at->second.first_ns, mark.first_ns);
+    at->second.last_ns = std::max(at->second.last_ns, mark.last_ns);
+    at->second.count += mark.count;
+  }
+  report_.dropped_marks += report.dropped_marks;
   Summary& sum = report_.summary;
   const Summary& one = report.summary;
   sum.late_frees += one.late_frees;
@@ -181,14 +220,6 @@ void ReportMerger::add_head(const Report& report) {
   if (report.since_mark_ns)
     report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
   notes_.insert(report.notes.begin(), report.notes.end());
-  for (const Picture& picture : report.pictures) {
-    if (!picture.out_of_memory) continue;
-    const std::string who =
-        report.process.rank ? ranks_text({*report.process.rank}) : "process " + std::to_string(report.process.pid);
-    notes_.insert(who + " ran out of memory, asking for " + format_bytes(picture.asked_bytes) +
-                  ": who held it says culprit report " + report.dump_path);
-    break;
-  }
   if (report.recording.off || !report.recording.spans.empty()) {
     notes_.insert(
         "recording was not on all the time in some of the processes: what they allocated meanwhile is not here");
@@ -202,6 +233,7 @@ void ReportMerger::add_groups(std::vector<Group> from, std::uint32_t first_proce
     for (Share& share : group.shares) share.process += first_process;
     if (group.device) group.devices.push_back(*group.device);
     group.device.reset();
+    if (group.thread_sums.empty()) group.thread_sums = sums_of(group.threads);
     group.threads.clear();
     group.handles.clear();
     group.stacks.clear();
@@ -235,6 +267,15 @@ void ReportMerger::add_error(ErrorGroup error, StoreImport* import) {
   if (!added) merge(error, &at->second);
 }
 
+void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import) {
+  for (Picture& picture : from) {
+    picture.process += first_process;
+    picture.stack = import->import(picture.stack);
+    for (PictureEntry& entry : picture.entries) entry.stack = import->import(entry.stack);
+    report_.pictures.push_back(std::move(picture));
+  }
+}
+
 void ReportMerger::add(Report report) {
   const auto first_process = static_cast<std::uint32_t>(report_.job.size());
   add_head(report);
@@ -242,6 +283,7 @@ void ReportMerger::add(Report report) {
   add_groups(std::move(report.leaks), first_process, &import, &leaks_);
   add_groups(std::move(report.library), first_process, &import, &library_);
   add_groups(std::move(report.resources), first_process, &import, &resources_);
+  add_pictures(std::move(report.pictures), first_process, &import);
   for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
 }
 
@@ -265,6 +307,12 @@ std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>&
     std::sort(group.marks.begin(), group.marks.end(), [](const MarkShare& left, const MarkShare& right) {
       auto order = [](const MarkShare& share) { return std::tie(share.mark, share.range); };
       return left.bytes != right.bytes ? left.bytes > right.bytes : order(left) < order(right);
+    });
+    std::sort(group.thread_sums.begin(), group.thread_sums.end(), [](const ThreadSum& left, const ThreadSum& right) {
+      auto order = [](const ThreadSum& sum) {
+        return std::make_tuple(~sum.processes, ~sum.threads, std::cref(sum.name));
+      };
+      return order(left) < order(right);
     });
     if (group.devices.size() == 1) group.device = group.devices.front();
     if (group.freed == 0) group.made = 0;
@@ -300,6 +348,14 @@ Report ReportMerger::finish(bool strict) {
   report.leaks = finish_groups(place, &leaks_);
   report.library = finish_groups(place, &library_);
   report.resources = finish_groups(place, &resources_);
+  for (Picture& picture : report.pictures) picture.process = place[picture.process];
+  std::stable_sort(report.pictures.begin(), report.pictures.end(), [](const Picture& left, const Picture& right) {
+    auto turn = [](const Picture& one) { return std::make_tuple(!one.out_of_memory, one.process); };
+    return turn(left) < turn(right);
+  });
+  for (auto& [key, mark] : marks_) report.marks.push_back(std::move(mark));
+  std::stable_sort(report.marks.begin(), report.marks.end(),
+                   [](const MarkInfo& left, const MarkInfo& right) { return left.first_ns < right.first_ns; });
   for (auto& [key, error] : errors_) report.errors.push_back(std::move(error));
   std::stable_sort(report.errors.begin(), report.errors.end(),
                    [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "report/frame_store.h"
@@ -19,8 +20,8 @@ class ReportMerger {
  public:
   ReportMerger();
 
-  // Takes a report of one process or a merged one, as load_report() or finish() made it. What belongs to single
-  // processes (threads, handles, allocation sites) is left out.
+  // Takes a report of one process or a merged one, as load_report() or finish() made it. What tells nothing beyond its
+  // process (addresses, numbers of threads, allocation sites, the course of use over time) is left out.
   void add(Report report);
 
   // The report of all. The merger is empty afterwards.
@@ -34,6 +35,7 @@ class ReportMerger {
 
   void add_groups(std::vector<Group> from, std::uint32_t first_process, StoreImport* import, List* into);
   void add_error(ErrorGroup error, StoreImport* import);
+  void add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import);
   void add_head(const Report& report);
   static std::vector<Group> finish_groups(const std::vector<std::uint32_t>& place, List* list);
 
@@ -42,6 +44,7 @@ class ReportMerger {
   List leaks_, library_, resources_;
   std::map<std::string, ErrorGroup> errors_;
   std::map<std::string, DeviceInfo> devices_;  // by UUID
+  std::map<std::pair<std::string, format::MarkKind>, MarkInfo> marks_;
   std::set<std::string> notes_;
 };
 

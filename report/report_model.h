@@ -33,6 +33,14 @@ struct ThreadInfo {
   std::uint64_t ended_ns = 0;
 };
 
+// Threads of several processes, by name: a number tells nothing beyond its process.
+struct ThreadSum {
+  std::string name;
+  std::uint64_t threads = 0;
+  std::uint64_t ended = 0;  // of those
+  std::uint64_t processes = 0;
+};
+
 enum class EvidenceType { kFailedFree, kHeld, kException, kErrorReturn, kContextTeardown, kThreadEnded };
 
 // One thing that is known of why memory was not given back. All of it stands beside the cause, which is the first in
@@ -122,9 +130,11 @@ struct Group {
   std::string library;                  // which library made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
   std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
-  // Of several processes: what each of them has, in the order of Report::job, and on which devices. Empty: of one.
+  // Of several processes: what each of them has, in the order of Report::job, on which devices, and in which threads
+  // (in most processes first), instead of `device`, `threads` and `handles`. Empty: of one.
   std::vector<Share> shares;
   std::vector<unsigned> devices;
+  std::vector<ThreadSum> thread_sums;
   Comparison comparison = Comparison::kNone;
   std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: what the baseline has, of all processes
 };
@@ -320,6 +330,7 @@ struct PictureEntry {
 
 // Who held the memory of a device at one moment: when use was higher than ever before, or when an allocation failed.
 struct Picture {
+  std::uint32_t process = 0;  // in a report of several: whose, an index into Report::job
   bool out_of_memory = false;
   std::optional<unsigned> device;
   std::uint64_t time_ns = 0;
@@ -379,7 +390,8 @@ struct Report {
   const ResolvedStack* exit_stack = nullptr;  // where exit() was called, start-up code included; nullptr: not known
   std::vector<DeviceInfo> devices;
   Summary summary;
-  std::vector<Picture> pictures;  // out of memory first, the last one of them first; then the peaks, by device
+  // Out of memory first, in each process the last one of them first; then the peaks, by device.
+  std::vector<Picture> pictures;
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;

@@ -8,7 +8,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 scripts/install-packages.sh chromium chromium-driver python3-selenium pngquant
 scripts/build.sh >&2
-cmake --build build --target picture_program </dev/null >&2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 SIMCUDA_DEVICES=2 LD_LIBRARY_PATH=build/simcuda build/bin/culprit run --format html --output "$folder/report.html" -- build/bin/picture_program >&2

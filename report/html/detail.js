@@ -41,6 +41,21 @@ culprit.detail = (function () {
     return names.join(" · ");
   }
 
+  // Which processes of a job have how much: the largest amounts first.
+  function spread(report, one) {
+    const amounts = one.amounts.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 6).map((amount) => {
+      const names = amount.processes.slice(0, 8).map((index) => {
+        const process = report.processes[index];
+        return process.rank !== null ? String(process.rank) : process.pid + " on " + process.host;
+      });
+      const ranks = amount.processes.every((index) => report.processes[index].rank !== null);
+      return culprit.bytes(amount.bytes) + " in " + (ranks ? "rank " : "process ") + names.join(", ") +
+        (amount.processes.length > names.length ? " and " + culprit.number(amount.processes.length - names.length) + " more" : "");
+    });
+    if (one.amounts.length > amounts.length) amounts.push("and " + (one.amounts.length - amounts.length) + " other amounts");
+    return culprit.number(one.processes) + " of " + culprit.plural(report.processes.length, "process", "processes") + ": " + amounts.join(" · ");
+  }
+
   function group(model, one) {
     const allocated = one.first_ns === one.last_ns ? "at " + culprit.time(one.first_ns) : culprit.time(one.first_ns) + " to " + culprit.time(one.last_ns);
     const module = one.where && one.where.module;
@@ -56,6 +71,9 @@ culprit.detail = (function () {
         ["Driver call", one.driver_api],
         ["Calls", one.freed ? culprit.number(one.made) + " made, " + culprit.number(one.freed) + " freed" : null],
         ["Thread", one.threads && one.threads.length ? threads(one.threads) : null],
+        ["Threads", one.thread_names && one.thread_names.slice(0, 6).map((name) =>
+          "“" + name.name + "” in " + culprit.plural(name.processes, "process", "processes") + (name.ended ? ", " + culprit.number(name.ended) + " ended" : "")).join(" · ")],
+        ["Spread", one.spread && spread(model.report, one.spread)],
         ["Baseline", one.baseline && one.baseline.state],
         ["Marks", one.marks && one.marks.slice(0, 6).map((share) =>
           [share.mark, share.range].filter(Boolean).join(" / ") + " " + culprit.bytes(share.bytes)).join(" · ")],

@@ -53,7 +53,9 @@ culprit.Model = class extends culprit.Frames {
   }
 
   static device(group) {
-    if (group.kind === "pinned-host" || group.kind === "registered-host" || group.device === null) return "host";
+    const host = group.kind === "pinned-host" || group.kind === "registered-host";
+    if (!host && group.devices && group.devices.length > 1) return group.devices.length + " GPUs";
+    if (host || group.device === null) return "host";
     return "GPU " + group.device;
   }
 
@@ -73,6 +75,7 @@ culprit.Model = class extends culprit.Frames {
         parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);
       for (const share of group.marks || []) parts.push(share.mark, share.range);
       for (const thread of group.threads || []) parts.push(thread.name, String(thread.tid));
+      for (const thread of group.thread_names || []) parts.push(thread.name);
       parts.push(group.type, group.code_name);
       group.text = parts.filter(Boolean).join("\n").toLowerCase();
     }

@@ -22,10 +22,12 @@ culprit.views.report = function (data) {
     const pick = reports.length > 1 && el("select", { id: "process", "aria-label": "Process", onchange: (event) => show(Number(event.target.value)) },
       reports.map((one, i) => el("option", { value: i, selected: i === shown },
         culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" + (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " + culprit.bytes(one.summary.leaked_bytes))));
+    const job = report.processes || [];
+    const ranks = job.filter((one) => one.rank !== null).length;
     fill(subject,
       el("span", { class: "command", title: process.command.join(" ") }, process.command.join(" ") || process.exe),
       pick,
-      el("span", { class: "quiet facts-line" }, ["pid " + process.pid, process.host, endText(process), device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean).join(" · ")));
+      el("span", { class: "quiet facts-line" }, [...(job.length > 0 ? [culprit.plural(job.length, "process", "processes") + (ranks === job.length ? ", ranks of a job" : "")] : ["pid " + process.pid, process.host, endText(process)]), device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean).join(" · ")));
   }
 
   // What a reader must know before believing the rest.
@@ -51,10 +53,12 @@ culprit.views.report = function (data) {
     const hasBytes = model.leaks.some((group) => group.bytes > 0);
     fill(main,
       notes(reports[at]),
+      culprit.pictures.failures(reports[at]),
       culprit.tiles(model, open, choose),
       culprit.causeBar(model),
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,
       new culprit.TimeLine(model, choose).element,
+      culprit.pictures.peaks(reports[at]),
       table.element);
   }
 

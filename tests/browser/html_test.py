@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""HTML reports in a browser: html_test.py PROGRAM (report_unit_test, which writes the pages)
+"""HTML reports in a browser: html_test.py PROGRAM CULPRIT SUBJECT SIMCUDA
+
+PROGRAM (report_unit_test) writes the pages; CULPRIT reports SUBJECT (picture_program) on the driver in the folder SIMCUDA.
 
 Needs Chromium, its driver and Selenium (Debian: chromium chromium-driver python3-selenium); says so and ends with 77, which ctest takes
 for "skipped", without them.
@@ -11,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = sys.argv.pop(1)
+PROGRAM, CULPRIT, SUBJECT, SIMCUDA = sys.argv[1:5]
+del sys.argv[1:5]
 SYSTEM_PYTHON = "/usr/bin/python3"
 try:
     from selenium import webdriver
@@ -22,7 +25,7 @@ try:
 except ImportError:
     # The distribution's package is the distribution's Python's.
     if os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON) and os.path.exists(SYSTEM_PYTHON):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, sys.argv[0], PROGRAM, *sys.argv[1:]])
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, sys.argv[0], PROGRAM, CULPRIT, SUBJECT, SIMCUDA, *sys.argv[1:]])
     print("skipped: no Selenium (scripts/install-packages.sh python3-selenium)")
     sys.exit(77)
 DRIVER = shutil.which("chromedriver")
@@ -147,6 +150,37 @@ class Page(unittest.TestCase):
         self.assertIn("std::runtime_error", event.get_attribute("aria-label"))
         event.send_keys(Keys.ENTER)
         self.assertIn("the residual is NaN", self.find(".evidence-exception").text)
+
+    def test_time_line_of_a_real_program_has_marks_and_exceptions(self):
+        page = os.path.join(self.folder.name, "real.html")
+        environment = {**os.environ, "LD_LIBRARY_PATH": SIMCUDA, "SIMCUDA_DEVICES": "2"}
+        subprocess.run([CULPRIT, "run", "--format", "html", "--output", page, "--", SUBJECT], env=environment, check=True,
+                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        self.open("real.html")
+        self.wait(lambda: len(self.all(".plot svg")) == 2)
+        self.assertEqual(self.texts(".plot .marks text"), ["epoch 1", "epoch 2", "epoch 3"] * 2)
+        self.assertRegex(self.texts(".plot .mark-line title")[1], "^epoch 2 at [0-9.]+ m?s$")
+        labels = self.script("return [...document.querySelectorAll('.event')].map((one) => one.getAttribute('aria-label'))")
+        self.assertTrue(any("std::runtime_error “residual is NaN”: left" in label for label in labels), labels)
+        self.assertTrue(any("cudaMalloc failed: CUDA_ERROR_OUT_OF_MEMORY" in label for label in labels), labels)
+        # Marks and exceptions stand where they happened: in the order of their times, within the plot.
+        places = self.script("return [...document.querySelectorAll('.plot')[0].querySelectorAll('.mark-line')].map((one) => Number(one.getAttribute('x1')))")
+        self.assertEqual(places, sorted(places))
+        self.assertLess(places[-1], self.find(".plot svg").size["width"])
+
+    def test_out_of_memory_stands_first(self):
+        page = os.path.join(self.folder.name, "real.html")
+        if not os.path.exists(page):
+            self.test_time_line_of_a_real_program_has_marks_and_exceptions()
+        self.open("real.html")
+        self.assertEqual(self.script("return document.querySelector('main').firstElementChild.id"), "out-of-memory")
+        failure = self.find("#out-of-memory details[open]")
+        self.assertIn("cudaMalloc asked for 4.00 TiB in io::load_checkpoint", failure.text)
+        self.assertIn("embed", failure.text)
+        peaks = self.all("#peaks details")
+        self.assertEqual(len(peaks), 2)
+        peaks[0].find_element(By.TAG_NAME, "summary").click()
+        self.assertIn("solve", peaks[0].text)
 
     def test_list_is_searched(self):
         self.open("large.html")

@@ -11,11 +11,7 @@
 #include "tests/unit/shell.h"
 
 using namespace culprit;
-using culprit::test::DumpBuilder;
-using culprit::test::Finished;
-using culprit::test::has;
-using culprit::test::live_allocation;
-using culprit::test::shell;
+using namespace culprit::test;
 
 namespace {
 

@@ -10,11 +10,7 @@
 
 using namespace culprit;
 using namespace culprit::format;
-using culprit::test::check_golden;
-using culprit::test::DumpBuilder;
-using culprit::test::FakeSymbols;
-using culprit::test::live_allocation;
-using culprit::test::report_of;
+using namespace culprit::test;
 
 namespace {
 

@@ -14,12 +14,7 @@
 
 using namespace culprit;
 using namespace culprit::format;
-using culprit::test::DumpBuilder;
-using culprit::test::FakeSymbols;
-using culprit::test::live_allocation;
-using culprit::test::page_data;
-using culprit::test::Program;
-using culprit::test::report_of;
+using namespace culprit::test;
 
 namespace {
 

@@ -7,11 +7,7 @@
 
 using namespace culprit;
 using namespace culprit::format;
-using culprit::test::DumpBuilder;
-using culprit::test::FakeSymbols;
-using culprit::test::live_allocation;
-using culprit::test::Program;
-using culprit::test::report_of;
+using namespace culprit::test;
 
 TEST_CASE("allocations of one place are one group, worst first", "[report][judge]") {
   Program program;

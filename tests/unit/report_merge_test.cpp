@@ -16,12 +16,7 @@
 
 using namespace culprit;
 using namespace culprit::format;
-using culprit::test::DumpBuilder;
-using culprit::test::Finished;
-using culprit::test::has;
-using culprit::test::live_allocation;
-using culprit::test::Program;
-using culprit::test::shell;
+using namespace culprit::test;
 
 namespace {
 
@@ -64,6 +59,26 @@ struct Rank : Program {
     dump.add_allocation(record);
     return *this;
   }
+  Rank& mark(const std::string& name, std::uint64_t first_ns) {
+    dump.add_mark(name, MarkKind::kMark, first_ns);
+    return *this;
+  }
+  // Who held `bytes` at the peak, or when there was no room for more.
+  Rank& picture(PictureReason reason, std::uint64_t bytes, std::uint64_t time_ns) {
+    PictureRecord record = {};
+    record.state = 1;
+    record.reason = reason;
+    record.device = device;
+    record.time_ns = time_ns;
+    record.stack = stack({"asks", "main"});
+    record.asked_bytes = 4096;
+    record.times = 1;
+    record.live_bytes = bytes;
+    record.live_count = 1;
+    record.shares[0] = {stack({"holds", "main"}), dump.add_api("cuMemAlloc_v2"), Kind::kDevice, 0, bytes, 1};
+    dump.add_picture(record);
+    return *this;
+  }
   std::uint8_t device = 0;
 };
 
@@ -81,6 +96,9 @@ std::vector<Report> job() {
     rank.leak("everywhere", i == 3 ? 65536 : 1000).abandon("risky", 500, "NaN " + std::to_string(9 - i));
     if (i == 1) rank.leak("only_one", 77).leak("only_one", 78, Kind::kPinnedHost);
     if (i % 2 == 0) rank.leak("stream", 0, Kind::kStream);
+    rank.mark("epoch", 50 - i).picture(PictureReason::kPeak, 1000 * (i + 1), 7);
+    if (i == 1) rank.mark("only here", 3);
+    if (i > 1) rank.picture(PictureReason::kOutOfMemory, 70, 5).picture(PictureReason::kOutOfMemory, 80 + i, 6);
     reports.push_back(rank.report());
   }
   return reports;
@@ -165,6 +183,65 @@ TEST_CASE("one odd rank stands out", "[report][merge]") {
   CHECK(has(text, "device, 2 GPUs"));
 }
 
+TEST_CASE("pictures, threads and marks of ranks survive in the job", "[report][merge]") {
+  const Report report = merged(job());
+  REQUIRE(report.pictures.size() == 8);
+  std::string order;
+  for (const Picture& picture : report.pictures)
+    order += (picture.out_of_memory ? "out " : "peak ") + std::to_string(picture.process) + " " +
+             std::to_string(picture.live_bytes) + ";";
+  CHECK(order == "out 2 82;out 2 70;out 3 83;out 3 70;peak 0 1000;peak 1 2000;peak 2 3000;peak 3 4000;");
+  const std::string text = text_of(report);
+  CHECK(has(text, "OUT OF MEMORY: rank 2: cuMemAlloc asked for 4.00 KiB at app.cu:10  asks"));
+  CHECK(text.find("OUT OF MEMORY: rank 3") < text.find("LEAKED"));
+  CHECK(has(text, "   83 B      1x     cuMemAlloc  device  app.cu:10  holds"));
+  CHECK_FALSE(has(text, "   70 B"));  // each rank's last one
+  RenderOptions peaks;
+  peaks.at_peak = true;
+  std::ostringstream peak_text;
+  render_text({report}, peaks, peak_text);
+  CHECK(has(peak_text.str(), "PEAK of GPU 1: rank 3: 3.91 KiB"));
+  CHECK(peak_text.str().find("rank 3: 3.91 KiB") < peak_text.str().find("rank 0: 1000 B"));
+
+  const Group& everywhere = through(report, "everywhere");
+  REQUIRE(everywhere.thread_sums.size() == 1);
+  CHECK(everywhere.thread_sums[0].name == "main");
+  CHECK(everywhere.thread_sums[0].threads == 4);
+  CHECK(everywhere.thread_sums[0].processes == 4);
+  CHECK(has(text, "threads    \"main\" in 4 processes, all ended"));
+  CHECK(has(text, "hint       all 4 threads ended without a free"));
+
+  REQUIRE(report.marks.size() == 2);
+  CHECK(report.marks[0].name == "only here");
+  CHECK(report.marks[1].name == "epoch");
+  CHECK(report.marks[1].count == 4);
+  CHECK(report.marks[1].first_ns == 47);
+}
+
+TEST_CASE("a job in which many ranks ran out of memory stays on one screen", "[report][merge]") {
+  std::vector<Report> reports;
+  for (unsigned i = 0; i < 9; ++i) {
+    Rank rank(i, 9);
+    rank.picture(PictureReason::kOutOfMemory, 80, 6).picture(PictureReason::kPeak, 80, 6);
+    reports.push_back(rank.report());
+  }
+  const Report report = merged(std::move(reports));
+  const std::string text = text_of(report);
+  CHECK(has(text, "OUT OF MEMORY: rank 3:"));
+  CHECK_FALSE(has(text, "OUT OF MEMORY: rank 4:"));
+  CHECK(has(text, "and 5 processes more ran out of memory: --all"));
+  RenderOptions options;
+  options.at_peak = true;
+  std::ostringstream peaks;
+  render_text({report}, options, peaks);
+  CHECK(has(peaks.str(), "and 5 lower peaks of other processes: --all"));
+  options.all = true;
+  std::ostringstream all;
+  render_text({report}, options, all);
+  CHECK(has(all.str(), "OUT OF MEMORY: rank 8:"));
+  CHECK(has(all.str(), "rank 8: 80 B in 1 allocation"));
+}
+
 TEST_CASE("a job's JSON says which process has what", "[report][merge]") {
   const auto json = nlohmann::json::parse(json_of(merged(job())));
   CHECK(json["schema"] == "culprit.report/1");
@@ -175,6 +252,9 @@ TEST_CASE("a job's JSON says which process has what", "[report][merge]") {
   CHECK(json["leaks"][0]["spread"]["max"] == 65536);
   CHECK(json["leaks"][0]["spread"]["amounts"][0]["processes"] == nlohmann::json({0, 1, 2}));
   CHECK(json["leaks"][0]["devices"] == nlohmann::json({0, 1}));
+  CHECK(json["leaks"][0]["thread_names"][0]["ended"] == 4);
+  CHECK(json["pictures"][2]["process"] == 3);
+  CHECK(json["marks"][1]["count"] == 4);
 }
 
 TEST_CASE("ranks are written as ranges", "[report][merge]") {

@@ -10,12 +10,7 @@
 
 using namespace culprit;
 using namespace culprit::format;
-using culprit::test::DumpBuilder;
-using culprit::test::Finished;
-using culprit::test::has;
-using culprit::test::live_allocation;
-using culprit::test::Program;
-using culprit::test::shell;
+using namespace culprit::test;
 
 namespace {
 
