@@ -10,9 +10,14 @@ namespace {
 
 constexpr std::uint64_t kFirstBucketNs = 1 << 16;
 
+// A bucket's length is a power of two, and dividing by it would take longer than all the rest.
+std::uint64_t bucket_of(const TimeLineRecord& line, std::uint64_t now_ns) {
+  return now_ns >> __builtin_ctzll(line.bucket_ns);
+}
+
 // Two buckets become one, as often as it takes until `now_ns` has a place.
 void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
-  while (now_ns / line->bucket_ns >= kTimeLineBuckets) {
+  while (bucket_of(*line, now_ns) >= kTimeLineBuckets) {
     std::uint32_t used = (line->used + 1) / 2;
     for (std::uint32_t i = 0; i < used; ++i) {
       const TimeLineBucket& left = line->buckets[2 * i];
@@ -28,7 +33,7 @@ void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
 void add(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
   make_room(line, now_ns);
   // A thread that read the clock before another one, and comes after it, belongs to the last bucket.
-  std::uint64_t at = now_ns / line->bucket_ns;
+  std::uint64_t at = bucket_of(*line, now_ns);
   if (line->used != 0 && at + 1 < line->used) at = line->used - 1;
   for (std::uint32_t i = line->used; i <= at; ++i) {
     std::uint64_t before = i == 0 ? 0 : line->buckets[i - 1].last;

@@ -2,6 +2,7 @@
 //
 //   async     cudaMallocAsync + cudaFreeAsync, 4 KiB, warm pool        async64   the same from 64 stacks in turn
 //   asyncN    the same on --threads threads, each with its stream      malloc    cudaMalloc + cudaFree, 4 KiB
+//   large     cudaMallocAsync + cudaFreeAsync, 64 MiB: each of them moves the sum of the device by so much
 //   launch    an empty kernel        memcpy   cudaMemcpyAsync of 4 KiB from pinned memory
 //   event     cudaEventCreate + cudaEventDestroy                       stream    cudaStreamCreate + cudaStreamDestroy
 //   first     nothing but a first call, cudaFree(0)
@@ -20,6 +21,7 @@ using bench::Options;
 namespace {
 
 constexpr std::size_t kBytes = 4096;
+constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
 
 // An empty kernel, compiled by the driver: no nvcc is needed and any GPU from sm_75 on runs it.
 constexpr char kEmptyKernel[] = R"(
@@ -38,9 +40,9 @@ void keep_pool_warm() {
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "set the pool's threshold");
 }
 
-__attribute__((noinline)) void async_pair(cudaStream_t stream) {
+__attribute__((noinline)) void async_pair(cudaStream_t stream, std::size_t bytes = kBytes) {
   void* memory = nullptr;
-  check(cudaMallocAsync(&memory, kBytes, stream), "allocate");
+  check(cudaMallocAsync(&memory, bytes, stream), "allocate");
   check(cudaFreeAsync(memory, stream), "free");
 }
 
@@ -51,6 +53,15 @@ void async_pairs(long calls, cudaStream_t stream) {
 void async(const Options& options, cudaStream_t stream) {
   bench::measure(
       options, "async", 20000, [&](long calls) { async_pairs(calls, stream); },
+      [&] { check(cudaStreamSynchronize(stream), "synchronize"); });
+}
+
+void large(const Options& options, cudaStream_t stream) {
+  bench::measure(
+      options, "large", 20000,
+      [&](long calls) {
+        for (long i = 0; i < calls; ++i) async_pair(stream, kLargeBytes);
+      },
       [&] { check(cudaStreamSynchronize(stream), "synchronize"); });
 }
 
@@ -176,6 +187,8 @@ int main(int argc, char** argv) {
   for (const std::string& row : options.rows) {
     if (row == "async") {
       async(options, stream);
+    } else if (row == "large") {
+      large(options, stream);
     } else if (row == "async64") {
       async64(options, stream);
     } else if (row == "asyncN") {

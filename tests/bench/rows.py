@@ -61,7 +61,7 @@ def on_gpu(runner):
 
 
 def calls(runner, side):
-    return runner.run([on_gpu(runner), "async,async64,asyncN,malloc,launch,memcpy,event,stream", *slower(side)], side, timeout=90)
+    return runner.run([on_gpu(runner), "async,async64,large,asyncN,malloc,launch,memcpy,event,stream", *slower(side)], side, timeout=90)
 
 
 def calls_simulated(runner, side):
@@ -196,6 +196,7 @@ def measurements(quick):
         Measurement("calls", [
             Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
             Row("async64", "the same from 64 stacks in turn", {"ratio": 1.20}),
+            Row("large", "the same of 64 MiB, one stack", {"ratio": 1.20}),
             Row("async16", "the same on 16 threads, each", {"ratio": 1.25}, key="asyncN"),
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal), Row("event", "event create + destroy", {"ratio": 1.15}),
