@@ -176,7 +176,9 @@ void sum_live_bytes(Process& process) {
   }
 }
 
-void count_gone(Process& process, std::uint32_t thread) {
+namespace {
+
+__attribute__((always_inline)) inline void count_one_gone(Process& process, std::uint32_t thread) {
   if (__builtin_expect(thread == thread_state.index, 1)) {
     ++thread_state.ended;
   } else {
@@ -184,19 +186,15 @@ void count_gone(Process& process, std::uint32_t thread) {
   }
 }
 
-namespace {
-
 __attribute__((always_inline)) inline void count_end_of(Process& process, const AllocationRecord& record) {
-  if (__builtin_expect(record.thread == thread_state.index, 1)) {
-    ++thread_state.ended;
-  } else {
-    process.threads.count_gone_elsewhere(record.thread, process.dump);
-  }
+  count_one_gone(process, record.thread);
   if (is_on_device(record.kind))
     change_own_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
 }
 
 }  // namespace
+
+void count_gone(Process& process, std::uint32_t thread) { count_one_gone(process, thread); }
 
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
   if (explicitly) count_free(thread_state.counters, process.dump);
