@@ -126,10 +126,14 @@ std::string fate_text(const Group& group, bool one) {
 }  // namespace
 
 const Frame* named_frame(const ResolvedStack& stack) {
+  const Frame* first = nullptr;
   for (const Frame* frame : stack.frames) {
-    if (!in_cxx_runtime(*frame)) return frame;
+    if (first == nullptr && !in_cxx_runtime(*frame)) first = frame;
+    // Rather the Python line than a place in a library that nobody can look up.
+    if (first != nullptr && (!first->file.empty() || !stack.has_python)) break;
+    if (frame->python) return frame;
   }
-  return stack.frames.empty() ? nullptr : stack.frames.front();
+  return first != nullptr || stack.frames.empty() ? first : stack.frames.front();
 }
 
 std::string spot(const Frame* frame) {
@@ -173,7 +177,7 @@ void print_evidence(const Group& group, const Evidence& evidence, TextFields* fi
       if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
       if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
       fields->field("refused", text);
-      fields->stack("", evidence.stack->frames, false);
+      fields->mixed_stack("", evidence.stack->frames, false);
       break;
     }
     case EvidenceType::kHeld:
@@ -187,7 +191,7 @@ void print_evidence(const Group& group, const Evidence& evidence, TextFields* fi
       break;
     case EvidenceType::kContextTeardown:
       fields->field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
-      fields->stack("", evidence.stack->frames, false);
+      fields->mixed_stack("", evidence.stack->frames, false);
       break;
     case EvidenceType::kThreadEnded:
       break;

@@ -8,7 +8,7 @@
 namespace culprit {
 
 // The frame that a throw or a failed call is named by: the innermost of the program's own, where the C++ runtime's lie
-// before it. nullptr when nothing is known.
+// before it; the Python line rather than a native frame without one. nullptr when nothing is known.
 const Frame* named_frame(const ResolvedStack& stack);
 
 // "solver.cu:33", or function and offset where there is no line. "" for nullptr.

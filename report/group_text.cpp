@@ -203,10 +203,10 @@ void GroupText::print(const ErrorGroup& error, std::size_t number) {
     }
     fields_.field("memory", what);
   }
-  fields_.stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames,
-                error.type == ErrorType::kDoubleFree);
-  if (!error.free_stack->frames.empty()) fields_.stack("freed", error.free_stack->frames);
-  if (!error.allocation_stack->frames.empty()) fields_.stack("allocated", error.allocation_stack->frames);
+  fields_.mixed_stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames,
+                      error.type == ErrorType::kDoubleFree);
+  fields_.mixed_stack("freed", error.free_stack->frames, false);
+  fields_.mixed_stack("allocated", error.allocation_stack->frames, false);
   if (error.thread) {
     std::string text = thread_text(*error.thread) + "; at " + format_time(error.first_ns);
     if (error.free_thread && error.free_thread->tid != error.thread->tid) {

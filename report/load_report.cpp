@@ -140,6 +140,9 @@ std::string python_note(const Header& header) {
                                : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
   switch (header.python_state) {
     case PythonState::kUnknownVersion:
+      if (version >> 16 >= 0x309 && version >> 16 <= 0x30e)
+        return "no Python lines: culprit reads the frames of usual builds; this " + name +
+               " has no GIL, or is another one";
       return "no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of " + name;
     case PythonState::kDiffers:
       return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";

@@ -48,12 +48,12 @@ void TextFields::stack(const std::string& label, const std::vector<const Frame*>
   if (frames.empty() && needed) field(label, "(stack not recorded)");
 }
 
-void TextFields::mixed_stack(const std::string& label, const std::vector<const Frame*>& frames) {
+void TextFields::mixed_stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed) {
   std::vector<const Frame*> python;
   std::vector<const Frame*> native;
   for (const Frame* frame : frames) (frame->python ? python : native).push_back(frame);
   if (python.empty()) {
-    stack(label, frames);
+    stack(label, frames, needed);
   } else {
     stack(label, python);
     stack("native", native, false);

@@ -22,7 +22,7 @@ class TextFields {
   void stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
   // The same for a stack that may have Python frames: those first, the native ones below.
-  void mixed_stack(const std::string& label, const std::vector<const Frame*>& frames);
+  void mixed_stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
  private:
   struct FrameText {

@@ -36,12 +36,12 @@ std::pair<std::string, std::string> version_and_path(const std::string& name, co
   return found;
 }
 
-// And one of each other version that the PATH offers as python3.N, pyenv's too.
+// And one of each other version that the PATH offers as python3.N, pyenv's too. 3.8 is one that is not read.
 std::vector<std::string> all_interpreters() {
   std::vector<std::string> found = interpreters();
   std::set<std::string> versions;
   for (const std::string& name : found) versions.insert(version_and_path(name, "").first);
-  for (int i = 9; i <= 14; ++i) {
+  for (int i = 8; i <= 14; ++i) {
     const std::string number = "3." + std::to_string(i);
     const auto [version, path] = version_and_path("python" + number, number);
     if (!version.empty() && versions.insert(version).second) found.push_back(path);

@@ -1,4 +1,5 @@
 // Which frames people see, and which runtime call is named.
+#include "report/evidence_text.h"
 #include "report/library_rules.h"
 #include "report/stacks.h"
 #include "tests/catch.h"
@@ -214,8 +215,32 @@ TEST_CASE("a Python whose frames cannot be read is told once", "[report][stacks]
         Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of Python 3.15"});
   CHECK(notes(format::PythonState::kUnknownVersion, 0) ==
         Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of this Python"});
+  CHECK(
+      notes(format::PythonState::kUnknownVersion, 0x030d00f0) ==
+      Notes{
+          "no Python lines: culprit reads the frames of usual builds; this Python 3.13 has no GIL, or is another one"});
   CHECK(notes(format::PythonState::kDiffers, 0x030c00f0) ==
         Notes{"no Python lines: the interpreter does not keep its frames where a usual build of Python 3.12 does"});
   CHECK(notes(format::PythonState::kRead, 0x030c00f0).empty());
   CHECK(notes(format::PythonState::kNotChecked, 0x030c00f0).empty());
+}
+
+TEST_CASE("an event in Python is named by its Python line", "[report][stacks]") {
+  DumpBuilder builder;
+  FakeSymbols symbols;
+  auto native = [&](const std::string& function, std::uint64_t offset, const std::string& file) {
+    symbols.add("/lib/_driver.so", offset, function, file, 7);
+    return DumpBuilder::frame(builder.add_module("/lib/_driver.so"), offset);
+  };
+  const std::uint64_t python = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "worker", 41));
+  const std::uint64_t without_line = native("context::detach", 0x100, "");
+  const format::Ref library = builder.add_stack({without_line, python});
+  const format::Ref own = builder.add_stack({native("my_extension", 0x200, "/a/extension.cpp"), python});
+  const format::Ref no_python = builder.add_stack({without_line});
+  const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
+  StackResolver resolver(dump, symbols.lookup(), false);
+  resolver.resolve({library, own, no_python});
+  CHECK(named_frame(resolver.stack(library))->function == "worker");
+  CHECK(named_frame(resolver.stack(own))->function == "my_extension");
+  CHECK(named_frame(resolver.stack(no_python))->function == "context::detach");
 }
