@@ -179,10 +179,12 @@ void ReportMerger::add_head(const Report& report) {
 
   report_.hook_called = report_.hook_called || report.hook_called;
   report_.injected_failures += report.injected_failures;
-  for (const DeviceInfo& device : report.devices) {
+  for (DeviceInfo device : report.devices) {
+    // A time line is of one process; its peak is known better than by the readings.
+    device.peak_live_bytes = std::max(device.peak_live_bytes, device.time_line.peak_bytes);
+    device.time_line = {};
     const auto [at, is_new] = devices_.try_emplace(device.uuid, device);
     if (!is_new) merge(device, &at->second);
-    at->second.time_line = {};  // of one process
   }
   for (const MarkInfo& mark : report.marks) {
     const auto [at, is_new] = marks_.try_emplace({mark.name, mark.kind}, mark);

@@ -34,6 +34,13 @@ struct Rank : Program {
     record.ordinal = device;
     record.uuid[0] = static_cast<std::uint8_t>(rank);
     dump.add_device(record);
+    TimeLineRecord line = {};
+    line.state = 2;
+    line.device = device;
+    line.bucket_ns = 1;
+    line.used = 1;
+    line.peak_bytes = 5000 + rank;
+    dump.add_time_line(line);
     dump.add_thread(1000 + rank, "main", ThreadState::kEnded);
   }
   Rank& leak(const std::string& function, std::uint64_t bytes, Kind kind = Kind::kDevice) {
@@ -202,6 +209,10 @@ TEST_CASE("pictures, threads and marks of ranks survive in the job", "[report][m
   render_text({report}, peaks, peak_text);
   CHECK(has(peak_text.str(), "PEAK of GPU 1: rank 3: 3.91 KiB"));
   CHECK(peak_text.str().find("rank 3: 3.91 KiB") < peak_text.str().find("rank 0: 1000 B"));
+
+  // The course of use is of one process, its peak is not.
+  CHECK(report.devices[3].time_line.buckets.empty());
+  CHECK(report.devices[3].peak_live_bytes == 5003);
 
   const Group& everywhere = through(report, "everywhere");
   REQUIRE(everywhere.thread_sums.size() == 1);
