@@ -47,6 +47,15 @@ function(check_tree prefix)
     endif()
   endforeach()
 
+  # Pages have their style and scripts inside, wherever the tree lies.
+  file(WRITE ${work}/none.json "{\"schema\": \"culprit.baseline/1\", \"leaks\": []}")
+  run(${prefix}/bin/culprit diff --format html ${work}/none.json ${work}/none.json)
+  foreach(expected "culprit.views.diff = " "d3js.org" "prefers-color-scheme" "</html>")
+    if(NOT output MATCHES "${expected}")
+      message(FATAL_ERROR "expected '${expected}' in the page:\n${output}")
+    endif()
+  endforeach()
+
   # culprit.h and culprit_add_test(). What is run under culprit makes no CUDA call.
   run(${CMAKE_CTEST_COMMAND} --test-dir ${work}/consumer)
 
