@@ -12,9 +12,10 @@ std::size_t hash_of(const void* pointer) { return reinterpret_cast<std::uintptr_
 
 // What makes two things the same.
 auto facts(const Module& module) { return std::tie(module.path, module.build_id); }
+// But for the module.
 auto facts(const Frame& frame) {
-  return std::tie(frame.offset, frame.line, frame.module, frame.function, frame.file, frame.inlined, frame.python,
-                  frame.approximate, frame.symbol_offset);
+  return std::tie(frame.offset, frame.line, frame.function, frame.file, frame.inlined, frame.python, frame.approximate,
+                  frame.symbol_offset);
 }
 auto facts(const Variable& variable) {
   return std::tie(variable.module, variable.name, variable.begin, variable.python);
@@ -29,10 +30,6 @@ auto facts(const ResolvedStack& stack) {
 std::size_t FrameStore::Hash::operator()(const Module* module) const {
   return mixed(hash_of(module->path), hash_of(module->build_id));
 }
-std::size_t FrameStore::Hash::operator()(const Frame* frame) const {
-  const std::size_t place = mixed(frame->offset, hash_of(frame->module)) + frame->line;
-  return mixed(mixed(place, hash_of(frame->function)), frame->symbol_offset);
-}
 std::size_t FrameStore::Hash::operator()(const Variable* variable) const {
   return mixed(mixed(hash_of(variable->name), variable->begin), hash_of(variable->module));
 }
@@ -43,9 +40,6 @@ std::size_t FrameStore::Hash::operator()(const ResolvedStack* stack) const {
 }
 
 bool FrameStore::Equal::operator()(const Module* left, const Module* right) const {
-  return facts(*left) == facts(*right);
-}
-bool FrameStore::Equal::operator()(const Frame* left, const Frame* right) const {
   return facts(*left) == facts(*right);
 }
 bool FrameStore::Equal::operator()(const Variable* left, const Variable* right) const {
@@ -66,11 +60,18 @@ const Thing* FrameStore::once(Thing thing, Kept<Thing>* kept) {
 
 const Module* FrameStore::add(Module module) { return once(std::move(module), &modules_); }
 
-const Frame* FrameStore::add(Frame frame) {
-  const std::size_t before = frames_.all.size();
-  const Frame* stored = once(std::move(frame), &frames_);
-  if (frames_.all.size() != before) numbers_.number(&frames_.all.back());
-  return stored;
+const Frame* FrameStore::add(const Frame& frame, const Module* module) {
+  const std::size_t place = mixed(frame.offset, hash_of(module)) + frame.line;
+  const std::size_t hash = mixed(mixed(place, hash_of(frame.function)), frame.symbol_offset);
+  const auto [begin, end] = known_frames_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second->module == module && facts(*at->second) == facts(frame)) return at->second;
+  }
+  Frame& stored = frames_.emplace_back(frame);
+  stored.module = module;
+  numbers_.number(&stored);
+  known_frames_.emplace(hash, &stored);
+  return &stored;
 }
 
 const Variable* FrameStore::add(Variable variable) { return once(std::move(variable), &variables_); }
@@ -88,9 +89,7 @@ const Frame* StoreImport::import(const Frame* frame) {
   if (frame == nullptr) return nullptr;
   const auto known = known_.find(frame);
   if (known != known_.end()) return static_cast<const Frame*>(known->second);
-  Frame copy = *frame;
-  copy.module = import(frame->module);
-  const Frame* stored = store_.add(std::move(copy));
+  const Frame* stored = store_.add(*frame, import(frame->module));
   known_.emplace(frame, stored);
   return stored;
 }

@@ -20,7 +20,9 @@ class FrameStore {
   // The store's own copies: equal ones are one object. The module of a frame or variable must be the store's or
   // nullptr; so must the frames of a stack.
   const Module* add(Module module);
-  const Frame* add(Frame frame);
+  const Frame* add(const Frame& frame) { return add(frame, frame.module); }
+  // The frame as if it were in that module.
+  const Frame* add(const Frame& frame, const Module* module);
   const Variable* add(Variable variable);
   const ResolvedStack* add(ResolvedStack stack);
 
@@ -28,13 +30,11 @@ class FrameStore {
   // Things by what is in them, not by where they are.
   struct Hash {
     std::size_t operator()(const Module* module) const;
-    std::size_t operator()(const Frame* frame) const;
     std::size_t operator()(const Variable* variable) const;
     std::size_t operator()(const ResolvedStack* stack) const;
   };
   struct Equal {
     bool operator()(const Module* left, const Module* right) const;
-    bool operator()(const Frame* left, const Frame* right) const;
     bool operator()(const Variable* left, const Variable* right) const;
     bool operator()(const ResolvedStack* left, const ResolvedStack* right) const;
   };
@@ -47,7 +47,8 @@ class FrameStore {
   static const Thing* once(Thing thing, Kept<Thing>* kept);
 
   Kept<Module> modules_;
-  Kept<Frame> frames_;
+  std::deque<Frame> frames_;
+  std::unordered_multimap<std::size_t, const Frame*> known_frames_;  // by a hash: most are asked for without a copy
   Kept<Variable> variables_;
   Kept<ResolvedStack> stacks_;
   FrameNumbers numbers_;
