@@ -1,6 +1,7 @@
 // A summary for the page of a CI job (GitHub's job summary, a merge request's comment): a table of the leaks, worst
 // first, and the stack of each to be opened.
 #include <algorithm>
+#include <sstream>
 
 #include "report/baseline.h"
 #include "report/evidence_text.h"
@@ -50,6 +51,19 @@ void print_details(const Report& report, const Group& group, bool running, std::
   out << "\n</details>\n";
 }
 
+// What was live when an allocation failed, as the text report has it.
+void print_failures(const Report& report, std::ostream& out) {
+  std::stringstream text;
+  render_failures(report, RenderOptions(), text);
+  std::string line;
+  bool any = false;
+  while (std::getline(text, line)) {
+    out << (any ? "" : "<pre>\n") << preformatted(line) << "\n";
+    any = true;
+  }
+  if (any) out << "</pre>\n\n";
+}
+
 void print_report(const Report& report, const RenderOptions& options, std::ostream& out) {
   const Summary& summary = report.summary;
   std::string command;
@@ -62,6 +76,7 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   } else {
     out << "\n\n" << markdown_escaped(job_text(report)) << "\n\n";
   }
+  print_failures(report, out);
 
   if (report.dropped.total() != 0 || !report.dropped.reason.empty())
     out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "

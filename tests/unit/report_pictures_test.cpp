@@ -76,6 +76,10 @@ TEST_CASE("the last out of memory stands before everything else", "[report][pict
   CHECK_FALSE(has(text, "early"));
   CHECK(text.find("OUT OF MEMORY") < text.find("LEAKED"));
   CHECK(has(text_of(report, false, true), "early"));
+  std::ostringstream markdown;
+  render_markdown({report}, RenderOptions(), markdown);
+  CHECK(has(markdown.str(), "<pre>\nOUT OF MEMORY: cuMemAlloc asked for 8.00 GiB at app.cu:12  load"));
+  CHECK(markdown.str().find("</pre>") < markdown.str().find("| leaked |"));
 }
 
 TEST_CASE("the peak of each device is shown when it is asked for", "[report][pictures]") {
