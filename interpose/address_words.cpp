@@ -3,12 +3,14 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/cxx_runtime.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/late_load.h"
 #include "interpose/os.h"
@@ -41,8 +43,7 @@ bool is_left_alone(const struct dl_phdr_info& info, const ElfModule& module) {
   return false;
 }
 
-// Functions of libc that we stand in front of when preloaded. Those that exceptions and ends of threads pass through
-// are left out: they are for causes that an attached process is not asked about.
+// Functions of libc that we stand in front of when preloaded.
 struct OfLibc {
   const char* name;
   void* ours;
@@ -52,6 +53,8 @@ const OfLibc kOfLibc[] = {
     {"dlclose", reinterpret_cast<void*>(&dlclose)},
     {"_exit", reinterpret_cast<void*>(&_exit)},
     {"_Exit", reinterpret_cast<void*>(&_Exit)},
+    {"pthread_exit", reinterpret_cast<void*>(&pthread_exit)},
+    {"pthread_cancel", reinterpret_cast<void*>(&pthread_cancel)},
 };
 
 // What stands for a symbol: its real address and ours. False when it is none of those that are replaced.
@@ -63,7 +66,7 @@ bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t
     *ours = reinterpret_cast<std::uint64_t>(hook_address(api));
     return *original != 0;
   }
-  if (symbol[0] != 'd' && symbol[0] != '_') return false;
+  if (symbol[0] != 'd' && symbol[0] != '_' && symbol[0] != 'p') return false;
   for (const OfLibc& function : kOfLibc) {
     if (std::strcmp(function.name, symbol) != 0) continue;
     *original = libc_function(symbol);
@@ -71,6 +74,21 @@ bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t
     return *original != 0;
   }
   return false;
+}
+
+// A slot by which `module` calls its C++ runtime, of which a process can have several: what it holds is what our hook
+// has to call. A slot that was never called through leads back into the module, and our hook looks for itself.
+bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std::uint64_t* place,
+                          std::uint64_t* ours) {
+  CxxFunction function;
+  void* hook = nullptr;
+  if (symbol[0] != '_' || !find_cxx_hook(symbol, &function, &hook)) return false;
+  const std::uint64_t found = *place;
+  *ours = reinterpret_cast<std::uint64_t>(hook);
+  if (found == 0 || found == *ours) return false;
+  if (!module.contains(found) || found == find_symbol(module, symbol))
+    remember_binding(function, module.begin, module.end, reinterpret_cast<void*>(found));
+  return true;
 }
 
 // The first definition in the order in which symbols are looked up, ours aside.
@@ -296,9 +314,14 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
       if (type != kJumpSlot && type != kGlobalData && (type != kAbsolute || relocation->r_addend != 0)) continue;
       const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
       std::uint64_t original = 0, ours = 0;
-      if (!find_replacement(symbol, &original, &ours)) continue;
       std::uint64_t place = module.load_bias + relocation->r_offset;
-      std::uint64_t found = *reinterpret_cast<const std::uint64_t*>(place);
+      const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
+      if (type != kAbsolute && find_cxx_replacement(symbol, module, slot, &ours)) {
+        words.replace_slot(*walk->map, place, *slot, ours);
+        continue;
+      }
+      if (!find_replacement(symbol, &original, &ours)) continue;
+      std::uint64_t found = *slot;
       if (found != original) {
         // Not filled yet: it leads back into the module, and from there to the loader. Whatever else it holds is
         // another interposer's.

@@ -111,6 +111,8 @@ AttachResult attach(AttachRequest* request) {
   process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
   AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
   if (result == AttachResult::kDone) {
+    if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
+    begin_span_at_attach(*process);
     process->phase.store(Phase::kRecording, std::memory_order_release);
     return result;
   }

@@ -24,6 +24,18 @@ constexpr const char* kNames[kFunctions] = {"__cxa_throw",
                                             "_Unwind_RaiseException",
                                             "__cxa_get_globals"};
 
+extern "C" {
+void __cxa_throw(void*, void*, void (*)(void*));
+void __cxa_rethrow();
+void* __cxa_begin_catch(void*);
+void _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE(void*);
+int _Unwind_RaiseException(void*);
+}
+void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<void*>(&__cxa_rethrow),
+                        reinterpret_cast<void*>(&__cxa_begin_catch),
+                        reinterpret_cast<void*>(&_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE),
+                        reinterpret_cast<void*>(&_Unwind_RaiseException)};
+
 // What was loaded with the program comes first for every module (the global scope); nothing of it can be unloaded.
 std::atomic<void*> of_program[kFunctions];
 std::atomic<bool> prepared;
@@ -98,7 +110,30 @@ void no_runtime() {
   _exit(127);
 }
 
+// What modules are bound to, as it was found in a process that ran before. Entries are never taken back: that of a
+// module which is gone speaks of addresses from which nobody calls.
+struct Binding {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::atomic<void*> targets[kFunctions];  // nullptr = not known
+};
+constexpr std::uint32_t kMostBindings = 1024;
+Binding bindings[kMostBindings];
+std::atomic<std::uint32_t> binding_count;
+
+void* find_binding(CxxFunction function, std::uint64_t caller) {
+  const std::uint32_t count = binding_count.load(std::memory_order_acquire);
+  // The youngest first: it may lie where another one was.
+  for (std::uint32_t i = count; i-- > 0;) {
+    if (caller >= bindings[i].begin && caller < bindings[i].end)
+      return bindings[i].targets[static_cast<int>(function)].load(std::memory_order_relaxed);
+  }
+  return nullptr;
+}
+
 void* find_for(CxxFunction function, const void* caller) {
+  void* bound = find_binding(function, reinterpret_cast<std::uint64_t>(caller));
+  if (bound != nullptr) return bound;
   Tree tree;
   tree.name = kNames[static_cast<int>(function)];
   tree.caller = reinterpret_cast<std::uint64_t>(caller);
@@ -123,9 +158,31 @@ Known known[kKnown];
 
 void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
-  bool past_us = loaded_late();
-  dl_iterate_phdr(visit_program, &past_us);
+  // In a process that ran before nobody knows which modules the program was loaded with.
+  bool past_us = false;
+  if (!loaded_late()) dl_iterate_phdr(visit_program, &past_us);
   prepared.store(true, std::memory_order_release);
+}
+
+bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook) {
+  for (std::size_t i = 0; i < sizeof(kHooks) / sizeof(kHooks[0]); ++i) {
+    if (std::strcmp(kNames[i], symbol) != 0) continue;
+    *function = static_cast<CxxFunction>(i);
+    *hook = kHooks[i];
+    return true;
+  }
+  return false;
+}
+
+void remember_binding(CxxFunction function, std::uint64_t begin, std::uint64_t end, void* target) {
+  const std::uint32_t count = binding_count.load(std::memory_order_relaxed);
+  std::uint32_t at = 0;
+  while (at < count && (bindings[at].begin != begin || bindings[at].end != end)) ++at;
+  if (at == kMostBindings) return;
+  bindings[at].begin = begin;
+  bindings[at].end = end;
+  bindings[at].targets[static_cast<int>(function)].store(target, std::memory_order_relaxed);
+  if (at == count) binding_count.store(count + 1, std::memory_order_release);
 }
 
 void* cxx_function(CxxFunction function, const void* caller) {

@@ -23,7 +23,8 @@ namespace culprit {
   X(cuMemGetInfo_v2)              \
   X(cuMemPoolGetAttribute)        \
   X(cuStreamGetCaptureInfo_v2)    \
-  X(cuStreamIsCapturing)
+  X(cuStreamIsCapturing)          \
+  X(cuThreadExchangeStreamCaptureMode)
 
 struct Driver {
 #define CULPRIT_MEMBER(name) decltype(&::name) name;

@@ -87,6 +87,10 @@ enum class Attached : std::uint32_t {
   kCupti = 2,
 };
 
+enum AttachFlags : std::uint32_t {
+  kAttachSeesThrows = 1,  // exceptions are followed as in a process in which the library was from the start
+};
+
 struct Header {
   char magic[8];
   std::uint32_t version;
@@ -145,10 +149,11 @@ struct Header {
   std::uint64_t snapshot_ns;       // 0: the dump itself; else a copy of it, as it stood at this time
   std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
   Attached attached;
-  std::uint32_t reserved3;
-  std::uint32_t rank;      // in its parallel job, plus 1; 0 = in none
-  std::uint32_t job_size;  // ranks that the job has, 0 = not known
-  std::uint8_t reserved1[4096 - 424];
+  std::uint32_t attach_flags;      // AttachFlags
+  std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
+  std::uint32_t job_size;          // ranks that the job has, 0 = not known
+  std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
+  std::uint8_t reserved1[4096 - 432];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
@@ -626,12 +631,17 @@ struct LabelRecord {
 };
 static_assert(sizeof(LabelRecord) == 16);
 
+enum SpanFlags : std::uint8_t {
+  kSpanReadAtBegin = 1,  // the memory in use was read when it began, not at the first allocation in it
+};
+
 // A stretch in which allocations were recorded, from the first one in it on. Kept only where recording did not go on
 // from the first CUDA call to the end.
 struct SpanRecord {
   std::uint32_t state;  // live: 1 = valid
   std::uint8_t device;  // whose memory was read when it began, kNoDevice = none's
-  std::uint8_t reserved[3];
+  std::uint8_t flags;   // SpanFlags
+  std::uint8_t reserved[2];
   std::uint64_t begin_ns;
   std::uint64_t end_ns;      // live: 0 = it goes on
   std::uint64_t used_bytes;  // in use when it began, by whomever

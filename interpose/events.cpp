@@ -367,6 +367,10 @@ void Ending::record_refusal(Process& process, CUresult status) {
     error.allocation_handle = ended.handle;
     error.bytes = ended.bytes;
     error.device = ended.device;
+  } else if (began_late()) {
+    // It may well have been made, and freed, when nobody looked.
+    add_counter(process.dump.header()->unknown_refusals, 1);
+    return;
   } else {
     error.type = ErrorType::kInvalidFree;
     error.kind = Kind::kNone;

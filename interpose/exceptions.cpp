@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "interpose/abandoned.h"
 #include "interpose/cxx_runtime.h"
 #include "interpose/cxx_types.h"
+#include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
 #include "interpose/process.h"
 
@@ -55,6 +57,26 @@ class StubFrame {
 
  private:
   const char* outer_;
+};
+
+// Around all that a note does, in a process that can be detached from: a detach waits for those that are in a hook.
+class NoteScope {
+ public:
+  explicit NoteScope(const std::uint64_t* frame)
+      : marked_(loaded_late() && __atomic_load_n(&thread_state.outermost_hook, __ATOMIC_RELAXED) == nullptr) {
+    if (!marked_) return;
+    __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
+    // The detach sees to it that this is seen, or that its own store is (known_threads.h).
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~NoteScope() {
+    if (marked_) __atomic_store_n(&thread_state.outermost_hook, nullptr, __ATOMIC_RELEASE);
+  }
+  NoteScope(const NoteScope&) = delete;
+  NoteScope& operator=(const NoteScope&) = delete;
+
+ private:
+  bool marked_;
 };
 
 // The path of the stack that current_stack() just returned. A stack that was cut short is walked anew, further: what
@@ -336,11 +358,13 @@ const void* caller_of(const std::uint64_t* frame) { return reinterpret_cast<cons
 }  // namespace
 
 void* culprit_note_throw(void* object, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   note_flight(object, frame, false);
   return cxx_function(CxxFunction::kThrow, caller_of(frame));
 }
 
 void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   if (process_of_this_thread() != nullptr) {
     const void* object = rethrown_object(caller_of(frame));
     if (object != nullptr) note_flight(object, frame, true);
@@ -349,6 +373,7 @@ void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
 }
 
 void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   // Passed by reference; its only member is the object.
   const void* object = *static_cast<const void* const*>(exception_ptr);
   if (object != nullptr) note_flight(object, frame, true);
@@ -356,21 +381,25 @@ void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint
 }
 
 void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   note_landing(unwind_exception, frame);
   return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
 }
 
 void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   note_raise(unwind_exception, frame);
   return cxx_function(CxxFunction::kRaise, caller_of(frame));
 }
 
 void* culprit_note_thread_exit(void*, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   note_thread_exit(frame);
   return next_pthread_exit();
 }
 
 void* culprit_note_cancel(void* thread, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
   note_cancel(reinterpret_cast<pthread_t>(thread), frame);
   return next_pthread_cancel();
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/driver.h"
 #include "interpose/late_load.h"
 #include "interpose/process.h"
 #include "interpose/signal_names.h"
@@ -65,6 +66,59 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
 bool recording_wanted() { return switched_off.load(std::memory_order_acquire) == 0; }
 
 void begin_late() { late.store(1, std::memory_order_release); }
+
+bool began_late() { return late.load(std::memory_order_acquire) != 0; }
+
+namespace {
+
+// Of the current context's device; the first that is read is the one that the stretch names.
+void read_current_device(Process& process, format::SpanRecord* span) {
+  format::MemoryReading reading;
+  std::uint8_t ordinal = ask_current_place(process).device;
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr || !read_memory(now_ns(process), &reading)) return;
+  if (device->first.total_bytes == 0) device->first = device->peak = reading;
+  if (span->total_bytes != 0) return;
+  span->device = ordinal;
+  span->used_bytes = reading.total_bytes - reading.free_bytes;
+  span->total_bytes = reading.total_bytes;
+}
+
+}  // namespace
+
+void begin_span_at_attach(Process& process) {
+  if (!driver_ready() || driver().cuThreadExchangeStreamCaptureMode == nullptr) return;
+  // Another thread may be capturing a stream, which some calls in any thread would break off.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver().cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) return;
+  format::SpanRecord found = {};
+  read_current_device(process, &found);
+  unsigned flags = 0;
+  int active = 0;
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices &&
+                        driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS;
+       ++ordinal) {
+    CUcontext primary = nullptr;
+    if (active == 0 || driver().cuDevicePrimaryCtxRetain(&primary, ordinal) != CUDA_SUCCESS) continue;
+    if (driver().cuCtxPushCurrent_v2(primary) == CUDA_SUCCESS) {
+      read_current_device(process, &found);
+      driver().cuCtxPopCurrent_v2(&primary);
+    }
+    driver().cuDevicePrimaryCtxRelease_v2(ordinal);
+  }
+  thread_state.context_known = false;
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  if (found.total_bytes == 0) return;
+  format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
+  if (ref == 0) return;
+  auto* span = process.dump.at<format::SpanRecord>(ref);
+  *span = found;
+  span->begin_ns = now_ns(process);
+  span->flags = format::kSpanReadAtBegin;
+  __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
+  process.span.store(ref, std::memory_order_release);
+  process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
+}
 
 void switch_recording(bool on) {
   if (!on) begin_late();

@@ -35,6 +35,14 @@ void prepare_recording_switch();
 // The program ran before: a dump that begins from now on says from when on it saw anything.
 void begin_late();
 
+// Whether there was a time, here or in the process that forked this one, when what was made was not recorded.
+bool began_late();
+
+// For an attach, before it records: reads what is in use on each device on which the process has a context that can be
+// got hold of, in the calling thread, and begins the stretch with that. Without one that is left to the first
+// allocation.
+void begin_span_at_attach(Process& process);
+
 // Called once recording has begun, before anybody else sees the process: takes over how the switch stands.
 void begin_switched(Process& process);
 

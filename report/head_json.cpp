@@ -88,6 +88,7 @@ Json summary_json(const Report& report) {
   one["thread_ended_bytes"] = summary.thread_ended_bytes;
   one["late_frees"] = summary.late_frees;
   one["unknown_frees"] = summary.unknown_frees;
+  one["unknown_refusals"] = summary.unknown_refusals;
   one["allocations"] = summary.allocations;
   one["frees"] = summary.frees;
   one["stacks_verified"] = summary.stacks_verified;
@@ -162,6 +163,7 @@ Json recording_json(const Report& report) {
     one["spans"].push_back({{"begin_ns", span.begin_ns},
                             {"end_ns", span.end_ns == 0 ? Json() : Json(span.end_ns)},
                             {"device", device_json(span.device)},
+                            {"read", span.device ? Json(span.read_at_begin ? "begin" : "first allocation") : Json()},
                             {"used_bytes", span.device ? Json(span.used_bytes) : Json()},
                             {"total_bytes", span.device ? Json(span.total_bytes) : Json()}});
   }

@@ -99,6 +99,7 @@ RecordingInfo recording_info(const Dump& dump) {
     span.begin_ns = record.begin_ns;
     span.end_ns = record.end_ns;
     if (record.total_bytes != 0) span.device = device_of(record.device);
+    span.read_at_begin = (record.flags & kSpanReadAtBegin) != 0;
     span.used_bytes = record.used_bytes;
     span.total_bytes = record.total_bytes;
     info.spans.push_back(span);
@@ -154,6 +155,14 @@ std::string python_note(const Header& header) {
   return {};
 }
 
+// What a process that was attached to could not be asked.
+std::string attach_note(const Header& header) {
+  if (header.attached == Attached::kNo) return {};
+  const bool throws = (header.attach_flags & kAttachSeesThrows) != 0;
+  return std::string("attached while the process ran: ") +
+         (throws ? "NVTX ranges are not seen" : "exceptions and NVTX ranges are not seen with this back end");
+}
+
 void add_notes(const Header& header, const StackResolver& stacks, Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
@@ -163,6 +172,8 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
   }
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);
+  const std::string attached = attach_note(header);
+  if (!attached.empty()) notes.push_back(attached);
   for (const std::string& note : stacks.notes()) notes.push_back(note);
   if (report->holder_search.state == HolderSearch::kStopped) {
     notes.push_back(
@@ -211,6 +222,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.summary.contexts_verified = header.contexts_verified;
   report.summary.context_mismatches = header.context_mismatches;
   report.summary.unknown_frees = header.unknown_frees;
+  report.summary.unknown_refusals = header.unknown_refusals;
 
   report.snapshot_ns = header.snapshot_ns;
   report.dropped_marks = header.dropped_marks;

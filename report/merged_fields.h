@@ -63,6 +63,7 @@ template <typename Archive>
 void fields(Archive& archive, Summary* summary) {
   archive("late_frees", &summary->late_frees);
   archive("unknown_frees", &summary->unknown_frees);
+  archive("unknown_refusals", &summary->unknown_refusals);
   archive("allocations", &summary->allocations);
   archive("frees", &summary->frees);
   archive("stacks_verified", &summary->stacks_verified);

@@ -54,7 +54,8 @@ std::string a_minute(std::uint64_t bytes, std::uint64_t ns) {
 std::uint64_t recorded_ns(const Report& report) {
   std::uint64_t end = report.process.end_time_ns;
   for (const Group& group : report.leaks) end = std::max(end, group.last_ns);
-  return end;
+  const std::uint64_t begin = report.recording.spans.empty() ? 0 : report.recording.spans.front().begin_ns;
+  return end - std::min(begin, end);
 }
 
 }  // namespace
@@ -84,6 +85,11 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   out << "culprit · " << printable(command) << " [" << report.process.pid << "] · recorded for " << format_time(ns)
       << "\n";
+  for (const RecordedSpan& span : report.recording.spans) {
+    if (!span.device) continue;
+    out << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
+        << (span.read_at_begin ? "when it began" : "at its first allocation") << "\n";
+  }
   if (rows.empty()) {
     out << palette.good("SURVIVORS none") << " of " << plural(report.summary.allocations, "allocation", "allocations")
         << "\n";
@@ -101,6 +107,9 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   if (report.summary.unknown_frees != 0)
     out << "note    " << plural(report.summary.unknown_frees, "allocation", "allocations")
         << " from before the recording were freed in it\n";
+  if (report.summary.unknown_refusals != 0)
+    out << "note    " << plural(report.summary.unknown_refusals, "free was", "frees were")
+        << " refused of what the recording never saw made\n";
   if (report.summary.errors != 0)
     out << "note    " << plural(report.summary.errors, "free was", "frees were") << " refused\n";
   out << "next    culprit report " << printable(report.dump_path) << "\n";

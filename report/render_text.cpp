@@ -163,10 +163,12 @@ class TextReport {
       if (++shown > kShownSpans && left > 1 && !options_.all) continue;
       out_ << "recorded from " << format_time(span.begin_ns);
       if (span.end_ns != 0) out_ << " to " << format_time(span.end_ns);
-      if (shown == 1 && span.begin_ns == 0 && recording.process_age_ns != 0)
-        out_ << ", when the process was " << format_time(recording.process_age_ns) << " old";
+      const bool ran_before = span.begin_ns == 0 || report_.process.attached;
+      if (shown == 1 && ran_before && recording.process_age_ns != 0)
+        out_ << ", when the process was " << format_time(recording.process_age_ns + span.begin_ns) << " old";
       if (span.device)
-        out_ << " · " << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use by then";
+        out_ << " · " << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
+             << (span.read_at_begin ? "by then" : "at the first allocation after that");
       out_ << "\n";
     }
     if (report_.since_mark_ns)
@@ -200,6 +202,10 @@ class TextReport {
     }
     if (summary.unknown_frees != 0) {
       out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of what was made before recording";
+    }
+    if (summary.unknown_refusals != 0) {
+      out_ << " · " << plural(summary.unknown_refusals, "refused free", "refused frees")
+           << " of what recording never saw made";
     }
     out_ << "\n";
   }

@@ -198,6 +198,7 @@ void ReportMerger::add_head(const Report& report) {
   const Summary& one = report.summary;
   sum.late_frees += one.late_frees;
   sum.unknown_frees += one.unknown_frees;
+  sum.unknown_refusals += one.unknown_refusals;
   sum.allocations += one.allocations;
   sum.frees += one.frees;
   sum.stacks_verified += one.stacks_verified;

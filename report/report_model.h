@@ -253,7 +253,8 @@ struct Summary {
   std::uint64_t resources = 0;  // streams, events, contexts, ...: the program's own
   std::uint64_t late_frees = 0;
   std::uint64_t unknown_frees = 0;
-  std::uint64_t allocations = 0;  // calls over the whole run
+  std::uint64_t unknown_refusals = 0;  // refused frees of what may have been made before recording: no errors
+  std::uint64_t allocations = 0;       // calls over the whole run
   std::uint64_t frees = 0;
   // CULPRIT_VERIFY_STACKS=1: remembered stacks that were compared with a real unwind, and current contexts that were
   // asked for again; how many of them were wrong.
@@ -353,6 +354,7 @@ struct RecordedSpan {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;        // 0: it goes on
   std::optional<unsigned> device;  // whose memory was read when it began; empty: none's
+  bool read_at_begin = false;      // else at the first allocation in it
   std::uint64_t used_bytes = 0;
   std::uint64_t total_bytes = 0;
 };

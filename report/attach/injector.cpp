@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,8 +37,8 @@ milliseconds left_until(Deadline deadline) {
   return std::max(left, milliseconds(0));
 }
 
-// libculprit.so at a path that the process can open: its own, or in a container with other files a copy in its /tmp,
-// which goes again once it was loaded.
+// libculprit.so at a path that the process can open: its own, or in a container with other files a copy, which goes
+// again once it was loaded.
 class LibraryForTarget {
  public:
   LibraryForTarget(const TracedProcess& process, const std::string& library) : path_(library) {
@@ -47,31 +48,44 @@ class LibraryForTarget {
     if (::stat(library.c_str(), &here) == 0 && ::stat(seen.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
         here.st_ino == there.st_ino)
       return;
-    folder_ = process.path_from_here("/tmp/culprit-XXXXXX");
-    if (::mkdtemp(folder_.data()) == nullptr) {
-      const std::string why = std::strerror(errno);
-      folder_.clear();
-      throw AttachError(process.name() +
-                        " has other files than culprit (a container), and libculprit.so cannot be put " +
-                        "into its /tmp: " + why);
+    std::string why;
+    for (const char* place : {"/tmp", "/var/tmp", "/dev/shm", "/run"}) {
+      const std::string problem = copy_to(process, library, place);
+      if (problem.empty()) return;
+      why += (why.empty() ? "" : "; ") + std::string(place) + ": " + problem;
     }
-    std::error_code error;
-    fs::copy_file(library, folder_ + "/libculprit.so", error);
-    ::chmod(folder_.c_str(), 0755);
-    ::chmod((folder_ + "/libculprit.so").c_str(), 0755);
-    if (error)
-      throw AttachError("libculprit.so cannot be copied into the /tmp of " + process.name() + ": " + error.message());
-    path_ = folder_.substr(process.path_from_here("").size()) + "/libculprit.so";
+    throw AttachError(process.name() + " has other files than culprit (a container), and libculprit.so cannot be put " +
+                      "among them (" + why + "): make one of these places writable, or start the program with it");
   }
-  ~LibraryForTarget() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
+  ~LibraryForTarget() { remove(); }
   LibraryForTarget(const LibraryForTarget&) = delete;
   LibraryForTarget& operator=(const LibraryForTarget&) = delete;
   const std::string& path() const { return path_; }
 
  private:
+  // Returns why not.
+  std::string copy_to(const TracedProcess& process, const std::string& library, const std::string& place) {
+    struct statvfs file_system = {};
+    std::string folder = process.path_from_here(place + "/culprit-XXXXXX");
+    if (::statvfs(process.path_from_here(place).c_str(), &file_system) != 0) return std::strerror(errno);
+    if ((file_system.f_flag & ST_NOEXEC) != 0) return "mounted noexec";
+    if (::mkdtemp(folder.data()) == nullptr) return std::strerror(errno);
+    folder_ = folder;
+    std::error_code error;
+    fs::copy_file(library, folder + "/libculprit.so", error);
+    ::chmod(folder.c_str(), 0755);
+    ::chmod((folder + "/libculprit.so").c_str(), 0755);
+    path_ = folder.substr(process.path_from_here("").size()) + "/libculprit.so";
+    if (!error) return {};
+    remove();
+    return error.message();
+  }
+  void remove() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+    folder_.clear();
+  }
+
   std::string path_;
   std::string folder_;
 };
@@ -195,6 +209,7 @@ class Session {
       : process_(process), order_(order), deadline_(after(order.limit)) {}
 
   AttachRequest run(int* interrupted) {
+    if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
     const TargetLibc libc = look_at_libc(process_);
     std::optional<LibraryForTarget> library;
     const bool loaded = !mapped_library(process_.mappings()).empty();
@@ -385,7 +400,9 @@ std::string describe_result(const TracedProcess& process, const AttachRequest& a
     case AttachResult::kOtherVersion:
       return "the libculprit.so in " + name + " is of another version than this culprit";
     case AttachResult::kPreloaded:
-      return name + " runs under libculprit.so from its start: there is nothing to attach or to detach";
+      return name +
+             " runs under libculprit.so from its start, and records by itself: there is nothing to attach or to " +
+             "detach (one that was prepared with culprit run --paused is switched by culprit start and culprit stop)";
     case AttachResult::kAlready:
       return name + " is attached already: culprit detach " + std::to_string(process.pid()) + " ends that";
     case AttachResult::kNotAttached:

@@ -15,11 +15,16 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "report/proc_text.h"
 
 namespace culprit {
 namespace {
+
+// PF_KTHREAD of the kernel's include/linux/sched.h, CAP_SYS_PTRACE of its include/uapi/linux/capability.h.
+constexpr unsigned long kKernelThread = 0x00200000;
+constexpr int kCapabilityToTrace = 19;
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t\n")); }
 
@@ -36,6 +41,32 @@ std::string stat_field(const std::string& folder, int number) {
   return field;
 }
 
+// A field of /proc/.../status; empty when there is none.
+std::string status_field(const std::string& folder, const std::string& field) {
+  const std::string text = "\n" + read_proc_text(folder + "/status");
+  const std::size_t at = text.find("\n" + field + ":");
+  if (at == std::string::npos) return {};
+  const std::size_t begin = text.find_first_not_of(" \t", at + field.size() + 2);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
+std::uint64_t capabilities(const std::string& folder, const std::string& field) {
+  return std::strtoull(status_field(folder, field).c_str(), nullptr, 16);
+}
+
+std::string linked_to(const std::string& path) {
+  char text[256];
+  const ssize_t length = ::readlink(path.c_str(), text, sizeof(text));
+  return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : std::string();
+}
+
+std::string effective_user(const std::string& folder) {
+  std::istringstream ids(status_field(folder, "Uid"));
+  std::string real, effective;
+  ids >> real >> effective;
+  return effective;
+}
+
 std::string user_name(const std::string& uid) {
   const passwd* known = ::getpwuid(static_cast<uid_t>(std::strtoul(uid.c_str(), nullptr, 10)));
   return known != nullptr ? known->pw_name : "user " + uid;
@@ -50,7 +81,7 @@ bool same_place(const std::string& left, const std::string& right) {
 
 }  // namespace
 
-TracedProcess::TracedProcess(pid_t pid) : pid_(pid) {
+TracedProcess::TracedProcess(pid_t pid, std::string proc) : pid_(pid), proc_(std::move(proc)) {
   const std::string start = stat_field(folder(), 22);
   if (pid <= 0 || start.empty()) {
     throw AttachError(
@@ -64,13 +95,7 @@ TracedProcess::TracedProcess(pid_t pid) : pid_(pid) {
   start_time_ = std::strtoull(start.c_str(), nullptr, 10);
 }
 
-std::string TracedProcess::status(const std::string& field) const {
-  const std::string text = "\n" + read_proc_text(folder() + "/status");
-  const std::size_t at = text.find("\n" + field + ":");
-  if (at == std::string::npos) return {};
-  const std::size_t begin = text.find_first_not_of(" \t", at + field.size() + 2);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
-}
+std::string TracedProcess::status(const std::string& field) const { return status_field(folder(), field); }
 
 std::string TracedProcess::name() const {
   std::string name = read_proc_text(folder() + "/comm");
@@ -87,18 +112,24 @@ bool TracedProcess::is_alive() const {
 void TracedProcess::check_attachable() const {
   if (pid_ == ::getpid()) throw AttachError("that is culprit itself");
   const std::string state = stat_field(folder(), 3);
-  if (state == "Z" || state == "X") throw AttachError(name() + " has ended");
+  if (state == "Z" || state == "X") {
+    throw AttachError(name() + " has ended: only its parent, process " + stat_field(folder(), 4) +
+                      ", has not taken note of it yet");
+  }
+  if ((std::strtoul(stat_field(folder(), 9).c_str(), nullptr, 10) & kKernelThread) != 0)
+    throw AttachError(name() + " is a thread of the kernel: nothing can be loaded into it");
   if (state == "T")
     throw AttachError(name() + " is stopped: continue it first (kill -CONT " + std::to_string(pid_) + ")");
   const std::string tracer = status("TracerPid");
   if (!tracer.empty() && tracer != "0") {
-    std::string who = read_proc_text("/proc/" + tracer + "/comm");
+    std::string who = read_proc_text(proc_ + "/" + tracer + "/comm");
     while (!who.empty() && who.back() == '\n') who.pop_back();
     throw AttachError(name() + " is traced by " + (who.empty() ? "process " : who + ", process ") + tracer +
                       ": a debugger or strace; let it detach first");
   }
   const std::string uid = first_word(status("Uid"));
-  if (::geteuid() != 0 && uid != std::to_string(::geteuid()))
+  const std::string own = effective_user(proc_ + "/self");
+  if (own != "0" && uid != own)
     throw AttachError(name() + " belongs to " + user_name(uid) + ": run culprit as that user, or as root");
   if (!status("x86_Thread_features").empty() && status("x86_Thread_features").find("shstk") != std::string::npos)
     throw AttachError(name() +
@@ -108,26 +139,56 @@ void TracedProcess::check_attachable() const {
   unsigned char head[20] = {};
   executable.read(reinterpret_cast<char*>(head), sizeof(head));
   if (executable && (std::memcmp(head, ELFMAG, SELFMAG) != 0 || head[EI_CLASS] != ELFCLASS64))
-    throw AttachError(name() + " is no 64-bit program");
+    throw AttachError(name() + " is no 64-bit program, and libculprit.so is for such only");
+}
+
+// Why somebody who is not root, or root without the capability, may not trace it.
+std::string TracedProcess::why_not_root() const {
+  const std::string scope = first_word(read_proc_text(proc_ + "/sys/kernel/yama/ptrace_scope"));
+  const std::string as_root = "run culprit as root (sudo culprit attach " + std::to_string(pid_) + ")";
+  struct stat owner = {};
+  if (effective_user(proc_ + "/self") == "0") {
+    return "in a container it needs the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE); or run culprit on the "
+           "host";
+  }
+  // The folder itself belongs to the process's user in any case.
+  if (::stat((folder() + "/stat").c_str(), &owner) == 0 && std::to_string(owner.st_uid) != first_word(status("Uid"))) {
+    return "it has made itself undumpable, as programs do that hold secrets or change their user, or its file may not "
+           "be read: " +
+           as_root;
+  }
+  if (scope == "1" || scope == "2") {
+    return "/proc/sys/kernel/yama/ptrace_scope is " + scope + ", so " + as_root +
+           ", or start the program with culprit run";
+  }
+  if ((capabilities(folder(), "CapPrm") & ~capabilities(proc_ + "/self", "CapPrm")) != 0)
+    return "it has capabilities that culprit has not: " + as_root;
+  return as_root;
+}
+
+// Why not even somebody with the capability SYS_PTRACE may.
+std::string TracedProcess::why_not_even_root() const {
+  if (status_field(proc_ + "/self", "Seccomp") == "2") {
+    return "a seccomp filter around culprit forbids it (docker run --security-opt seccomp=unconfined lifts Docker's); "
+           "or run culprit on the host";
+  }
+  const std::string space = linked_to(folder() + "/ns/user");
+  if (space != linked_to(proc_ + "/self/ns/user"))
+    return "it is in a user namespace over which this root has no power: run culprit on the host, as the host's root";
+  return "a security module (SELinux, AppArmor) forbids it; the system's log tells which rule";
 }
 
 void TracedProcess::explain_refusal(int error) const {
   if (error == ESRCH) throw AttachError(name() + " has ended");
-  std::string why = "the system does not let culprit trace " + name() + " (" + std::strerror(error) + ")";
-  const std::string scope = first_word(read_proc_text("/proc/sys/kernel/yama/ptrace_scope"));
-  if (scope == "3") {
-    why += ": /proc/sys/kernel/yama/ptrace_scope is 3, which forbids it to everybody until the next boot";
-  } else if (::geteuid() != 0 && (scope == "1" || scope == "2")) {
-    why += ": /proc/sys/kernel/yama/ptrace_scope is " + scope + ", so run culprit as root (sudo culprit attach " +
-           std::to_string(pid_) + "), or start the program with culprit run";
-  } else if (::geteuid() != 0) {
-    why += ": run culprit as root";
-  } else {
-    why +=
-        ": in a container it needs the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE); or run culprit on the "
-        "host";
+  const std::string why = "the system does not let culprit trace " + name() + " (" + std::strerror(error) + "): ";
+  if (first_word(read_proc_text(proc_ + "/sys/kernel/yama/ptrace_scope")) == "3") {
+    throw AttachError(
+        why +
+        "/proc/sys/kernel/yama/ptrace_scope is 3, which forbids it to everybody until the next boot; start the "
+        "program with culprit run");
   }
-  throw AttachError(why);
+  const bool may = (capabilities(proc_ + "/self", "CapEff") >> kCapabilityToTrace & 1) != 0;
+  throw AttachError(why + (may ? why_not_even_root() : why_not_root()));
 }
 
 std::vector<MappedRange> TracedProcess::mappings() const {
@@ -179,7 +240,8 @@ std::optional<long> TracedProcess::system_call(pid_t thread) const {
 std::string TracedProcess::path_from_here(const std::string& path) const { return folder() + "/root" + path; }
 
 bool TracedProcess::same_files() const {
-  return same_place(folder() + "/root", "/proc/self/root") && same_place(folder() + "/ns/mnt", "/proc/self/ns/mnt");
+  return same_place(folder() + "/root", proc_ + "/self/root") &&
+         same_place(folder() + "/ns/mnt", proc_ + "/self/ns/mnt");
 }
 
 bool TracedProcess::read_memory(std::uint64_t address, void* data, std::size_t size) const {

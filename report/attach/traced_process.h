@@ -30,8 +30,8 @@ struct MappedRange {
 
 class TracedProcess {
  public:
-  // Throws AttachError when there is no such process, or it ended.
-  explicit TracedProcess(pid_t pid);
+  // Throws AttachError when there is no such process, or it ended. `proc`: where /proc is.
+  explicit TracedProcess(pid_t pid, std::string proc = "/proc");
 
   pid_t pid() const { return pid_; }
 
@@ -70,9 +70,12 @@ class TracedProcess {
   bool is_alive() const;
 
  private:
-  std::string folder() const { return "/proc/" + std::to_string(pid_); }
+  std::string folder() const { return proc_ + "/" + std::to_string(pid_); }
+  std::string why_not_root() const;
+  std::string why_not_even_root() const;
 
   pid_t pid_;
+  std::string proc_;
   std::uint64_t start_time_ = 0;
 };
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """culprit attach on a running PyTorch training loop.
 
-A program trains with fixed seeds and prints the loss of every step. It runs three times: alone, attached with the redirection, attached with
-CUPTI. Each attached run must have the losses of the run alone, step by step; both back ends must count the same calls of the same batch of
-cudaMalloc and cudaFree; frees of what was there before must be no errors; PyTorch's profiler must see GPU events after the detach, and with
-the redirection also before it. ATTACH_SECONDS (12) is how long each stays attached.
+A program trains with fixed seeds and prints the loss of every step. It runs three times at once: alone, attached with the redirection, attached
+with CUPTI. Each attached run must have the losses of the run alone, step by step, until after the detach; both back ends must count the same
+calls of the same batch of cudaMalloc and cudaFree; frees of what was there before must be no errors; PyTorch's profiler must see GPU events
+after the detach, and with the redirection also before it. With the redirection it is `culprit attach --for`, for ATTACH_SECONDS (30), which
+must name the survivors of the batch by their line; with CUPTI, attach and detach, for a tenth of that.
 """
 import json
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from preloaded import CULPRIT, FAIL, LIBRARY, PASS, SKIP, finish, installed, read_report, row
 
-SECONDS = float(os.environ.get("ATTACH_SECONDS", "12"))
+SECONDS = float(os.environ.get("ATTACH_SECONDS", "30"))
 CALLS, KEPT, BEFORE, SIZE = 1000, 10, 100, 11001
 
 PROGRAM = r"""
@@ -100,7 +101,10 @@ class Training:
         self.losses, self.answers, self.errors = [], queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
+
+    def wait_until_ready(self):
         self.answer(180)
+        return self
 
     def read(self):
         for line in self.process.stdout:
@@ -135,12 +139,22 @@ class Training:
         self.process.wait()
 
 
-def command(*words):
+def start(*words):
     environment = dict(os.environ, CULPRIT_LIBRARY=str(LIBRARY), NO_COLOR="1")
-    started = time.monotonic()
-    result = subprocess.run([str(CULPRIT), *map(str, words)], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=120)
-    return result, time.monotonic() - started
+    return subprocess.Popen([str(CULPRIT), *map(str, words)], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def end(culprit, what, seconds=120):
+    """Waits for culprit. Returns what it printed."""
+    try:
+        out, err = culprit.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        culprit.kill()
+        raise RuntimeError(f"{what} did not end in {seconds} s") from None
+    if culprit.returncode != 0:
+        raise RuntimeError(f"{what}: exit code {culprit.returncode}: {err}")
+    return out, err
 
 
 def cupti_of_toolkit():
@@ -150,35 +164,60 @@ def cupti_of_toolkit():
     return None
 
 
-def attached_run(backend, dump):
-    """Trains with an attach in the middle. Returns the losses, the report, and what the profiler saw meanwhile and afterwards."""
-    training = Training()
-    pid = training.process.pid
+class Redirected:
+    """`culprit attach --for`, which detaches by itself and shows the survivors."""
+
+    def __init__(self, pid, dump):
+        self.culprit = start("attach", pid, "--for", f"{SECONDS}s", "--out", dump, "--timeout", "30s")
+        self.said = []
+        for line in self.culprit.stderr:
+            self.said.append(line)
+            if line.startswith("recording for"):
+                return
+        self.culprit.wait()
+        raise RuntimeError(f"attach --for: exit code {self.culprit.returncode}: {''.join(self.said)}")
+
+    def detach(self):
+        out, _ = end(self.culprit, "attach --for", SECONDS + 60)
+        line = next((line for line in out.splitlines() if f" {KEPT}x " in line and "allocate" in line), None)
+        row(PASS if "SURVIVORS" in out and line and "batch" in line else FAIL, "survivors of attach --for", line or out[-600:])
+
+
+class Observed:
+    """culprit attach --backend cupti, and culprit detach."""
+
+    def __init__(self, pid, dump):
+        self.pid, self.began = pid, time.monotonic()
+        self.said = end(start("attach", pid, "--backend", "cupti", "--out", dump, "--timeout", "30s"), "attach")[1].splitlines(True)
+
+    def detach(self):
+        time.sleep(max(0, self.began + SECONDS / 10 - time.monotonic()))
+        end(start("detach", self.pid, "--timeout", "30s"), "detach")
+
+
+def attached_run(training, backend, dump):
+    """Trains with an attach in the middle. Returns how many steps there were at the detach, the report, and what the profiler saw meanwhile
+    and afterwards."""
     try:
-        time.sleep(1)
-        attached, seconds = command("attach", pid, "--backend", backend, "--out", dump, "--timeout", "30s")
-        if attached.returncode != 0:
-            raise RuntimeError(f"attach: exit code {attached.returncode}: {attached.stderr}")
-        row(PASS, f"attach {backend}", f"{seconds:.2f} s: {attached.stderr.splitlines()[0]}")
+        started = time.monotonic()
+        attached = (Redirected if backend == "redirect" else Observed)(training.process.pid, dump)
+        row(PASS, f"attach {backend}", f"{time.monotonic() - started:.2f} s: {attached.said[0].strip()}")
         training.ask(f"batch {CALLS} {KEPT} {SIZE}")
         during = int(training.ask("profile")) if backend == "redirect" else None
-        time.sleep(SECONDS)
-        detached, seconds = command("detach", pid, "--timeout", "30s")
-        if detached.returncode != 0:
-            raise RuntimeError(f"detach: exit code {detached.returncode}: {detached.stderr}")
-        row(PASS, f"detach {backend}", f"{seconds:.2f} s")
+        attached.detach()
+        training.ask("flush")
         at_detach = len(training.losses)
         afterwards = int(training.ask("profile"))
         training.ask("batch 50 50 777")  # nothing of this may be in the report
-        time.sleep(2)
+        time.sleep(1)
+        training.ask("flush")
         steps = len(training.losses) - at_detach
-        code = training.end()
-        row(PASS if code == 0 and steps > 0 else FAIL, f"training goes on after {backend}",
-            f"{steps} steps after the detach, exit code {code}, stderr: {''.join(training.errors)[-200:]}")
+        row(PASS if steps > 0 else FAIL, f"training goes on after {backend}",
+            f"{at_detach} steps before the detach, {steps} after it, stderr: {''.join(training.errors)[-200:]}")
     except Exception:
         training.kill()
         raise
-    return training.losses, read_report(dump), during, afterwards
+    return at_detach, read_report(dump), during, afterwards
 
 
 def count_calls(backend, report):
@@ -203,31 +242,45 @@ def main():
     if not installed("torch"):
         row(SKIP, "attach", "PyTorch is not installed")
         return
-    alone = Training()
-    time.sleep(3)
+    if "CULPRIT_CUPTI" not in os.environ and cupti_of_toolkit():
+        os.environ["CULPRIT_CUPTI"] = cupti_of_toolkit()
+    # At once: most of the time that each takes is PyTorch's start, and waiting.
+    alone, trainings = Training(), {"redirect": Training(), "cupti": Training()}
+    alone.wait_until_ready()
     profiled_alone = int(alone.ask("profile"))
-    time.sleep(SECONDS + 8)
-    alone.end()
-    counted = {}
-    for backend in ("redirect", "cupti"):
-        if backend == "cupti" and "CULPRIT_CUPTI" not in os.environ and cupti_of_toolkit():
-            os.environ["CULPRIT_CUPTI"] = cupti_of_toolkit()
+    counted, ended = {}, {}
+    for backend, training in trainings.items():
         with tempfile.TemporaryDirectory(prefix="culprit-attach-") as folder:
             try:
-                losses, report, during, afterwards = attached_run(backend, f"{folder}/x.dump")
+                training.wait_until_ready()
+                at_detach, report, during, afterwards = attached_run(training, backend, f"{folder}/x.dump")
+                ended[backend] = at_detach
             except Exception as error:  # one run tells all: the other back end is tried in any case
                 row(FAIL, f"attach {backend}", error)
                 continue
-        steps = min(len(losses), len(alone.losses))
-        different = next((number for number in range(steps) if losses[number] != alone.losses[number]), None)
-        row(PASS if different is None and steps > 100 else FAIL, f"same losses with {backend}",
-            f"{steps} steps compared" + ("" if different is None else f", step {different} differs"))
         row(PASS if afterwards == profiled_alone else FAIL, f"profiler after {backend}",
             f"{afterwards} GPU events after the detach, {profiled_alone} without culprit")
         if during is not None:
             row(PASS if during == profiled_alone else FAIL, f"profiler beside {backend}",
                 f"{during} GPU events while attached, {profiled_alone} without culprit")
         counted[backend] = count_calls(backend, report)
+        span = (report["recording"]["spans"] or [{}])[0]
+        row(PASS if span.get("read") == "begin" and span["used_bytes"] > 0 else FAIL, f"memory in use at the attach with {backend}", span)
+    longest = max(ended.values(), default=0)
+    for _ in range(100):  # the others may have been a little faster
+        alone.ask("flush")
+        if len(alone.losses) > longest + 10:
+            break
+        time.sleep(0.1)
+    alone.end()
+    for backend, at_detach in ended.items():
+        training = trainings[backend]
+        code = training.end()
+        steps = min(len(training.losses), len(alone.losses))
+        different = next((number for number in range(steps) if training.losses[number] != alone.losses[number]), None)
+        row(PASS if code == 0 and different is None and steps > max(100, at_detach) else FAIL, f"same losses with {backend}",
+            f"{steps} steps compared, {at_detach} of them before the detach, exit code {code}"
+            + ("" if different is None else f", step {different} differs"))
     if len(counted) == 2:
         row(PASS if counted["redirect"] is not None and counted["redirect"] == counted["cupti"] else FAIL,
             "both back ends count the same calls", counted)

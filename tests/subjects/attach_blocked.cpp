@@ -1,6 +1,8 @@
 // A program in which nothing can be loaded: its main thread is in the loader, inside the constructor of a library that
-// waits for the end of standard input. With "other" there is a second thread, which is free. Prints "fine" at the end.
+// waits for the end of standard input. With "other" there is a second thread, which is free; with "vfork" the main
+// thread waits, where nothing can stop it, for a vfork child that does the same. Prints "fine" at the end.
 #include <dlfcn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,7 +11,24 @@
 
 #include "tests/subjects/check.h"
 
+static int wait_for_vfork_child() {
+  puts("ready");
+  fflush(stdout);
+  const pid_t child = vfork();
+  if (child == 0) {
+    char byte = 0;
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+    _exit(0);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) return 3;
+  puts("fine");
+  return 0;
+}
+
 int main(int, char** argv) {
+  if (strcmp(argv[1], "vfork") == 0) return wait_for_vfork_child();
   std::atomic<bool> stop{false};
   std::thread other;
   if (strcmp(argv[1], "other") == 0) {

@@ -14,13 +14,16 @@
 //   e   leaves 30001 bytes behind by an exception
 //   t   has a thread leak 40001 bytes and end
 //   q   has a thread leak 50001 bytes and end by pthread_exit()
-// With the argument "computing" there is one thread only, which always computes, and checks its registers.
-// Ends with "fine", or exit code 3 and what was wrong.
+// With the argument "undumpable" it forbids others of its user to trace it. With "waiting" there is
+// one thread only, which waits in system calls of which none may return early; with "computing" there is one thread
+// only, which always computes, and checks its registers. Ends with "fine", or exit code 3 and what was wrong.
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -181,35 +184,57 @@ void come_and_go() {
 }
 
 // The timer's signals go to the main thread only: nothing else may end these calls early.
-void wait_in_calls() {
-  const int epoll = epoll_create1(0);
-  while (!stop.load()) {
+struct Waits {
+  int epoll = epoll_create1(0);
+  int sockets[2];
+  Waits() {
+    const timeval patience = {0, 20000};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0 ||
+        setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0)
+      wrong("no sockets");
+  }
+  void wait_in_each() const {
     epoll_event event;
     if (epoll_wait(epoll, &event, 1, 20) != 0) wrong("epoll_wait returned early");
     if (poll(nullptr, 0, 20) != 0) wrong("poll returned early");
     timespec time = {0, 20000000};
     if (nanosleep(&time, nullptr) != 0) wrong("nanosleep returned early");
+    sigset_t none;
+    sigemptyset(&none);
+    if (sigtimedwait(&none, nullptr, &time) != -1 || errno != EAGAIN) wrong("sigtimedwait returned early");
+    char byte = 0;
+    if (recv(sockets[0], &byte, 1, 0) != -1 || errno != EAGAIN) wrong("recv returned early");
   }
-  close(epoll);
+};
+
+void wait_in_calls() {
+  const Waits waits;
+  while (!stop.load()) waits.wait_in_each();
 }
 
 void on_timer(int) { ++signals; }
 
-int compute() {
+template <typename Work>
+int do_alone(Work work) {
   puts("ready");
   fflush(stdout);
-  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) {
-    if (differing_registers() != 0) wrong("a register");
-  }
+  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) work();
   puts("fine");
   return 0;
+}
+
+void compute() {
+  if (differing_registers() != 0) wrong("a register");
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   leak_before();
-  if (count > 1 && strcmp(arguments[1], "computing") == 0) return compute();
+  if (count > 1 && strcmp(arguments[1], "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
+  if (count > 1 && strcmp(arguments[1], "computing") == 0) return do_alone(compute);
+  const Waits waits;
+  if (count > 1 && strcmp(arguments[1], "waiting") == 0) return do_alone([&] { waits.wait_in_each(); });
   const BeforeReady before;
   sigset_t timer;
   sigemptyset(&timer);

@@ -31,6 +31,7 @@ target_link_libraries(fake_nvml PRIVATE culprit_warnings)
 
 add_executable(report_unit_test
   ${unit}/report_main.cpp
+  ${unit}/attach_refusals_test.cpp
   ${unit}/doctor_holders_test.cpp
   ${unit}/doctor_unseen_test.cpp
   ${unit}/report_causes_test.cpp
