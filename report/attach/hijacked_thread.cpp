@@ -80,8 +80,11 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
                                           Deadline deadline) {
   if (!again) {
     if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
-      if (errno == ESRCH) return Stop::kGone;
-      process.explain_refusal(errno);
+      const int error = errno;
+      // A thread that is about to be gone is refused as one that may not be traced.
+      const std::vector<pid_t> alive = process.threads();
+      if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
+      process.explain_refusal(error);
     }
     trace(PTRACE_INTERRUPT, thread, 0, 0);
   }
