@@ -398,13 +398,14 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     const std::string all = "mount -t tmpfs none " + here + " && " + command;
     return std::vector<std::string>{"unshare", "--mount", "--pid", "--fork", "/bin/sh", "-c", all};
   };
-  std::vector<std::string> probe = in_container("true");
-  probe.insert(probe.begin(), "/usr/bin/env");
-  if (spawn(probe, {}).exit_code != 0) {
-    WARN("skipped: this machine does not let one make name spaces");
+  const std::string program = "exec " + subject_path("attach_target").string();
+  RunOptions alone;
+  alone.preload = false;
+  const Run probe = run_preloaded("/usr/bin/env", in_container(program + " waiting"), alone);
+  if (probe.exit_code != 0) {
+    WARN("skipped: the program does not run in a name space of its own here: " << probe.err);
     return;
   }
-  const std::string program = "exec " + subject_path("attach_target").string();
   const Run run = run_alone("/usr/bin/env", in_container(program), [&](pid_t above) {
     const pid_t pid = named_below(above, "attach_target");
     REQUIRE(pid != 0);
