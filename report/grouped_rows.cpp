@@ -12,11 +12,6 @@
 namespace culprit {
 namespace {
 
-const Frame* caller_of(const Group& group) {
-  if (group.stack->caller != nullptr || group.stack->frames.empty()) return group.stack->caller;
-  return group.stack->frames.front();
-}
-
 std::string thread_text(const Group& group) {
   if (group.thread_sums.size() == 1) return "\"" + printable(group.thread_sums.front().name) + "\"";
   if (group.thread_sums.size() > 1) return "(several threads)";
@@ -28,17 +23,23 @@ std::string thread_text(const Group& group) {
 }
 
 std::string place_text(const Group& group) {
-  const Frame* caller = caller_of(group);
-  if (caller == nullptr) return "(stack not recorded)";
-  const std::string place = frame_place(*caller);
-  return place + (place.empty() ? "" : "  ") + frame_function(*caller);
+  const Frame* named = naming_frame(*group.stack);
+  if (named == nullptr) return "(stack not recorded)";
+  const std::string place = frame_place(*named);
+  return place + (place.empty() ? "" : "  ") + frame_function(*named);
+}
+
+std::string library_text(const ResolvedStack& stack) {
+  const Frame* caller = stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
+  return caller != nullptr && caller->module != nullptr ? printable(caller->module->name) : "(not recorded)";
 }
 
 std::string key_of(const Group& group, const std::string& by) {
-  const Frame* caller = caller_of(group);
-  if (by == "function") return caller != nullptr ? frame_function(*caller) : "(stack not recorded)";
-  if (by == "library")
-    return caller != nullptr && caller->module != nullptr ? printable(caller->module->name) : "(not recorded)";
+  if (by == "function") {
+    const Frame* named = naming_frame(*group.stack);
+    return named != nullptr ? frame_function(*named) : "(stack not recorded)";
+  }
+  if (by == "library") return library_text(*group.stack);
   if (by == "thread") return thread_text(group);
   if (by == "cause") return cause_name(group.cause);
   if (kind_class(group.kind) == KindClass::kHostMemory) return "host";

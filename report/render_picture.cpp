@@ -17,8 +17,7 @@ constexpr std::size_t kShownAtFailure = 5;
 constexpr std::size_t kShownProcesses = 4;
 
 std::string place_of(const ResolvedStack& stack) {
-  const Frame* frame = stack.caller != nullptr ? stack.caller : stack.frames.empty() ? nullptr : stack.frames.front();
-  if (stack.has_python && !stack.frames.empty()) frame = stack.frames.front();
+  const Frame* frame = naming_frame(stack);
   if (frame == nullptr) return "(stack not recorded)";
   const std::string place = frame_place(*frame);
   return place.empty() || frame->file.empty() ? frame_function(*frame) : place + "  " + frame_function(*frame);

@@ -77,6 +77,13 @@ std::string hex(const std::uint8_t* bytes, std::size_t count) {
 
 }  // namespace
 
+const Frame* naming_frame(const ResolvedStack& stack) {
+  for (const Frame* frame : stack.frames) {
+    if (frame->python) return frame;
+  }
+  return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
+}
+
 bool is_system_code(const Frame& frame) {
   if (frame.python) return false;
   return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||

@@ -117,6 +117,10 @@ class StackResolver {
 // libc, the C++ runtime, start-up code, a Python interpreter.
 bool is_system_code(const Frame& frame);
 
+// The frame that a stack is named by in one line: the innermost one of Python's, if there is any, else the caller.
+// nullptr: the stack is not recorded.
+const Frame* naming_frame(const ResolvedStack& stack);
+
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string_view base_name(std::string_view path);
 

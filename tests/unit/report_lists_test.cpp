@@ -95,6 +95,28 @@ TEST_CASE("leaks are summed by function or device or cause or library or thread"
   CHECK(has(text_of(report, options), "99 B      15x     13 groups"));
 }
 
+TEST_CASE("a stack is named by its Python line rather than by the library that Python called", "[report][lists]") {
+  const Frame library = {"ffi_call", "", 0};
+  Frame line = {"step", "train.py", 41};
+  line.python = true;
+  ResolvedStack stack;
+  CHECK(naming_frame(stack) == nullptr);
+  stack.frames = {&library};
+  stack.caller = &library;
+  CHECK(naming_frame(stack) == &library);
+  stack.frames = {&library, &line};
+  CHECK(naming_frame(stack) == &line);
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 5));
+  Report report = program.report();
+  report.leaks[0].stack = &stack;
+  RenderOptions options;
+  options.group_by = "function";
+  CHECK(has(text_of(report, options), "5 B       1x      1 group    step\n"));
+  options.group_by = "stack";
+  CHECK(has(text_of(report, options), "train.py:41  step"));
+}
+
 TEST_CASE("leaks are summed by mark and by the marks of each group", "[report][lists]") {
   Program program;
   const Ref stack = program.stack({"leak", "main"});
