@@ -18,9 +18,7 @@ constexpr std::size_t kShownProcesses = 4;
 
 std::string place_of(const ResolvedStack& stack) {
   const Frame* frame = naming_frame(stack);
-  if (frame == nullptr) return "(stack not recorded)";
-  const std::string place = frame_place(*frame);
-  return place.empty() || frame->file.empty() ? frame_function(*frame) : place + "  " + frame_function(*frame);
+  return frame == nullptr ? "(stack not recorded)" : frame_text(*frame);
 }
 
 std::string gpu(const Picture& picture) {

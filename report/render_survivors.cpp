@@ -33,11 +33,6 @@ std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
   return own;
 }
 
-std::string frame_text(const Frame& frame) {
-  const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
-  return printable(place + frame_function(frame));
-}
-
 // The line that allocated, and the one that called it: the former is often a helper that everybody calls.
 std::string line_text(const Group& group) {
   const std::vector<const Frame*> frames = own_frames(*group.stack);

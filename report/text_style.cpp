@@ -65,4 +65,8 @@ std::string frame_function(const Frame& frame) {
   return place + offset_text(frame.offset) + nearest;
 }
 
+std::string frame_text(const Frame& frame) {
+  return frame.file.empty() ? frame_function(frame) : frame_place(frame) + "  " + frame_function(frame);
+}
+
 }  // namespace culprit

@@ -20,6 +20,9 @@ std::string frame_place(const Frame& frame);
 // "Solver::step", "third_solve+0x4c", "libthird.so+0x11f0", "0x7f12ab".
 std::string frame_function(const Frame& frame);
 
+// Both, "solver.cu:33  solve"; the function alone where there is no line.
+std::string frame_text(const Frame& frame);
+
 // Escape sequences, or nothing when colours are off.
 class Palette {
  public:
