@@ -152,7 +152,7 @@ template <typename Work>
 void from_outside(AttachRequest* request, Work work) {
   int saved_errno = errno;
   {
-    InTracker tracker;
+    VisitInTracker tracker;
     AttachResult result = work(request);
     __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
   }

@@ -83,11 +83,19 @@ bool know_this_thread() {
   return true;
 }
 
-void forget_this_thread() {
+namespace {
+
+bool is_this_thread_known() {
   List* threads = list();
-  std::uint32_t known_in = thread_state.known_in;
-  thread_state.known_in = kEnded;
-  if (threads == nullptr || known_in != threads->number.load(std::memory_order_relaxed)) return;
+  return threads != nullptr && thread_state.known_in == threads->number.load(std::memory_order_relaxed);
+}
+
+// `known_in`: what it is from now on, kEnded or 0.
+void take_out(std::uint32_t known_in) {
+  bool known = is_this_thread_known();
+  thread_state.known_in = known_in;
+  if (!known) return;
+  List* threads = list();
   SpinGuard guard(threads->lock);
   for (ThreadState** at = &threads->first; *at != nullptr; at = &(*at)->next_known) {
     if (*at != &thread_state) continue;
@@ -95,6 +103,10 @@ void forget_this_thread() {
     break;
   }
 }
+
+}  // namespace
+
+void forget_this_thread() { take_out(kEnded); }
 
 bool wait_for_threads(int limit_ms) {
   meet_other_threads();
@@ -126,6 +138,12 @@ InTracker::InTracker() : before_(thread_state.in_tracker) {
 
 InTracker::~InTracker() {
   if (loaded_late()) thread_state.in_tracker = before_;
+}
+
+VisitInTracker::VisitInTracker() : leaves_(thread_state.known_in != kEnded && !is_this_thread_known()) {}
+
+VisitInTracker::~VisitInTracker() {
+  if (leaves_) take_out(0);
 }
 
 }  // namespace culprit

@@ -34,4 +34,19 @@ class InTracker {
   bool before_;
 };
 
+// The same for what an injector runs in a thread that it came upon. That one may be past the point where its end is
+// noticed, and its memory would go to another thread while it is known: so it is known afterwards only if it was
+// before.
+class VisitInTracker {
+ public:
+  VisitInTracker();
+  ~VisitInTracker();
+  VisitInTracker(const VisitInTracker&) = delete;
+  VisitInTracker& operator=(const VisitInTracker&) = delete;
+
+ private:
+  bool leaves_;
+  InTracker tracker_;
+};
+
 }  // namespace culprit

@@ -228,6 +228,16 @@ TEST_CASE("attach to and detach from a C++ program 200 times", "[attach]") {
   CHECK(leaks[0].count == 3);
 }
 
+TEST_CASE("a thread that is past its end may be the one that attaches and detaches", "[attach]") {
+  const TemporaryFolder folder;
+  const Run run =
+      run_alone("attach_at_end", {library_path().string(), (folder.path() / "x.dump").string()}, [](pid_t) {});
+  INFO("stderr: " << run.err);
+  CHECK_FALSE(run.timed_out);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "ready\ndone\n");
+}
+
 TEST_CASE("attach to and detach from a Python program 200 times", "[attach]") {
   if (!may_trace()) return;
   if (on_gpu()) {

@@ -1,0 +1,69 @@
+// Is attached to and detached from in threads that are past their end: the destructors of their keys have run, so that
+// nobody tells the library when their memory goes. Their stacks, with what is thread-local, serve the next threads.
+//
+//   attach_at_end LIBRARY DUMP
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "interpose/attach_request.h"
+
+namespace {
+
+using Call = void (*)(culprit::AttachRequest*);
+Call attach, detach;
+const char* dump;
+pthread_key_t key;
+thread_local int rounds = 0;
+
+void call(Call function, const char* what) {
+  static culprit::AttachRequest request;
+  request = {};
+  request.version = culprit::kAttachVersion;
+  request.backend = culprit::AttachBackend::kRedirect;
+  request.time_limit_ms = 10000;
+  request.depth = -1;
+  std::snprintf(request.out, sizeof(request.out), "%s", dump);
+  function(&request);
+  if (request.result == culprit::AttachResult::kDone) return;
+  std::fprintf(stderr, "cannot %s: %u\n", what, static_cast<unsigned>(request.result));
+  std::exit(3);
+}
+
+// Called again as long as there is a value, PTHREAD_DESTRUCTOR_ITERATIONS times. The key is newer than the library's:
+// in the last round the library's has had its turn.
+void at_the_end(void*) {
+  if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(key, &key);
+    return;
+  }
+  call(attach, "attach");
+  call(detach, "detach");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  dump = argv[2];
+  if (cudaFree(nullptr) != cudaSuccess) return 3;
+  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 3;
+  }
+  attach = reinterpret_cast<Call>(dlsym(library, "culprit_attach"));
+  detach = reinterpret_cast<Call>(dlsym(library, "culprit_detach"));
+  if (attach == nullptr || detach == nullptr || pthread_key_create(&key, at_the_end) != 0) return 3;
+  std::puts("ready");
+  std::fflush(stdout);
+  for (int i = 0; i < 4; ++i) std::thread([] { pthread_setspecific(key, &key); }).join();
+  std::puts("done");
+  return 0;
+}
