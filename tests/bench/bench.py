@@ -26,6 +26,7 @@ class Runner:
         self.tree, self.work = Path(tree), Path(work)
         self.cupti = machine.find_cupti()
         self.count = 0
+        self.processor = None  # that the next runs are pinned to
 
     def program(self, name):
         path = self.tree / "bench" / name
@@ -75,8 +76,9 @@ class Runner:
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **added, **variables)
         with open(self.dumps / "stdout", "w+", encoding="utf-8") as out, open(self.dumps / "stderr", "w+", encoding="utf-8") as err:
             begin = time.perf_counter_ns()
+            pin = None if self.processor is None else lambda: os.sched_setaffinity(0, {self.processor})
             process = subprocess.Popen([*prefix, *command], env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                       start_new_session=True)
+                                       start_new_session=True, preexec_fn=pin)
             status, usage = wait(process, timeout)
             wall = time.perf_counter_ns() - begin
             out.seek(0)
@@ -122,12 +124,15 @@ def progress(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
-def perform(measurement, runner, repeat):
-    """All repetitions of one measurement; returns its results, one for each row."""
+def perform(measurement, runner, repeat, chosen_sides=None):
+    """All repetitions of one measurement; returns its results, one for each row. `chosen_sides`: no others."""
     results = [{"row": row.name, "title": row.title, "unit": row.unit, "goal": row.goal, "sides": {}} for row in measurement.rows]
     out = {}
-    for repetition in range(repeat):
-        for side in measurement.sides:
+    sides = [side for side in measurement.sides if chosen_sides is None or side in chosen_sides]
+    for repetition in range(max(measurement.repeats(side, repeat) for side in sides) if sides else 0):
+        if measurement.pinned:
+            runner.processor = machine.fastest_processor()
+        for side in sides:
             if side in out or repetition >= measurement.repeats(side, repeat):
                 continue
             begin = time.monotonic()
@@ -144,6 +149,8 @@ def perform(measurement, runner, repeat):
                 progress(f"{measurement.name}: {side}: failed: {failed}")
             else:
                 progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: {time.monotonic() - begin:.1f} s")
+    if measurement.pinned:
+        runner.processor = None
     for result in results:
         for side, why in out.items():
             result["sides"].setdefault(side, {"samples": []}).update(why)
@@ -156,6 +163,7 @@ def arguments():
     parser.add_argument("--tree", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="only what needs no GPU, on the simulated driver")
     parser.add_argument("--only", metavar="ROW[,ROW]", help="only the measurements that have these rows")
+    parser.add_argument("--sides", metavar="SIDE[,SIDE]", help=f"only these of {', '.join(SIDES)}")
     parser.add_argument("--repeat", type=int, default=0, metavar="N", help="repetitions (5; 3 with --quick)")
     parser.add_argument("--out", metavar="FILE", help="write every sample and the machine as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the README's table instead")
@@ -180,6 +188,9 @@ def main():
         if wanted - known:
             parser.error(f"no row {', '.join(sorted(wanted - known))}; there are {', '.join(sorted(known))}")
         chosen = [measurement for measurement in chosen if wanted & {row.name for row in measurement.rows}]
+    sides = options.sides.split(",") if options.sides else None
+    if sides and set(sides) - set(SIDES):
+        parser.error(f"no side {', '.join(sorted(set(sides) - set(SIDES)))}; there are {', '.join(SIDES)}")
     about = machine.describe(options.tree)
     if not options.quick and about["gpu"] is None:
         parser.error("this machine has no NVIDIA GPU: use --quick")
@@ -188,7 +199,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="culprit-bench-") as work:
         runner = Runner(options.tree, work)
         for measurement in chosen:
-            results += perform(measurement, runner, repeat)
+            results += perform(measurement, runner, repeat, sides)
     if options.only:
         results = [result for result in results if result["row"] in wanted]
     if options.out:

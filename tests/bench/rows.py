@@ -42,8 +42,12 @@ class Measurement:
     sides: tuple
     sample: object
     most: dict = field(default_factory=dict)  # repetitions of a side, where fewer than asked for do
+    times: int = 1  # so many times the repetitions of the two sides that the goals compare: short runs of small differences
+    pinned: bool = False  # all sides of a repetition on the same processor: one thread, and differences of some nanoseconds
 
     def repeats(self, side, repeat):
+        if side in OURS[:2]:
+            repeat *= self.times
         return min(repeat, self.most.get(side, 2 if side in SLOW else repeat))
 
 
@@ -60,8 +64,10 @@ def on_gpu(runner):
         return runner.program("bench_runtime")
 
 
-def calls(runner, side):
-    return runner.run([on_gpu(runner), "async,async64,large,asyncN,malloc,launch,memcpy,event,stream", *slower(side)], side, timeout=90)
+def gpu_rows(rows):
+    def sample(runner, side):
+        return runner.run([on_gpu(runner), rows, *slower(side)], side, timeout=90)
+    return sample
 
 
 def calls_simulated(runner, side):
@@ -193,14 +199,18 @@ def measurements(quick):
         return [*common, Measurement("calls", simulated, OURS, calls_simulated), Measurement("start", starts, OURS, start(True)),
                 Measurement("exceptions", throwing, OURS, throws(True))]
     return [
-        Measurement("calls", [
+        Measurement("pairs", [
             Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
-            Row("async64", "the same from 64 stacks in turn", {"ratio": 1.20}),
-            Row("large", "the same of 64 MiB, one stack", {"ratio": 1.20}),
-            Row("async16", "the same on 16 threads, each", {"ratio": 1.25}, key="asyncN"),
+            Row("event", "event create + destroy", {"ratio": 1.15}),
+            Row("async64", "the first from 64 stacks in turn", {"ratio": 1.20}),
+            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"),
+                    times=4, pinned=True),
+        Measurement("threads", [
+            Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")], everything, gpu_rows("asyncN"), times=2),
+        Measurement("calls", [
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
-            Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal), Row("event", "event create + destroy", {"ratio": 1.15}),
-            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, calls),
+            Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
+            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), times=2),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False)),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}),
         Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),

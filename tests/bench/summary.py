@@ -20,17 +20,21 @@ def quantity(value, unit):
 
 
 def summarize(result):
-    """Adds median, min, max, ratio and added (against the side nothing) to each side that has samples; then the verdict."""
+    """Adds median, min, max, ratio and added (against the side nothing) to each side that has samples; then the verdict.
+
+    Ratio and difference are medians over pairs of runs that followed each other: a host that is half as fast for some seconds disturbs one
+    pair and not the comparison."""
     sides = result["sides"]
     for side in sides.values():
         if side.get("samples"):
             side["median"] = statistics.median(side["samples"])
             side["min"], side["max"] = min(side["samples"]), max(side["samples"])
-    base = sides.get(BASE, {}).get("median")
+    base = sides.get(BASE, {}).get("samples")
     for name, side in sides.items():
-        if name != BASE and base is not None and "median" in side:
-            side["ratio"] = side["median"] / base if base > 0 else None
-            side["added"] = side["median"] - base
+        if name != BASE and base and "median" in side:
+            pairs = list(zip(base, side["samples"]))
+            side["ratio"] = statistics.median(ours / nothing for nothing, ours in pairs) if min(base) > 0 else None
+            side["added"] = statistics.median(ours - nothing for nothing, ours in pairs)
     result["holds"] = holds(result)
     return result
 
