@@ -261,9 +261,9 @@ struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;  // physical bytes (see "What counts" in README)
-  std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
-  std::uint64_t time_ns;
+  std::uint64_t bytes;    // physical bytes (see "What counts" in README)
+  std::uint64_t extra;    // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+  std::uint64_t time_ns;  // in a thread that makes many things a tick of the kernel (1 to 10 ms): after that tick
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = none was current
   Ref evidence;           // live: EvidenceRecord, what is known of why it was not freed; 0 = nothing

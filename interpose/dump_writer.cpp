@@ -84,13 +84,16 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 
 int DumpWriter::open_new(const char* path) {
   std::size_t length = std::strlen(path);
-  if (length == 0 || length + 8 >= sizeof(path_)) return ENAMETOOLONG;
+  if (length == 0 || length + 8 >= kPathBytes) return ENAMETOOLONG;
+  int error = 0;
+  if (path_ == nullptr) path_ = static_cast<char*>(map_private(kPathBytes, &error));
+  if (path_ == nullptr) return error;
   std::memcpy(path_, path, length + 1);
   for (int suffix = 1; suffix <= kMostSuffixes; ++suffix) {
     fd_ = os.open_file(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd_ >= 0) return 0;
     if (fd_ != -EEXIST) return -fd_;
-    std::snprintf(path_ + length, sizeof(path_) - length, ".%d", suffix);
+    std::snprintf(path_ + length, kPathBytes - length, ".%d", suffix);
   }
   return EEXIST;
 }
@@ -127,6 +130,7 @@ int DumpWriter::start(const char* path) {
 }
 
 void DumpWriter::close() {
+  if (path_ != nullptr) os.unmap(path_, kPathBytes);
   if (base_ != nullptr) os.unmap(base_, reserved_);
   FileId now;
   // The target may have closed it and used the number again.

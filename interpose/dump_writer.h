@@ -68,6 +68,7 @@ class DumpWriter {
   void stop(format::StopReason reason, int error);
 
  private:
+  static constexpr std::size_t kPathBytes = 4096;
   static constexpr int kTypes = 32;  // more than there are chunk types
   struct OpenChunk {
     std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
@@ -91,7 +92,7 @@ class DumpWriter {
   SpinLock lock_;
   std::atomic<int> stopped_;
   OpenChunk open_[kTypes];
-  char path_[4096];
+  char* path_;  // in memory of its own: what lies behind this object in Process is read on every call, and this is not
 };
 
 // Adds to a counter that readers see. Relaxed: counters are facts about the past, never a signal.

@@ -81,7 +81,7 @@ void note_stream(Process& process, Kind kind) {
   if (kind == Kind::kStream) process.stream_epoch.fetch_add(1, std::memory_order_release);
 }
 
-Place resolve(Process& process, const Where& where) {
+__attribute__((always_inline)) inline Place resolve(Process& process, const Where& where) {
   switch (where.by) {
     case Where::By::kDevice:
       return process.contexts.of_device(where.device, process.dump);
@@ -131,7 +131,7 @@ void flush_live_bytes(Process& process) {
     std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
     bool grew = thread_state.live_delta > 0;
     thread_state.live_delta = 0;
-    process.time_lines.note(thread_state.live_device, live, now_ns(process), process.dump);
+    process.time_lines.note(thread_state.live_device, live, event_ns(process), process.dump);
     if (grew) {
       read_memory_at_peak(process, thread_state.live_device, device, live);
       process.pictures.note_growth(process, thread_state.live_device, live);
@@ -201,18 +201,21 @@ void count_end(Process& process, const AllocationRecord& record, bool explicitly
   count_end_of(process, record);
 }
 
-void note_made(const Made& made) {
+namespace {
+
+template <bool kOnlyHandle>
+__attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space) {
   if (made.handle == 0) return;
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
-  Place place = resolve(*process, made.where);
+  Place place = kOnlyHandle ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
   if (__builtin_expect(process->mode.load(std::memory_order_relaxed) != 0, 0) &&
       !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
     return;
   Ref stack = current_stack(*process);
-  std::uint64_t now = now_ns(*process);
+  std::uint64_t now = event_ns(*process);
   Ref label = thread_state.label;
   if (__builtin_expect(label == kUnresolvedLabel, 0)) label = resolve_label(*process);
   auto fill = [&](AllocationRecord* record) {
@@ -232,7 +235,7 @@ void note_made(const Made& made) {
     record->mappings = 0;
     record->label = label;
   };
-  Ref ref = process->live.make(made.handle, made.kind, place.device, fill, process->dump, record_cache());
+  Ref ref = process->live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
   if (ref == 0) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
@@ -240,7 +243,7 @@ void note_made(const Made& made) {
   }
   ++thread_state.made;
   count_allocation(thread_state.counters, stack, made.bytes, process->dump);
-  if (!is_memory(made.kind)) {
+  if (kOnlyHandle || !is_memory(made.kind)) {
     note_stream(*process, made.kind);
     return;
   }
@@ -256,15 +259,22 @@ void note_made(const Made& made) {
   if (new_device) read_memory_at_first(*process, place.device, bytes);
 }
 
-Ending::Ending(Api api, Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
-  if (handle == 0) return;
+}  // namespace
+
+void note_any_made(const Made& made, std::uint8_t space) { note<false>(made, space); }
+
+void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint8_t space) {
+  note<true>({api, kind, handle, 0, 0}, space);
+}
+
+void Ending::begin(std::uint8_t space, bool memory) {
   Recording recording;
   Process* process = recording.process();
   if (process == nullptr) return;
   // Of what is no memory nobody is told where it was ended, unless that is refused.
-  if (is_memory(kind)) stack_ = current_stack(*process);
+  if (memory) stack_ = current_stack(*process);
   record_ = process->live.take(
-      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
+      space, handle_, [&] { return current_place(*process).device; }, process->dump, own_records());
 }
 
 namespace {
@@ -286,7 +296,7 @@ __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref
   if (record.kind == Kind::kGraphMemory) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
   if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
   note_stream(process, record.kind);
-  process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, record_cache());
+  process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, own_records());
   if (thread_state.paths != nullptr && is_memory(record.kind)) thread_state.paths->ended(ref);
 }
 
@@ -309,6 +319,12 @@ void Ending::finish(CUresult status) {
     }
     auto& record = *process->dump.at<AllocationRecord>(record_);
     count_free(thread_state.counters, process->dump);
+    if (!is_memory(record.kind)) {
+      count_one_gone(*process, record.thread);
+      note_stream(*process, record.kind);
+      process->live.retire(record_, process->dump, {}, own_records());
+      return;
+    }
     count_end_of(*process, record);
     if (record.kind == Kind::kGraphMemory && !late && comes_back(*process, &record)) {
       process->live.put_back(record_, process->dump);
@@ -325,7 +341,7 @@ void note_late_free(Kind kind, std::uint64_t handle) {
   Process* process = recording.process();
   if (process == nullptr || handle == 0) return;
   Ref ref = process->live.take(
-      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump);
+      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump, own_records());
   if (ref == 0) return;
   add_counter(process->dump.header()->late_frees, 1);
   count_end(*process, *process->dump.at<AllocationRecord>(ref), true);

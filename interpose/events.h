@@ -8,7 +8,9 @@
 
 #include "interpose/api.h"
 #include "interpose/contexts.h"
+#include "interpose/device_bytes.h"
 #include "interpose/dump_format.h"
+#include "interpose/live_table.h"
 #include "interpose/placement.h"
 
 namespace culprit {
@@ -32,18 +34,31 @@ struct Made {
   std::uint8_t flags = 0;
 };
 
-// The driver made something.
-CULPRIT_HOT void note_made(const Made& made);
+// The driver made something. In two versions, because nearly every caller knows when it is compiled which it needs:
+// for memory and what is special, and for what is nothing but a handle in the current context.
+CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
+CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
+inline void note_made(const Made& made) {
+  if (!is_memory(made.kind) && made.bytes == 0 && made.extra == 0 && made.where.by == Where::By::kCurrentContext &&
+      made.flags == 0) {
+    note_handle_made(made.api, made.kind, made.handle, space_of(made.kind));
+  } else {
+    note_any_made(made, space_of(made.kind));
+  }
+}
 
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
   // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0
   // is nothing.
-  CULPRIT_HOT Ending(Api api, format::Kind kind, std::uint64_t handle);
+  Ending(Api api, format::Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
+    if (handle != 0) begin(space_of(kind), is_memory(kind));
+  }
   CULPRIT_HOT void finish(CUresult status);
 
  private:
+  CULPRIT_HOT void begin(std::uint8_t space, bool memory);
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
 
   Api api_;

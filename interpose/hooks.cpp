@@ -7,6 +7,18 @@ namespace {
 using namespace culprit;
 }
 
+// What programs call most often lies with what records it (placement.h).
+#define CULPRIT_CALLED_OFTEN(symbol) extern "C" CULPRIT_HOT decltype(::symbol) symbol;
+CULPRIT_CALLED_OFTEN(cuMemAllocAsync)
+CULPRIT_CALLED_OFTEN(cuMemAllocAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuMemAllocFromPoolAsync)
+CULPRIT_CALLED_OFTEN(cuMemAllocFromPoolAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuMemFreeAsync)
+CULPRIT_CALLED_OFTEN(cuMemFreeAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuEventCreate)
+CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
+#undef CULPRIT_CALLED_OFTEN
+
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     HookScope scope;                                                                                              \

@@ -13,7 +13,7 @@ using format::AllocationRecord;
 using format::Kind;
 using format::Ref;
 
-CUgraph ask_captured_graph(CUstream stream) {
+CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUgraph graph = nullptr;
   if (driver().cuStreamGetCaptureInfo_v2 == nullptr ||
@@ -24,7 +24,7 @@ CUgraph ask_captured_graph(CUstream stream) {
 }
 
 // The graph that a call on this stream goes into, nullptr when the stream is not being captured.
-CUgraph captured_graph(CUstream stream) {
+__attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (process == nullptr) process = process_if_recording();
   // In a fork child that has not begun to record this is the wiped, empty one.
@@ -38,8 +38,9 @@ void note_graph_memory(Api api, CUgraph graph, CUdeviceptr address, std::size_t 
 }
 
 template <typename Call>
-CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr, std::size_t bytes, std::uint64_t pool,
-                            CUstream stream) {
+__attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr,
+                                                                  std::size_t bytes, std::uint64_t pool,
+                                                                  CUstream stream) {
   CUresult status = call();
   if (status == CUDA_SUCCESS && dptr != nullptr) {
     if (CUgraph graph = captured_graph(stream)) {
@@ -53,7 +54,7 @@ CUresult allocate_on_stream(Api api, Call call, CUdeviceptr* dptr, std::size_t b
 }
 
 template <typename Call>
-CUresult free_on_stream(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
+__attribute__((always_inline)) inline CUresult free_on_stream(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
   Ending ending(api, Kind::kStreamOrdered, dptr);
   CUresult status = call(dptr, stream);
   ending.finish(status);
@@ -170,31 +171,32 @@ CUresult add_node(Api api, Call call, CUgraph graph, CUgraphNodeParams* params) 
 
 namespace custom {
 
-CUresult cuMemAllocAsync(decltype(&::cuMemAllocAsync) call, CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+CULPRIT_HOT CUresult cuMemAllocAsync(decltype(&::cuMemAllocAsync) call, CUdeviceptr* dptr, size_t bytesize,
+                                     CUstream hStream) {
   return allocate_on_stream(
       Api::cuMemAllocAsync, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
 }
-CUresult cuMemAllocAsync_ptsz(decltype(&::cuMemAllocAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize,
-                              CUstream hStream) {
+CULPRIT_HOT CUresult cuMemAllocAsync_ptsz(decltype(&::cuMemAllocAsync_ptsz) call, CUdeviceptr* dptr, size_t bytesize,
+                                          CUstream hStream) {
   return allocate_on_stream(
       Api::cuMemAllocAsync_ptsz, [&] { return call(dptr, bytesize, hStream); }, dptr, bytesize, 0, hStream);
 }
-CUresult cuMemAllocFromPoolAsync(decltype(&::cuMemAllocFromPoolAsync) call, CUdeviceptr* dptr, size_t bytesize,
-                                 CUmemoryPool pool, CUstream hStream) {
+CULPRIT_HOT CUresult cuMemAllocFromPoolAsync(decltype(&::cuMemAllocFromPoolAsync) call, CUdeviceptr* dptr,
+                                             size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   return allocate_on_stream(
       Api::cuMemAllocFromPoolAsync, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize, handle(pool),
       hStream);
 }
-CUresult cuMemAllocFromPoolAsync_ptsz(decltype(&::cuMemAllocFromPoolAsync_ptsz) call, CUdeviceptr* dptr,
-                                      size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+CULPRIT_HOT CUresult cuMemAllocFromPoolAsync_ptsz(decltype(&::cuMemAllocFromPoolAsync_ptsz) call, CUdeviceptr* dptr,
+                                                  size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   return allocate_on_stream(
       Api::cuMemAllocFromPoolAsync_ptsz, [&] { return call(dptr, bytesize, pool, hStream); }, dptr, bytesize,
       handle(pool), hStream);
 }
-CUresult cuMemFreeAsync(decltype(&::cuMemFreeAsync) call, CUdeviceptr dptr, CUstream hStream) {
+CULPRIT_HOT CUresult cuMemFreeAsync(decltype(&::cuMemFreeAsync) call, CUdeviceptr dptr, CUstream hStream) {
   return free_on_stream(Api::cuMemFreeAsync, call, dptr, hStream);
 }
-CUresult cuMemFreeAsync_ptsz(decltype(&::cuMemFreeAsync_ptsz) call, CUdeviceptr dptr, CUstream hStream) {
+CULPRIT_HOT CUresult cuMemFreeAsync_ptsz(decltype(&::cuMemFreeAsync_ptsz) call, CUdeviceptr dptr, CUstream hStream) {
   return free_on_stream(Api::cuMemFreeAsync_ptsz, call, dptr, hStream);
 }
 

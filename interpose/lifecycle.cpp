@@ -82,7 +82,7 @@ void end_thread() {
   ThreadMemory* memory = thread_state.memory;
   thread_state.memory = nullptr;
   if (memory == nullptr) return;
-  process->live.give_back(&memory->records, process->dump);
+  process->live.end_thread(&memory->records, process->dump);
   os.unmap(memory, sizeof(ThreadMemory));
 }
 
@@ -159,6 +159,7 @@ void at_quick_exit_handler() {
 __attribute__((constructor)) void on_load() {
   find_out_when_loaded();
   prepare_dlsym();
+  YoungList::prepare();
   prepare_cxx_runtime();
   find_next_functions();
   find_other_interposers();

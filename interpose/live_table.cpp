@@ -18,13 +18,20 @@ HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint
   return here != nullptr ? here : elsewhere;
 }
 
-Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, RecordCache* cache) {
+Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, ThreadRecords* own) {
   if (stale == 0) dump.stop(format::StopReason::kNoMemory, 0);
-  retire(stale == 0 ? ref : stale, dump, {}, cache);
+  retire(stale == 0 ? ref : stale, dump, {}, own);
   return stale == 0 ? 0 : ref;
 }
 
-Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter&) {
+Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
+  Ref ref = find_indexed(space, handle, device);
+  if (ref != 0 || !may_be_young(space) || !young_.in_use()) return ref;
+  fetch_young(space, handle, dump);
+  return find_indexed(space, handle, device);
+}
+
+Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device) {
   Shard& shard = shard_of(handle);
   SpinGuard guard(shard.lock);
   HashIndex::Entry* entry = look_up(shard, space, handle, device);
@@ -58,6 +65,7 @@ void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& d
 }
 
 Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump) {
+  fetch_all_young(dump);
   Ref found = 0;
   for (Shard& shard : shards_) {
     SpinGuard guard(shard.lock);

@@ -3,6 +3,8 @@
 //
 //   (space, handle) --hash--> shard --index--> Ref of the record
 //
+// What a thread made last it keeps out of the index (young_records.h) until somebody else asks for it.
+//
 // One spin lock a shard, held while the index changes. A free takes the record out of the index before the driver is
 // called (so that no other thread can be handed the address while the old record is still there) and puts it back if
 // the driver refuses.
@@ -15,6 +17,7 @@
 #include "interpose/hash_index.h"
 #include "interpose/placement.h"
 #include "interpose/record_pool.h"
+#include "interpose/young_records.h"
 
 namespace culprit {
 
@@ -49,15 +52,37 @@ constexpr std::uint8_t choose_space(format::Kind kind) {
   }
 }
 
-// The same, looked up: kinds come from dumps' writers only, all below this.
-struct SpaceTable {
-  std::uint8_t of[64];
-  constexpr SpaceTable() : of() {
-    for (int kind = 0; kind < 64; ++kind) of[kind] = choose_space(static_cast<format::Kind>(kind));
+// The same without a jump or a table, for what every call asks. Kinds come from dumps' writers only, all below 64.
+constexpr std::uint64_t kinds_in(Space space) {
+  std::uint64_t kinds = 0;
+  for (int kind = 0; kind < 64; ++kind) {
+    if (choose_space(static_cast<format::Kind>(kind)) == static_cast<std::uint8_t>(space)) kinds |= 1ULL << kind;
   }
+  return kinds;
+}
+constexpr std::uint8_t space_of(format::Kind kind) {
+  constexpr std::uint64_t kAddresses = kinds_in(Space::kAddress);
+  constexpr std::uint64_t kVmmHandles = kinds_in(Space::kVmmHandle);
+  std::uint64_t bit = 1ULL << (static_cast<unsigned>(kind) & 63);
+  if ((bit & kAddresses) != 0) return static_cast<std::uint8_t>(Space::kAddress);
+  if ((bit & kVmmHandles) != 0) return static_cast<std::uint8_t>(Space::kVmmHandle);
+  if (kind == format::Kind::kPoolImport) kind = format::Kind::kMemoryPool;
+  return static_cast<std::uint8_t>(static_cast<unsigned>(Space::kOther) + static_cast<unsigned>(kind));
+}
+
+// What is made and ended most often. (An allocation that takes the driver long gains nothing.)
+constexpr bool stays_young(format::Kind kind) {
+  return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent;
+}
+constexpr bool may_be_young(std::uint8_t space) {
+  return space == choose_space(format::Kind::kStreamOrdered) || space == choose_space(format::Kind::kEvent);
+}
+
+// A thread's own.
+struct ThreadRecords {
+  YoungRecords young;
+  RecordCache unused;
 };
-inline constexpr SpaceTable kSpaces;
-constexpr std::uint8_t space_of(format::Kind kind) { return kSpaces.of[static_cast<std::uint8_t>(kind) & 63]; }
 
 // How something was ended, kept for double frees.
 struct EndedBy {
@@ -70,45 +95,46 @@ struct EndedBy {
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class LiveTable {
  public:
-  // Records something new; the field `state` of `fields` is ignored. `cache` here and below: the calling thread's, or
-  // nullptr. A record with the same space, handle and
-  // device is replaced: the driver hands an address out again only after it was given back, whoever did it unseen.
-  // Returns 0 when there is no room. Thread-safe, as are all functions here.
-  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, RecordCache* cache = nullptr) {
+  // Records something new; the field `state` of `fields` is ignored. `own` here and below: the calling thread's, or
+  // nullptr. A record in the index with the same space, handle and device is replaced, at the latest when this one
+  // comes there: the driver hands an address out again only after it was given back, whoever did it unseen. Returns 0
+  // when there is no room. Thread-safe, as are all functions here.
+  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, ThreadRecords* own = nullptr) {
     return make(
-        fields.handle, fields.kind, fields.device,
+        fields.handle, fields.kind, space_of(fields.kind), fields.device,
         [&](format::AllocationRecord* record) {
           std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
                       reinterpret_cast<const char*>(&fields) + sizeof(fields.state),
                       sizeof(fields) - sizeof(fields.state));
         },
-        dump, cache);
+        dump, own);
   }
 
-  // The same; fill(record) stores every field but `state`.
+  // The same; fill(record) stores every field but `state`. `space`: of the kind.
   template <typename Fill>
-  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t device, Fill fill, DumpWriter& dump,
-                   RecordCache* cache);
+  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device, Fill fill,
+                   DumpWriter& dump, ThreadRecords* own);
 
   // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
   format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
 
-  // The same, and takes it out of the index: nobody else finds it any more. Follow with retire() or put_back().
-  // `device()` is asked only when several devices have this handle: asking the driver costs as much as the rest.
+  // The same, and takes it away: nobody else finds it any more. Follow with retire() or put_back(). `device()` is asked
+  // only when several devices have this handle: asking the driver costs as much as the rest.
   template <typename Device>
-  format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
+  format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
+                   ThreadRecords* own = nullptr);
   void put_back(format::Ref ref, DumpWriter& dump);
 
   // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
-  void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, RecordCache* cache = nullptr) {
+  void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, ThreadRecords* own = nullptr) {
     end_record(dump.at<format::AllocationRecord>(ref), by);
-    records_.give(cache, ref, dump);
+    records_.give(own == nullptr ? nullptr : &own->unused, ref, !by.remember, dump);
   }
 
   // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
   void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
 
-  // Calls visit(record, ref, &ended_by) for each indexed record, one shard locked at a time; when it returns true the
+  // Calls visit(record, ref, &ended_by) for each live record, one shard locked at a time; when it returns true the
   // record is ended on the spot. `visit` must not call back into this table.
   template <typename Visit>
   void sweep(DumpWriter& dump, Visit visit);
@@ -126,8 +152,19 @@ class LiveTable {
     for (Shard& shard : shards_) shard.index.free_memory();
   }
 
-  // A thread ends.
-  void give_back(RecordCache* cache, DumpWriter& dump) { records_.give_all(cache, dump); }
+  // Threads may keep records out of the index from now on, or (pause) none does any more.
+  void start_young() { young_.start(); }
+  void resume_young() { young_.resume(); }
+  void pause_young(DumpWriter& dump) {
+    young_.pause([&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+  }
+
+  // A thread begins, and ends.
+  void begin_thread(ThreadRecords* own) { young_.enter(&own->young); }
+  void end_thread(ThreadRecords* own, DumpWriter& dump) {
+    young_.leave(&own->young, [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+    records_.give_all(&own->unused, dump);
+  }
 
  private:
   static constexpr int kShards = 256;  // one for each value of 8 bits of a hash
@@ -154,34 +191,76 @@ class LiveTable {
     record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
   }
 
-  // make() found `stale` in the place of `ref`, or (0) no room in the index.
-  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, RecordCache* cache);
+  // Puts a record into the index. Returns its Ref, 0 when there is no room there; then the record is gone.
+  format::Ref add_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+    std::uint32_t stale = 0;
+    bool indexed;
+    Shard& shard = shard_of(record.handle);
+    {
+      SpinGuard guard(shard.lock);
+      indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
+    }
+    if (__builtin_expect(indexed && stale == 0, 1)) return record.ref;
+    return drop_stale(record.ref, stale, dump, own);
+  }
+  // The same, out of the way of those who do not need it.
+  __attribute__((noinline)) void move_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+    add_to_index(record, dump, own);
+  }
+  // add_to_index() found `stale` in the place of `ref`, or (0) no room.
+  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, ThreadRecords* own);
+
+  format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  template <typename Device>
+  format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device);
+  // Not in the index: perhaps some thread has it. It is in the index afterwards.
+  CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
+    young_.fetch(space, handle, [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+  }
+  void fetch_all_young(DumpWriter& dump) {
+    young_.fetch_all([&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+  }
 
   RecordPool records_;
+  YoungList young_;
   Shard shards_[kShards];
 };
 
 template <typename Fill>
-inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t device, Fill fill,
-                                   DumpWriter& dump, RecordCache* cache) {
-  format::Ref ref = records_.take(cache, dump);
+inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device,
+                                   Fill fill, DumpWriter& dump, ThreadRecords* own) {
+  format::Ref ref = records_.take(own == nullptr ? nullptr : &own->unused, dump);
   if (ref == 0) return 0;
   auto* record = dump.at<format::AllocationRecord>(ref);
   fill(record);
   publish(record, format::AllocationState::kLive, true);
-  std::uint32_t stale = 0;
-  bool indexed;
-  Shard& shard = shard_of(handle);
-  {
-    SpinGuard guard(shard.lock);
-    indexed = shard.index.put(handle, ref, tag_of(space_of(kind), device), &stale);
+  const YoungRecord added = {handle, ref, tag_of(space, device)};
+  if (stays_young(kind) && own != nullptr) {
+    if (own->young.add(added, [&](const YoungRecord& old) { move_to_index(old, dump, own); })) return ref;
+    young_.note_closed(&own->young);
   }
-  if (__builtin_expect(indexed && stale == 0, 1)) return ref;
-  return drop_stale(ref, stale, dump, cache);
+  return add_to_index(added, dump, own);
 }
 
 template <typename Device>
-inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
+inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
+                                   ThreadRecords* own) {
+  format::Ref ref = 0;
+  if (own != nullptr && may_be_young(space)) ref = own->young.take(space, handle);
+  if (ref == 0) {
+    ref = take_indexed(space, handle, device);
+    if (__builtin_expect(ref == 0 && may_be_young(space) && young_.in_use(), 0)) {
+      fetch_young(space, handle, dump);
+      ref = take_indexed(space, handle, device);
+    }
+    if (ref == 0) return 0;
+  }
+  publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
+  return ref;
+}
+
+template <typename Device>
+__attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space, std::uint64_t handle, Device device) {
   Shard& shard = shard_of(handle);
   SpinGuard guard(shard.lock);
   HashIndex::Found found = shard.index.find_by_tag(handle, space);
@@ -189,12 +268,12 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
   if (__builtin_expect(found.several, 0)) found.entry = look_up(shard, space, handle, device());
   format::Ref ref = found.entry->value;
   shard.index.erase(found.entry);
-  publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
 }
 
 template <typename Visit>
 void LiveTable::sweep(DumpWriter& dump, Visit visit) {
+  fetch_all_young(dump);
   for (Shard& shard : shards_) {
     SpinGuard guard(shard.lock);
     // An entry that is ended moves others into its place, so collect until none is left to end.

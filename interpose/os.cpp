@@ -70,10 +70,12 @@ std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64
   return count < 0 ? -errno : count;
 }
 
+int system_membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) != 0 ? -errno : 0; }
+
 }  // namespace
 
-OsCalls os = {system_open, system_close, system_identify, system_reserve, system_file_size_limit,
-              system_map,  system_unmap, system_advise,   system_read_at, system_read_own_memory};
+OsCalls os = {system_open,  system_close,  system_identify, system_reserve,         system_file_size_limit, system_map,
+              system_unmap, system_advise, system_read_at,  system_read_own_memory, system_membarrier};
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';

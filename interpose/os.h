@@ -36,6 +36,8 @@ struct OsCalls {
   // Copies this process's own memory; what can not be read ends the copy instead of raising a signal. Returns the
   // number of bytes, which may be fewer, or -errno: -EFAULT when the first byte can not be read.
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
+  // membarrier(2) without flags. Returns 0 or -errno.
+  int (*membarrier)(int command);
 };
 
 // The calls in use. Only tests store here.

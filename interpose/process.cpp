@@ -127,6 +127,7 @@ int start(Process& process) {
   process.verify = process.options.verify_stacks;
   process.quick_stacks = process.options.depth > 0 && !process.verify;
   process.clock.start();
+  StackMemo::choose_comparison();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
   int error = process.dump.start(path);
@@ -136,6 +137,9 @@ int start(Process& process) {
   }
   describe_process(process);
   begin_switched(process);
+  // Not where a detach would have to wait for the threads' records too.
+  if (!loaded_late()) process.live.start_young();
+  if ((process.mode.load() & kModeOff) != 0) process.live.pause_young(process.dump);
   begin_marks(process);
   static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
   process.generation = ++generations;
@@ -156,6 +160,7 @@ void release_thread(ThreadState* state) {
 void register_thread(Process& process) {
   thread_state.generation = process.generation;
   thread_state.label = label_at_start();
+  thread_state.times = {};
   thread_state.error_number = &errno;
   thread_state.context_known = false;
   thread_state.stream = nullptr;
@@ -169,6 +174,7 @@ void register_thread(Process& process) {
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
   int error = 0;
   thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
+  if (thread_state.memory != nullptr) process.live.begin_thread(&thread_state.memory->records);
   thread_state.paths = ThreadPaths::create(process.dump);
   thread_state.path = 0;
   thread_state.counters = process.counters.take(process.dump);
@@ -249,16 +255,17 @@ void release_recording() {
   process->phase.store(Phase::kDetached, std::memory_order_release);
 }
 
-void Recording::begin() {
-  saved_errno_ = errno;
+Process* Recording::begin(int* saved_errno) {
+  *saved_errno = errno;
   thread_state.in_tracker = true;
   // A detach waits for the threads that it knows of: before looking whether something is recorded.
-  process_ = loaded_late() && !know_this_thread() ? nullptr : recording_process();
-  if (process_ == nullptr) {
+  Process* process = loaded_late() && !know_this_thread() ? nullptr : recording_process();
+  if (process == nullptr) {
     thread_state.in_tracker = false;
-    return;
+    return nullptr;
   }
-  if (thread_state.generation != process_->generation) register_thread(*process_);
+  if (thread_state.generation != process->generation) register_thread(*process);
+  return process;
 }
 
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {

@@ -41,7 +41,7 @@ enum class Phase : std::uint32_t {
 
 // What a thread has for itself, in one mapping.
 struct ThreadMemory {
-  RecordCache records;
+  ThreadRecords records;
   StackMemo stacks;
   PendingFailures failures;
   PythonMemo python;
@@ -108,7 +108,9 @@ void end_recording(Process& process);
 // Gives back what recording has mapped, so that it can begin anew. Only when no thread is in the tracker.
 void release_recording();
 
+// The time of what is rare, and of what events are compared with; of an event, cheaply (see Clock).
 inline std::uint64_t now_ns(Process& process) { return process.clock.now(); }
+inline std::uint64_t event_ns(Process& process) { return process.clock.event(&thread_state.times); }
 
 // The process whose phase says whether something is recorded, for the way that is taken on every call; nullptr as long
 // as nothing was, and where the kernel can not wipe it in a fork child.
@@ -118,7 +120,7 @@ extern Process* quick_process;
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
 class Recording {
  public:
-  __attribute__((always_inline)) Recording() : process_(nullptr) {
+  __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
     if (thread_state.in_tracker) return;
     Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
     if (__builtin_expect(process != nullptr && process->phase.load(std::memory_order_acquire) == Phase::kRecording &&
@@ -128,7 +130,10 @@ class Recording {
       thread_state.in_tracker = true;
       process_ = process;
     } else {
-      begin();
+      // Not this object's address: in registers it costs half of what it does in memory.
+      int saved = 0;
+      process_ = begin(&saved);
+      saved_errno_ = saved;
     }
   }
   __attribute__((always_inline)) ~Recording() {
@@ -142,7 +147,7 @@ class Recording {
   Process* process() const { return process_; }
 
  private:
-  CULPRIT_COLD void begin();
+  CULPRIT_COLD static Process* begin(int* saved_errno);
 
   Process* process_;
   int saved_errno_;
@@ -179,7 +184,7 @@ inline format::Ref with_python_frames(Process& process, format::Ref native) {
 }
 
 // The calling thread's stack as a number in the dump, 0 if it could not be stored.
-inline format::Ref current_stack(Process& process) {
+CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
@@ -194,7 +199,7 @@ inline format::Ref current_stack(Process& process) {
 }
 
 // The calling thread's own records, nullptr = it has none.
-inline RecordCache* record_cache() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
+inline ThreadRecords* own_records() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
 
 // Asks the driver which context is current, and remembers its place.
 CULPRIT_COLD Place ask_current_place(Process& process);

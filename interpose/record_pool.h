@@ -37,14 +37,17 @@ class RecordPool {
   // An unused record; 0 when there is no room. `cache` may be nullptr.
   format::Ref take(RecordCache* cache, DumpWriter& dump) {
     if (cache == nullptr) return take_shared(dump);
-    if (cache->count_ > RecordCache::kKept) return cache->pop_oldest();
     if (cache->fresh_count_ > 0) return cache->fresh_[--cache->fresh_count_];
+    if (cache->count_ > RecordCache::kKept) return cache->pop_oldest();
     return refill(cache, dump);
   }
 
-  // A record that was ended and is published as empty.
-  void give(RecordCache* cache, format::Ref ref, DumpWriter& dump) {
-    if (cache == nullptr || cache->count_ == RecordCache::kCapacity) {
+  // A record that was ended and is published as empty. `forgotten`: nobody will ask for it, so that it is the next to
+  // be used, while it is in the processor's cache.
+  void give(RecordCache* cache, format::Ref ref, bool forgotten, DumpWriter& dump) {
+    if (forgotten && cache != nullptr && cache->fresh_count_ < RecordCache::kBatch) {
+      cache->fresh_[cache->fresh_count_++] = ref;
+    } else if (cache == nullptr || cache->count_ == RecordCache::kCapacity) {
       give_shared(cache, ref, dump);
     } else {
       cache->ended_[(cache->first_ + cache->count_++) % RecordCache::kCapacity] = ref;

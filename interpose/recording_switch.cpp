@@ -129,11 +129,14 @@ void switch_recording(bool on) {
   std::uint64_t now = now_ns(*process);
   if (on) {
     process->switched_on_ns.store(now, std::memory_order_relaxed);
+    process->live.resume_young();
     process->mode.fetch_or(kModeJustOn);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));
   } else {
     process->mode.fetch_or(kModeOff);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
+    // Frees of what was made unseen are looked for everywhere.
+    process->live.pause_young(process->dump);
     if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
   }
   header->last_switch_ns = now;

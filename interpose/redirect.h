@@ -23,11 +23,11 @@ void* find_address(void* const* addresses, Api api);
 
 // libcuda's own function of a row, and what our hook calls: the same, or another interposer's that stands between us
 // and libcuda. nullptr when this driver does not have it.
-inline void* driver_address(Api api) {
+__attribute__((always_inline)) inline void* driver_address(Api api) {
   void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
   return __builtin_expect(address != nullptr, 1) ? address : find_address(driver_addresses, api);
 }
-inline void* next_address(Api api) {
+__attribute__((always_inline)) inline void* next_address(Api api) {
   void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
   return __builtin_expect(address != nullptr, 1) ? address : find_address(next_addresses, api);
 }

@@ -1,6 +1,73 @@
 #include "interpose/stack_memo.h"
 
+#include "interpose/clock.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace culprit {
+
+bool StackMemo::eight_at_a_time = false;
+
+#if defined(__x86_64__)
+
+__attribute__((target("avx512f"))) const StackMemo::Block* StackMemo::first_difference_of_eights(std::uint64_t base,
+                                                                                                 const Block* block,
+                                                                                                 const Block* end) {
+  for (; block != end; ++block) {
+    __m256i offsets = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(block->offsets));
+    // All eight; this form has no operand that the compiler takes for uninitialized.
+    __m512i found =
+        _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), 0xff, offsets, reinterpret_cast<const void*>(base), 1);
+    if (_mm512_cmpneq_epi64_mask(found, _mm512_loadu_si512(block->values)) != 0) break;
+  }
+  return block;
+}
+
+bool StackMemo::compare_eight(bool eight) {
+  __builtin_cpu_init();
+  if (eight && __builtin_cpu_supports("avx512f") == 0) return false;
+  __atomic_store_n(&eight_at_a_time, eight, __ATOMIC_RELAXED);
+  return true;
+}
+
+#else
+
+const StackMemo::Block* StackMemo::first_difference_of_eights(std::uint64_t base, const Block* block,
+                                                              const Block* end) {
+  return first_difference_of_pairs(base, block, end);
+}
+
+bool StackMemo::compare_eight(bool eight) { return !eight; }
+
+#endif
+
+void StackMemo::choose_comparison() {
+  // Slots as far apart as those of a stack, all of them as they should be.
+  constexpr int kBlocks = 4;
+  std::uint64_t stack[kBlocks * kBlock * 8] = {};
+  Block blocks[kBlocks] = {};
+  for (int i = 0; i < kBlocks * kBlock; ++i)
+    blocks[i / kBlock].offsets[i % kBlock] = static_cast<std::uint32_t>(i * 8 * sizeof(stack[0]));
+  auto cost = [&](bool eight) {
+    std::uint64_t least = ~0ULL;
+    if (!compare_eight(eight)) return least;
+    for (int round = 0; round < 5; ++round) {
+      std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+      for (int i = 0; i < 100; ++i) {
+        const Block* volatile different =
+            first_difference(eight, reinterpret_cast<std::uint64_t>(stack), blocks, blocks + kBlocks);
+        static_cast<void>(different);
+      }
+      std::uint64_t time = clock_ns(CLOCK_MONOTONIC) - begin;
+      if (time < least) least = time;
+    }
+    return least;
+  };
+  std::uint64_t pairs = cost(false);
+  compare_eight(cost(true) < pairs);
+}
 
 void StackMemo::forget_all() {
   for (Entry& any : entries_) any.stack = 0;
@@ -9,8 +76,8 @@ void StackMemo::forget_all() {
 }
 
 void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
-  recent_[slot_of(first_key(entry.frame, frame[1]))] = {entry.frame, entry.generation, entry.stack,
-                                                        entry.first, entry.count,      entry.path};
+  recent_[slot_of(first_key(entry.frame, frame[1]))] = {entry.frame, entry.generation, entry.stack,    entry.first,
+                                                        entry.count, entry.path,       eight_at_a_time};
 }
 
 const StackMemo::Entry* StackMemo::find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const {
@@ -42,7 +109,7 @@ format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generati
     if (found == nullptr) break;
     const Entry& entry = *found;
     const Block* blocks = blocks_ + entry.first;
-    const Block* different = first_difference(base, blocks + miss_.block, blocks + entry.count);
+    const Block* different = first_difference(eight_at_a_time, base, blocks + miss_.block, blocks + entry.count);
     if (different == blocks + entry.count) {
       make_recent(frame, entry);
       *path = entry.path;
@@ -77,8 +144,8 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
         continue;
       }
       std::uint64_t slot = slot_at(i++);
-      // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 4 GiB.
-      if (slot < base || slot - base > 0xffffffffULL) return;
+      // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 2 GiB.
+      if (slot < base || slot - base > 0x7fffffffULL) return;
       block.offsets[used] = static_cast<std::uint32_t>(slot - base);
       block.values[used] = read(slot);
     }

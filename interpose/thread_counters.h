@@ -42,7 +42,8 @@ inline void count_allocation(format::ThreadCounters* block, format::Ref stack, s
   }
   add_own(block->allocations, 1);
   if (stack == 0) return;
-  format::StackCounter& counter = block->stacks[stack * 0x9e3779b1U % format::kStackCounters];
+  // The upper bits of a hash, brought into range by a multiplication instead of a division.
+  format::StackCounter& counter = block->stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
   if (counter.stack != stack) start_counting(&counter, stack, dump);
   add_own(counter.allocations, 1);
   add_own(counter.bytes, bytes);

@@ -247,11 +247,11 @@ class ThreadPaths {
   std::uint32_t entries_when_full_;
   std::uint32_t verdicts_generation_;
   std::uint32_t next_flight_;
+  PathData paths_[kPaths];  // here: every call touches clock_ and the first of these
   Flight flights_[kFlights];
   HashIndex index_;  // (outer, address, pointer) -> node
   Verdict verdicts_[kVerdicts];
   Path active_[kPaths];  // paths with entries
-  PathData paths_[kPaths];
   NodeData nodes_[kNodes];
 };
 

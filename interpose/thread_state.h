@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "interpose/clock.h"
 #include "interpose/contexts.h"
 
 namespace culprit {
@@ -47,6 +48,7 @@ struct alignas(64) ThreadState {
   Place stream_place;
   std::uint64_t made;   // records that name this thread as their maker ...
   std::uint64_t ended;  // ... and those of them that it ended itself
+  EventTimes times;
   // Of what is open in the thread (marks.h), kUnresolvedLabel: not known yet.
   format::Ref label;
 

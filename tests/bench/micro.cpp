@@ -31,22 +31,25 @@ struct Tracker {
 void live_table(benchmark::State& state) {
   Tracker tracker;
   Zeroed<LiveTable> table;
-  Zeroed<RecordCache> cache;
+  Zeroed<ThreadRecords> own;
+  YoungList::prepare();
+  table->start_young();
+  table->begin_thread(&*own);
   format::AllocationRecord record = {};
   record.kind = format::Kind::kStreamOrdered;
   record.bytes = 4096;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
     record.handle = 0x700000000000 + static_cast<std::uint64_t>(i) * 4096;
-    table->add(record, *tracker.dump, &*cache);
+    table->add(record, *tracker.dump, &*own);
   }
   record.handle = 0x600000000000;
   const std::uint8_t space = static_cast<std::uint8_t>(space_of(record.kind));
   for (auto _ : state) {
-    table->add(record, *tracker.dump, &*cache);
+    table->add(record, *tracker.dump, &*own);
     format::Ref ref = table->take(
-        space, record.handle, [] { return std::uint8_t{0}; }, *tracker.dump);
+        space, record.handle, [] { return std::uint8_t{0}; }, *tracker.dump, &*own);
     if (ref == 0) state.SkipWithError("the allocation was not found");
-    table->retire(ref, *tracker.dump, {}, &*cache);
+    table->retire(ref, *tracker.dump, {}, &*own);
   }
 }
 
@@ -81,7 +84,8 @@ void stack_table(benchmark::State& state) {
 void clock_now(benchmark::State& state) {
   static Clock clock;
   clock.start();
-  for (auto _ : state) benchmark::DoNotOptimize(clock.now());
+  EventTimes times = {};
+  for (auto _ : state) benchmark::DoNotOptimize(clock.event(&times));
 }
 
 class Printer : public benchmark::BenchmarkReporter {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/catch.h"
-#include "tests/unit/dump_fixture.h"
+#include "tests/unit/live_table_fixture.h"
 
 using namespace culprit;
 using format::AllocationRecord;
@@ -15,29 +15,7 @@ using format::Ref;
 
 namespace {
 
-struct Fixture {
-  Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
-  AllocationRecord allocation(std::uint64_t handle, std::uint64_t bytes, std::uint8_t device = 0,
-                              Kind kind = Kind::kDevice) {
-    AllocationRecord record = {};
-    record.handle = handle;
-    record.bytes = bytes;
-    record.device = device;
-    record.kind = kind;
-    return record;
-  }
-  std::uint64_t count() {
-    std::uint64_t live = 0;
-    table->sweep(*dump, [&](AllocationRecord&, Ref, EndedBy*) {
-      ++live;
-      return false;
-    });
-    return live;
-  }
-  TemporaryFolder folder;
-  Zeroed<DumpWriter> dump;
-  Zeroed<LiveTable> table;
-};
+using Fixture = LiveTableFixture;
 
 constexpr std::uint8_t kAddress = static_cast<std::uint8_t>(Space::kAddress);
 
@@ -104,15 +82,15 @@ TEST_CASE_METHOD(Fixture, "an interior pointer finds its allocation") {
 }
 
 TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the memory of them is bounded") {
-  Zeroed<RecordCache> cache;
+  Zeroed<ThreadRecords> own;
   std::uint64_t now = 0;
   auto free_one = [&](std::uint64_t handle, std::uint64_t bytes, Ref stack) {
     AllocationRecord record = allocation(handle, bytes);
     record.time_ns = ++now;
-    table->add(record, *dump, &*cache);
+    table->add(record, *dump, &*own);
     Ref taken = table->take(
         kAddress, handle, [] { return std::uint8_t{0}; }, *dump);
-    table->retire(taken, *dump, {stack, 3, false, true}, &*cache);
+    table->retire(taken, *dump, {stack, 3, false, true}, &*own);
   };
   std::uint64_t size = dump->header()->file_bytes;
   for (std::uint64_t i = 1; i <= 100000; ++i) free_one(i * 256, i, static_cast<Ref>(i));
@@ -130,24 +108,24 @@ TEST_CASE_METHOD(Fixture, "recent ends are remembered, newest first, and the mem
   REQUIRE(table->find_ended(kAddress, 100000 * 256, &ended, &by, *dump));
   CHECK(ended.bytes == 7);
   CHECK(by.stack == 70);
-  table->add(allocation(100000 * 256, 8), *dump, &*cache);
+  table->add(allocation(100000 * 256, 8), *dump, &*own);
   CHECK(table->find_ended(kAddress, 100000 * 256, &ended, &by, *dump));
   CHECK(ended.bytes == 7);
 }
 
 TEST_CASE_METHOD(Fixture, "records that a thread leaves behind serve others before the dump grows") {
-  Zeroed<RecordCache> cache;
+  Zeroed<ThreadRecords> own;
   std::vector<Ref> made;
-  for (std::uint64_t i = 1; i <= 1024; ++i) made.push_back(table->add(allocation(i * 256, i), *dump, &*cache));
+  for (std::uint64_t i = 1; i <= 1024; ++i) made.push_back(table->add(allocation(i * 256, i), *dump, &*own));
   std::sort(made.begin(), made.end());
   CHECK(std::unique(made.begin(), made.end()) == made.end());
   for (std::uint64_t i = 1; i <= 1024; ++i) {
     Ref taken = table->take(
         kAddress, i * 256, [] { return std::uint8_t{0}; }, *dump);
-    table->retire(taken, *dump, {}, &*cache);
+    table->retire(taken, *dump, {}, &*own);
   }
-  table->give_back(&*cache, *dump);
-  Zeroed<RecordCache> other;
+  table->end_thread(&*own, *dump);
+  Zeroed<ThreadRecords> other;
   std::vector<Ref> again;
   for (std::uint64_t i = 1; i <= 1024; ++i) again.push_back(table->add(allocation(i * 512, i), *dump, &*other));
   std::sort(again.begin(), again.end());

@@ -1,0 +1,53 @@
+#include "interpose/young_records.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+
+#include "interpose/os.h"
+
+namespace culprit {
+
+void YoungList::prepare() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
+
+void YoungList::start() {
+  // A fork child may have to say again that it wants to use this.
+  started_ = os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0 ||
+             (os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+              os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+  resume();
+}
+
+void YoungList::enter(YoungRecords* own) {
+  if (!started_) return;
+  SpinGuard guard(lock_);
+  own->other_ = first_;
+  first_ = own;
+  if (in_use()) own->open_.store(1, std::memory_order_release);
+}
+
+void YoungList::open(YoungRecords* own) {
+  if (!in_use()) return;
+  SpinGuard guard(lock_);
+  bool entered = false;
+  for (const YoungRecords* records = first_; records != nullptr; records = records->other_) entered |= records == own;
+  // pause() takes the lock after it said so: it either comes later, or is seen here.
+  if (entered && in_use()) own->open_.store(1, std::memory_order_release);
+}
+
+void YoungList::close(Choice choice) {
+  bool was_open = false;
+  for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
+    if (choice.covers(records)) was_open |= records->open_.exchange(0, std::memory_order_acq_rel) != 0;
+  }
+  if (!was_open) return;
+  if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
+    // Forbidden since then. A store is seen by everybody long before this is over.
+    for (int i = 0; i < 1000; ++i) sched_yield();
+  }
+  for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
+    if (!choice.covers(records)) continue;
+    while (records->busy_.load(std::memory_order_acquire) != 0) sched_yield();
+  }
+}
+
+}  // namespace culprit
