@@ -26,7 +26,10 @@ std::string place_text(const Group& group) {
   const Frame* named = naming_frame(*group.stack);
   if (named == nullptr) return "(stack not recorded)";
   const std::string place = frame_place(*named);
-  return place + (place.empty() ? "" : "  ") + frame_function(*named);
+  const std::string function = frame_function(*named);
+  // A function without a name is a place in its module, and says so.
+  const bool has_place = function.compare(0, place.size() + 1, place + "+") == 0;
+  return place.empty() || has_place ? function : place + "  " + function;
 }
 
 std::string library_text(const ResolvedStack& stack) {

@@ -117,6 +117,29 @@ TEST_CASE("a stack is named by its Python line rather than by the library that P
   CHECK(has(text_of(report, options), "train.py:41  step"));
 }
 
+TEST_CASE("a stack's row names the module of a function once, whether the function has a name or not",
+          "[report][lists]") {
+  Module module;
+  module.name = "libffi.so.8";
+  Frame frame;
+  frame.module = &module;
+  frame.offset = 0x6f79;
+  ResolvedStack stack;
+  stack.frames = {&frame};
+  stack.caller = &frame;
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 5));
+  Report report = program.report();
+  report.leaks[0].stack = &stack;
+  RenderOptions options;
+  options.group_by = "stack";
+  const std::string api = report.leaks[0].api + "  ";
+  CHECK(has(text_of(report, options), api + "libffi.so.8+0x6f79\n"));
+  frame.function = "ffi_call";
+  frame.symbol_offset = 0x49;
+  CHECK(has(text_of(report, options), api + "libffi.so.8  ffi_call+0x49\n"));
+}
+
 TEST_CASE("leaks are summed by mark and by the marks of each group", "[report][lists]") {
   Program program;
   const Ref stack = program.stack({"leak", "main"});
