@@ -37,49 +37,76 @@ export LD_LIBRARY_PATH=$work/cudart${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 rows=$work/rows
 : >"$rows"
 row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
-# Runs a command that prints rows itself; one that ends otherwise than with 0 and 1 is a failed row.
-rows_of() {
-  local name=$1 status=0
-  shift
-  "$@" >"$work/output" 2>"$work/errors" || status=$?
-  tee -a "$rows" <"$work/output"
-  [ "$status" -le 1 ] || row FAIL "$name" "exit code $status: $(tail -c 300 "$work/errors" | tr '\n\t' '  ')"
-}
 
 [ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found on this machine: the programs with the shared runtime cannot start"
 
-log=$work/process_test.log
-CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no >"$log" 2>&1 </dev/null
-status=$?
-summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
-if [ "$status" -eq 0 ]; then
-  row PASS "process tests" "$summary"
-else
-  row FAIL "process tests" "exit code $status: $summary"
-  cat "$log" >&2
+# What measures nothing runs side by side, the process tests in parts: one after the other it takes ten minutes.
+run_check() { python3 "$tree/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null; echo $? >"$work/$1.status"; }
+# A check prints rows itself; one that ends otherwise than with 0 and 1 is a failed row.
+rows_of() {
+  tee -a "$rows" <"$work/$1.rows"
+  [ "$(cat "$work/$1.status")" -le 1 ] || row FAIL "$1" "exit code $(cat "$work/$1.status"): $(tail -c 300 "$work/$1.errors" | tr '\n\t' '  ')"
+}
+run_part() {
+  CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" >"$work/part.$1.log" 2>&1 </dev/null
+  echo $? >"$work/part.$1.status"
+}
+# The Python examples are PyCUDA's: the machine's own, else one that is built from the source that the package brought.
+run_examples() {
+  local pycuda='' status=0 why
+  if ! python3 -c 'import pycuda.driver' 2>/dev/null; then
+    why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" 2>"$work/pycuda.errors") || status=$?
+    case $status in
+      0) pycuda=$work/pycuda; row PASS "PyCUDA from source" "$why" ;;
+      77) row SKIP "PyCUDA from source" "$why" ;;
+      *) row FAIL "PyCUDA from source" "exit code $status: $(tail -c 600 "$work/pycuda.errors" | tr '\n\t' '  ')" ;;
+    esac
+  fi
+  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" \
+    --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 </dev/null || true
+}
+
+processors=$(nproc)
+parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
+names=$work/names
+# A comma would separate names. (The exit code is their number.)
+"$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
+split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
+beside=(python_frames python_view torch_profiler torch_segments framework_counts attach causes marks)
+running=()
+for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
+run_examples & running+=($!)
+if [ "$parts" -gt 1 ]; then
+  (for check in "${beside[@]}"; do run_check "$check"; done) & running+=($!)
+fi
+wait "${running[@]}"
+if [ "$parts" -eq 1 ]; then
+  for check in "${beside[@]}"; do run_check "$check"; done
 fi
 
-# The Python examples are PyCUDA's: the machine's own, else one that is built from the source that the package brought.
-pycuda=
-if ! python3 -c 'import pycuda.driver' 2>/dev/null; then
-  status=0
-  why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" 2>"$work/errors") || status=$?
-  case $status in
-    0) pycuda=$work/pycuda; row PASS "PyCUDA from source" "$why" ;;
-    77) row SKIP "PyCUDA from source" "$why" ;;
-    *) row FAIL "PyCUDA from source" "exit code $status: $(tail -c 600 "$work/errors" | tr '\n\t' '  ')" ;;
-  esac
-fi
-PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" --culprit "$tree/bin/culprit" \
-  --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 || true
+run_tests=0
+for ((part = 1; part <= parts; ++part)); do
+  log=$work/part.$part.log
+  summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
+  run_tests=$((run_tests + $(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" | head -1)))
+  if [ "$(cat "$work/part.$part.status")" -eq 0 ]; then
+    row PASS "process tests, part $part of $parts" "$summary"
+  else
+    row FAIL "process tests, part $part of $parts" "exit code $(cat "$work/part.$part.status"): $summary"
+    cat "$log" >&2
+  fi
+done
+[ "$run_tests" -eq "$(wc -l <"$names")" ] || row FAIL "process tests" "$run_tests of $(wc -l <"$names") were run"
 # A failed run's reason stands on the indented lines below it.
 awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }
      /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
      END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
 tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
-
-for check in python_frames python_view torch_profiler torch_segments framework_counts attach causes launch_ratio doctor_ghost marks sanitizer_compare; do
-  rows_of "$check" python3 "$tree/tests/gpu/$check.py"
+for check in "${beside[@]}"; do rows_of "$check"; done
+# These compare times, or look at who has the GPU.
+for check in launch_ratio doctor_ghost sanitizer_compare; do
+  run_check "$check"
+  rows_of "$check"
 done
 
 echo
