@@ -3,8 +3,9 @@
 // The tests use what both have: TEST_CASE, SECTION, CHECK, REQUIRE, INFO, CAPTURE, WARN, GENERATE. There is no SKIP in
 // 2.13: a test that cannot run returns early after a WARN. Link Catch2::Catch2.
 //
-// One source file of each test program defines CATCH_CONFIG_MAIN before it includes this file. Version 2 then makes a
-// main(); version 3 would have it in a library of its own, Catch2WithMain, so here is one that needs no other target.
+// tests/main.cpp, which every test program links, defines CATCH_CONFIG_MAIN before it includes this file. Version 2
+// then makes a main(); version 3 would have it in a library of its own, Catch2WithMain, so here is one that needs no
+// other target.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)

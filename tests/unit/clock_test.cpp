@@ -1,10 +1,10 @@
 #include "interpose/clock.h"
 
-#include <catch2/catch.hpp>
-
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "tests/catch.h"
 
 using culprit::Clock;
 using culprit::EventTimes;

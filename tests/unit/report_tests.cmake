@@ -30,7 +30,6 @@ add_library(fake_nvml MODULE ${unit}/fake_nvml.cpp)
 target_link_libraries(fake_nvml PRIVATE culprit_warnings)
 
 add_executable(report_unit_test
-  ${unit}/report_main.cpp
   ${unit}/attach_refusals_test.cpp
   ${unit}/doctor_holders_test.cpp
   ${unit}/doctor_unseen_test.cpp
@@ -54,7 +53,7 @@ add_executable(report_unit_test
   ${unit}/report_symbolizer_test.cpp
   ${unit}/report_suppressions_test.cpp
 )
-target_link_libraries(report_unit_test PRIVATE culprit_quick_to_compile culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
+target_link_libraries(report_unit_test PRIVATE culprit_test_main culprit_quick_to_compile culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
 target_compile_definitions(report_unit_test PRIVATE
   CULPRIT_COMMAND="$<TARGET_FILE:culprit>"
   CULPRIT_FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"

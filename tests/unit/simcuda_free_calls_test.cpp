@@ -1,5 +1,4 @@
 // The simulated driver with SIMCUDA_FREE_CALLS=1, which ctest sets: its addresses behave like those of a warm pool.
-#define CATCH_CONFIG_MAIN
 #include <cuda.h>
 
 #include <set>

@@ -1,5 +1,4 @@
 // The stand-in driver and runtime of tests/simcuda: what tests of the library rely on.
-#define CATCH_CONFIG_MAIN
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
