@@ -119,7 +119,12 @@ void read_devices_at_exit(Process& process) {
   }
 }
 
+// The process ends in a signal handler that interrupted this thread inside the tracker, perhaps with a lock held that
+// adding up would wait for. The dump is complete as it is, up to the call that was interrupted.
+bool interrupted_tracker() { return thread_state.in_tracker; }
+
 void begin_exit(int, void*) {
+  if (interrupted_tracker()) return;
   InTracker tracker;
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
@@ -137,16 +142,17 @@ void begin_exit(int, void*) {
 
 // Marks the dump and says what was left, once, whichever way the process ends.
 void finish(int status) {
+  const bool interrupted = interrupted_tracker();
   InTracker tracker;
   Process* process = process_if_recording();
   if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0)
     return;
-  sum_live_bytes(*process);
+  if (!interrupted) sum_live_bytes(*process);
   format::Header* header = process->dump.header();
   header->exit_status = status;
   header->end_time_ns = now_ns(*process);
   __atomic_store_n(&header->process_state, format::ProcessState::kExited, __ATOMIC_RELEASE);
-  log_summary(*process);
+  if (!interrupted) log_summary(*process);
 }
 
 void at_the_very_end(int status, void*) { finish(status); }

@@ -142,6 +142,21 @@ TEST_CASE("memory opened through IPC belongs to the exporter", "[processes]") {
   CHECK(opened[0].api == "cudaIpcOpenMemHandle");
 }
 
+TEST_CASE("a signal handler may end the process wherever it interrupts it", "[processes]") {
+  RunOptions options;
+  options.timeout_seconds = 30;
+  options.environment["SIMCUDA_FREE_CALLS"] = "1";  // then most of the time is spent in the library
+  for (int delay = 2000; delay < 4500; delay += 101) {
+    CAPTURE(delay);
+    const Run run = run_preloaded("exit_in_handler", {std::to_string(delay)}, options);
+    REQUIRE_FALSE(run.timed_out);
+    REQUIRE(run.exit_code == 7);
+    const Report report = read_report(run.dump());
+    CHECK(report.json.at("process").at("ended") == "exit");
+    CHECK(report.leaked_bytes() >= 20001);
+  }
+}
+
 TEST_CASE("a child without CUDA of a process with CUDA runs untouched", "[processes]") {
   for (const char* how : {"fork", "vfork", "spawn"}) {
     INFO(how);
