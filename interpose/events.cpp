@@ -313,8 +313,11 @@ void Ending::finish(CUresult status) {
     bool late = status != CUDA_SUCCESS;
     if (late) add_counter(header->late_frees, 1);
     if (record_ == 0) {
-      if (!late && (process->mode.load(std::memory_order_relaxed) & kModeOff) == 0)
-        add_counter(header->unknown_frees, 1);
+      // While recording is off there will be more of these, of what was made unseen, and none is to look into every
+      // thread for it. Here, because a signal handler switches it off.
+      const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
+      if (off) process->live.pause_young(process->dump);
+      if (!late && !off) add_counter(header->unknown_frees, 1);
       return;
     }
     auto& record = *process->dump.at<AllocationRecord>(record_);

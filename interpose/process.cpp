@@ -139,7 +139,6 @@ int start(Process& process) {
   begin_switched(process);
   // Not where a detach would have to wait for the threads' records too.
   if (!loaded_late()) process.live.start_young();
-  if ((process.mode.load() & kModeOff) != 0) process.live.pause_young(process.dump);
   begin_marks(process);
   static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
   process.generation = ++generations;

@@ -135,8 +135,6 @@ void switch_recording(bool on) {
   } else {
     process->mode.fetch_or(kModeOff);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
-    // Frees of what was made unseen are looked for everywhere.
-    process->live.pause_young(process->dump);
     if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
   }
   header->last_switch_ns = now;

@@ -115,10 +115,11 @@ class YoungList {
   // Begins, if the kernel has what it takes.
   void start();
 
-  // Begins again, or moves everything to the index by `move(record)` and ends until then.
+  // Begins again (async-signal-safe), or moves everything to the index by `move(record)` and ends until then.
   void resume() { in_use_.store(started_, std::memory_order_release); }
   template <typename Move>
   void pause(Move move) {
+    if (!in_use()) return;
     in_use_.store(false, std::memory_order_release);
     SpinGuard guard(lock_);
     empty(all(), move);

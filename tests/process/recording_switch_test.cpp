@@ -75,6 +75,18 @@ TEST_CASE("a refused free of what was never recorded is no error while recording
   CHECK(read_report(run_preloaded("switched", {"s", "a", "f", "d"}, paused()).dump()).error_count() == 1);
 }
 
+TEST_CASE("recording is switched wherever the signal interrupts the program", "[switch]") {
+  RunOptions options = paused();
+  options.timeout_seconds = 30;
+  options.environment["CULPRIT_SIGNAL"] = "ALRM";
+  options.environment["SIMCUDA_FREE_CALLS"] = "1";  // then most of the time is spent in the library
+  const Run run = run_preloaded("switched_in_handler", {}, options);
+  CHECK_FALSE(run.timed_out);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "done\n");
+  CHECK(read_report(run.dump()).leaked_count() == 0);
+}
+
 TEST_CASE("a fork child begins as its parent stands", "[switch]") {
   if (skip_fork_child()) return;
   CHECK(run_preloaded("switched", {"s", "a", "s", "k"}, paused()).dumps.size() == 1);
