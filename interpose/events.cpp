@@ -290,14 +290,13 @@ CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
   return true;
 }
 
-// What is freed is gone for good.
+// Memory that is freed is gone for good.
 __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
   const auto& record = *process.dump.at<AllocationRecord>(ref);
   if (record.kind == Kind::kGraphMemory) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
   if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-  note_stream(process, record.kind);
-  process.live.retire(ref, process.dump, {stack, thread_state.index, false, is_memory(record.kind)}, own_records());
-  if (thread_state.paths != nullptr && is_memory(record.kind)) thread_state.paths->ended(ref);
+  process.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
+  if (thread_state.paths != nullptr) thread_state.paths->ended(ref);
 }
 
 }  // namespace

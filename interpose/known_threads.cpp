@@ -1,6 +1,5 @@
 #include "interpose/known_threads.h"
 
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -52,15 +51,6 @@ void sleep_a_millisecond() {
   syscall(SYS_nanosleep, &time, nullptr);  // no cancellation point
 }
 
-// Every other thread's stores are visible here afterwards, and what was stored here to their next loads. A kernel
-// without it (before 4.14) gets time instead.
-void meet_other_threads() {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
-    return;
-  for (int i = 0; i < 20; ++i) sleep_a_millisecond();
-}
-
 bool is_outside(const ThreadState& state) {
   return __atomic_load_n(&state.outermost_hook, __ATOMIC_ACQUIRE) == nullptr &&
          !__atomic_load_n(&state.in_tracker, __ATOMIC_ACQUIRE);
@@ -109,7 +99,9 @@ void take_out(std::uint32_t known_in) {
 void forget_this_thread() { take_out(kEnded); }
 
 bool wait_for_threads(int limit_ms) {
-  meet_other_threads();
+  if (!meet_other_threads()) {
+    for (int i = 0; i < 20; ++i) sleep_a_millisecond();
+  }
   for_each_known_thread([](ThreadState* state) { state->seen_outside = state == &thread_state; });
   for (int waited = 0;; ++waited) {
     static bool all;  // one caller at a time

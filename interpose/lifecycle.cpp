@@ -165,7 +165,7 @@ void at_quick_exit_handler() {
 __attribute__((constructor)) void on_load() {
   find_out_when_loaded();
   prepare_dlsym();
-  YoungList::prepare();
+  if (!loaded_late()) prepare_to_meet_threads();
   prepare_cxx_runtime();
   find_next_functions();
   find_other_interposers();

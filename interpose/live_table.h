@@ -30,7 +30,7 @@ enum class Space : std::uint8_t {
   kOther = 3,  // + the kind: each kind of resource has a space of its own
 };
 
-constexpr std::uint8_t choose_space(format::Kind kind) {
+constexpr std::uint8_t space_of(format::Kind kind) {
   switch (kind) {
     case format::Kind::kDevice:
     case format::Kind::kManaged:
@@ -52,30 +52,12 @@ constexpr std::uint8_t choose_space(format::Kind kind) {
   }
 }
 
-// The same without a jump or a table, for what every call asks. Kinds come from dumps' writers only, all below 64.
-constexpr std::uint64_t kinds_in(Space space) {
-  std::uint64_t kinds = 0;
-  for (int kind = 0; kind < 64; ++kind) {
-    if (choose_space(static_cast<format::Kind>(kind)) == static_cast<std::uint8_t>(space)) kinds |= 1ULL << kind;
-  }
-  return kinds;
-}
-constexpr std::uint8_t space_of(format::Kind kind) {
-  constexpr std::uint64_t kAddresses = kinds_in(Space::kAddress);
-  constexpr std::uint64_t kVmmHandles = kinds_in(Space::kVmmHandle);
-  std::uint64_t bit = 1ULL << (static_cast<unsigned>(kind) & 63);
-  if ((bit & kAddresses) != 0) return static_cast<std::uint8_t>(Space::kAddress);
-  if ((bit & kVmmHandles) != 0) return static_cast<std::uint8_t>(Space::kVmmHandle);
-  if (kind == format::Kind::kPoolImport) kind = format::Kind::kMemoryPool;
-  return static_cast<std::uint8_t>(static_cast<unsigned>(Space::kOther) + static_cast<unsigned>(kind));
-}
-
 // What is made and ended most often. (An allocation that takes the driver long gains nothing.)
 constexpr bool stays_young(format::Kind kind) {
   return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent;
 }
 constexpr bool may_be_young(std::uint8_t space) {
-  return space == choose_space(format::Kind::kStreamOrdered) || space == choose_space(format::Kind::kEvent);
+  return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent);
 }
 
 // A thread's own.

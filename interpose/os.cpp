@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -101,6 +102,14 @@ void write_stderr(const char* text, std::size_t bytes) {
     text += count;
     bytes -= static_cast<std::size_t>(count);
   }
+}
+
+void prepare_to_meet_threads() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
+
+bool meet_other_threads() {
+  if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
+  prepare_to_meet_threads();  // a fork child may have to say again that it wants to
+  return os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 void* map_private(std::uint64_t bytes, int* error) {

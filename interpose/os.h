@@ -36,7 +36,7 @@ struct OsCalls {
   // Copies this process's own memory; what can not be read ends the copy instead of raising a signal. Returns the
   // number of bytes, which may be fewer, or -errno: -EFAULT when the first byte can not be read.
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
-  // membarrier(2) without flags. Returns 0 or -errno.
+  // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
 };
 
@@ -48,6 +48,12 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
 
 // Writes to standard error: whole, past EINTR, never a cancellation point, never SIGPIPE-safe by itself.
 void write_stderr(const char* text, std::size_t bytes);
+
+// Every other thread's stores are visible here afterwards, and what was stored here to their next loads. False on a
+// kernel that has no such barrier (before 4.14) or forbids it; then give it time. The first time costs milliseconds
+// where there are other threads: prepare_to_meet_threads() takes that on itself.
+bool meet_other_threads();
+void prepare_to_meet_threads();
 
 // Anonymous private memory that is zero, not inherited across fork, and never returned to malloc. nullptr on failure.
 void* map_private(std::uint64_t bytes, int* error);

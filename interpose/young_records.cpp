@@ -1,19 +1,13 @@
 #include "interpose/young_records.h"
 
-#include <linux/membarrier.h>
 #include <sched.h>
 
 #include "interpose/os.h"
 
 namespace culprit {
 
-void YoungList::prepare() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
-
 void YoungList::start() {
-  // A fork child may have to say again that it wants to use this.
-  started_ = os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0 ||
-             (os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
-              os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+  started_ = meet_other_threads();
   resume();
 }
 
@@ -40,7 +34,7 @@ void YoungList::close(Choice choice) {
     if (choice.covers(records)) was_open |= records->open_.exchange(0, std::memory_order_acq_rel) != 0;
   }
   if (!was_open) return;
-  if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
+  if (!meet_other_threads()) {
     // Forbidden since then. A store is seen by everybody long before this is over.
     for (int i = 0; i < 1000; ++i) sched_yield();
   }

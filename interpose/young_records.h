@@ -109,10 +109,7 @@ class alignas(64) YoungRecords {
 // Those of all threads. All zeros = not in use. Lives in memory that the kernel wipes in a fork child. Thread-safe.
 class YoungList {
  public:
-  // For the process, once, while it has only one thread: then it takes no time.
-  static void prepare();
-
-  // Begins, if the kernel has what it takes.
+  // Begins, if the kernel has what it takes. Call prepare_to_meet_threads() while the process has only one thread.
   void start();
 
   // Begins again (async-signal-safe), or moves everything to the index by `move(record)` and ends until then.

@@ -129,7 +129,7 @@ def perform(measurement, runner, repeat, chosen_sides=None):
     results = [{"row": row.name, "title": row.title, "unit": row.unit, "goal": row.goal, "sides": {}} for row in measurement.rows]
     out = {}
     sides = [side for side in measurement.sides if chosen_sides is None or side in chosen_sides]
-    for repetition in range(max(measurement.repeats(side, repeat) for side in sides) if sides else 0):
+    for repetition in range(max((measurement.repeats(side, repeat) for side in sides), default=0)):
         if measurement.pinned:
             runner.processor = machine.fastest_processor()
         for side in sides:

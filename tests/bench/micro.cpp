@@ -32,7 +32,7 @@ void live_table(benchmark::State& state) {
   Tracker tracker;
   Zeroed<LiveTable> table;
   Zeroed<ThreadRecords> own;
-  YoungList::prepare();
+  prepare_to_meet_threads();
   table->start_young();
   table->begin_thread(&*own);
   format::AllocationRecord record = {};

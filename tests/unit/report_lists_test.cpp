@@ -95,6 +95,26 @@ TEST_CASE("leaks are summed by function or device or cause or library or thread"
   CHECK(has(text_of(report, options), "99 B      15x     13 groups"));
 }
 
+namespace {
+
+// A report with one leak, that of `stack`.
+struct OneLeak {
+  explicit OneLeak(const ResolvedStack& stack) {
+    program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 5));
+    report = program.report();
+    report.leaks[0].stack = &stack;
+  }
+  std::string by(const std::string& what) const {
+    RenderOptions options;
+    options.group_by = what;
+    return text_of(report, options);
+  }
+  Program program;
+  Report report;
+};
+
+}  // namespace
+
 TEST_CASE("a stack is named by its Python line rather than by the library that Python called", "[report][lists]") {
   const Frame library = {"ffi_call", "", 0};
   Frame line = {"step", "train.py", 41};
@@ -106,15 +126,9 @@ TEST_CASE("a stack is named by its Python line rather than by the library that P
   CHECK(naming_frame(stack) == &library);
   stack.frames = {&library, &line};
   CHECK(naming_frame(stack) == &line);
-  Program program;
-  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 5));
-  Report report = program.report();
-  report.leaks[0].stack = &stack;
-  RenderOptions options;
-  options.group_by = "function";
-  CHECK(has(text_of(report, options), "5 B       1x      1 group    step\n"));
-  options.group_by = "stack";
-  CHECK(has(text_of(report, options), "train.py:41  step"));
+  const OneLeak leak(stack);
+  CHECK(has(leak.by("function"), "5 B       1x      1 group    step\n"));
+  CHECK(has(leak.by("stack"), "train.py:41  step"));
 }
 
 TEST_CASE("a stack's row names the module of a function once, whether the function has a name or not",
@@ -127,17 +141,12 @@ TEST_CASE("a stack's row names the module of a function once, whether the functi
   ResolvedStack stack;
   stack.frames = {&frame};
   stack.caller = &frame;
-  Program program;
-  program.dump.add_allocation(live_allocation(program.stack({"leak", "main"}), 5));
-  Report report = program.report();
-  report.leaks[0].stack = &stack;
-  RenderOptions options;
-  options.group_by = "stack";
-  const std::string api = report.leaks[0].api + "  ";
-  CHECK(has(text_of(report, options), api + "libffi.so.8+0x6f79\n"));
+  const OneLeak leak(stack);
+  const std::string api = leak.report.leaks[0].api + "  ";
+  CHECK(has(leak.by("stack"), api + "libffi.so.8+0x6f79\n"));
   frame.function = "ffi_call";
   frame.symbol_offset = 0x49;
-  CHECK(has(text_of(report, options), api + "libffi.so.8  ffi_call+0x49\n"));
+  CHECK(has(leak.by("stack"), api + "libffi.so.8  ffi_call+0x49\n"));
 }
 
 TEST_CASE("leaks are summed by mark and by the marks of each group", "[report][lists]") {

@@ -21,7 +21,7 @@ constexpr std::uint8_t kSpace = space_of(Kind::kStreamOrdered);
 
 struct Fixture : LiveTableFixture {
   Fixture() {
-    YoungList::prepare();
+    prepare_to_meet_threads();
     table->start_young();
     table->begin_thread(&*own);
   }
