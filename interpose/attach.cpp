@@ -113,7 +113,7 @@ AttachResult attach(AttachRequest* request) {
   if (result == AttachResult::kDone) {
     if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
     begin_span_at_attach(*process);
-    process->phase.store(Phase::kRecording, std::memory_order_release);
+    begin_recording(*process);
     return result;
   }
   attached_pid.store(0);

@@ -211,7 +211,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   if (process == nullptr) return;
   Place place = kOnlyHandle ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
-  if (__builtin_expect(process->mode.load(std::memory_order_relaxed) != 0, 0) &&
+  if (__builtin_expect((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0, 0) &&
       !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
     return;
   Ref stack = current_stack(*process);
@@ -301,7 +301,7 @@ __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref
 
 }  // namespace
 
-void Ending::finish(CUresult status) {
+void Ending::finish_any(CUresult status) {
   if (handle_ == 0) return;
   Recording recording;
   Process* process = recording.process();

@@ -47,28 +47,28 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments)                                  \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
-    HookScope scope;                                                                \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());        \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                         \
-    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
-    if (scope.nested()) return call arguments;                                      \
-    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);              \
-    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
-    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);    \
-    return status;                                                                  \
+#define HOOK_CUSTOM(symbol, parameters, arguments)                               \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
+    HookScope scope;                                                             \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());     \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                      \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
+    if (scope.nested()) return call arguments;                                   \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
+    return status;                                                               \
   }
 
-#define HOOK_CHECK(symbol, parameters, arguments)                                   \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
-    HookScope scope;                                                                \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());        \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                         \
-    CUresult status = call arguments;                                               \
-    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false; \
-    if (!scope.nested()) note_result(Api::symbol, status, 0);                       \
-    return status;                                                                  \
+#define HOOK_CHECK(symbol, parameters, arguments)                              \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
+    HookScope scope;                                                           \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());   \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                    \
+    CUresult status = call arguments;                                          \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \
+    if (!scope.nested()) note_result(Api::symbol, status, 0);                  \
+    return status;                                                             \
   }
 
 #include "interpose/hooks.def"

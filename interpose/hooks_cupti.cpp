@@ -95,12 +95,12 @@ namespace observers {
   CUresult answer_of_##symbol parameters { return observed.answer; }                 \
   void symbol parameters {                                                           \
     HookScope scope;                                                                 \
-    if constexpr (changes_context(Api::symbol)) thread_state.context_known = false;  \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();       \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
     if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);     \
   }
 #define HOOK_CHECK(symbol, parameters, arguments) \
-  void symbol parameters { thread_state.context_known = false; }
+  void symbol parameters { thread_state.forget_context(); }
 #include "interpose/hooks.def"
 
 }  // namespace observers

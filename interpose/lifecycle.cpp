@@ -75,6 +75,7 @@ void end_thread() {
   flush_live_bytes(*process);
   if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
   thread_state.counters = nullptr;
+  thread_state.session = ThreadState::kNoSession;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
   ThreadPaths* paths = thread_state.paths;
   thread_state.paths = nullptr;

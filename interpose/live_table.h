@@ -62,8 +62,14 @@ constexpr bool may_be_young(std::uint8_t space) {
 
 // A thread's own.
 struct ThreadRecords {
-  YoungRecords young;
+  YoungRecords young_memory;
+  YoungRecords young_events;
   RecordCache unused;
+
+  // Where the thread keeps the young ones of a space in which they may be.
+  YoungRecords& young(std::uint8_t space) {
+    return space == space_of(format::Kind::kEvent) ? young_events : young_memory;
+  }
 };
 
 // How something was ended, kept for double frees.
@@ -107,6 +113,29 @@ class LiveTable {
                    ThreadRecords* own = nullptr);
   void put_back(format::Ref ref, DumpWriter& dump);
 
+  // The short way for CUDA events, which their thread most often ends at once. spare_event(): the record that it may
+  // use for its next one on this device; 0 = none, and then add() has to be called. make_event(): `fill(record)` stores
+  // what is not as it was when the record ended: neither `state` nor what kind of thing it is, of which thread and on
+  // which device. end_event(): take() and retire() of what the thread has to itself; 0 = it has not. take_back_event():
+  // it was not ended after all, and is now as take() returns it; false when that comes too late.
+  static format::Ref spare_event(const ThreadRecords& own, std::uint8_t device) {
+    return own.young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
+  }
+  template <typename Fill>
+  void make_event(std::uint64_t handle, format::Ref spare, Fill fill, DumpWriter& dump, ThreadRecords* own);
+  format::Ref end_event(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    format::Ref ref = own->young_events.end(space_of(format::Kind::kEvent), handle);
+    if (__builtin_expect(ref != 0, 1))
+      publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kEmpty, true);
+    return ref;
+  }
+  bool take_back_event(format::Ref ref, std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    auto* record = dump.at<format::AllocationRecord>(ref);
+    if (record->handle != handle || !own->young_events.take_spare(ref)) return false;
+    publish(record, format::AllocationState::kFreeing, false);
+    return true;
+  }
+
   // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
   void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, ThreadRecords* own = nullptr) {
     end_record(dump.at<format::AllocationRecord>(ref), by);
@@ -142,9 +171,15 @@ class LiveTable {
   }
 
   // A thread begins, and ends.
-  void begin_thread(ThreadRecords* own) { young_.enter(&own->young); }
+  void begin_thread(ThreadRecords* own) {
+    young_.enter(&own->young_memory);
+    young_.enter(&own->young_events);
+  }
   void end_thread(ThreadRecords* own, DumpWriter& dump) {
-    young_.leave(&own->young, [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+    auto move = [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); };
+    young_.leave(&own->young_memory, move);
+    young_.leave(&own->young_events, move);
+    own->young_events.take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
     records_.give_all(&own->unused, dump);
   }
 
@@ -163,9 +198,9 @@ class LiveTable {
   static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
   // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
   static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
-    std::uint32_t generation = (record->state >> format::kStateBits) + (next_generation ? 1 : 0);
-    __atomic_store_n(&record->state, generation << format::kStateBits | static_cast<std::uint32_t>(state),
-                     __ATOMIC_RELEASE);
+    constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
+    std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
+    __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
   }
   static void end_record(format::AllocationRecord* record, const EndedBy& by) {
     publish(record, format::AllocationState::kEmpty, true);
@@ -188,6 +223,14 @@ class LiveTable {
   // The same, out of the way of those who do not need it.
   __attribute__((noinline)) void move_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
     add_to_index(record, dump, own);
+  }
+  // Out of a thread's young records, for a younger one.
+  __attribute__((noinline)) void make_place(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+    if (record.handle != 0) {
+      add_to_index(record, dump, own);
+    } else {
+      records_.give(&own->unused, record.ref, true, dump);
+    }
   }
   // add_to_index() found `stale` in the place of `ref`, or (0) no room.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, ThreadRecords* own);
@@ -218,8 +261,9 @@ inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std:
   publish(record, format::AllocationState::kLive, true);
   const YoungRecord added = {handle, ref, tag_of(space, device)};
   if (stays_young(kind) && own != nullptr) {
-    if (own->young.add(added, [&](const YoungRecord& old) { move_to_index(old, dump, own); })) return ref;
-    young_.note_closed(&own->young);
+    YoungRecords& young = own->young(space);
+    if (young.add(added, [&](const YoungRecord& old) { make_place(old, dump, own); })) return ref;
+    young_.note_closed(&young);
   }
   return add_to_index(added, dump, own);
 }
@@ -228,7 +272,7 @@ template <typename Device>
 inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
                                    ThreadRecords* own) {
   format::Ref ref = 0;
-  if (own != nullptr && may_be_young(space)) ref = own->young.take(space, handle);
+  if (own != nullptr && may_be_young(space)) ref = own->young(space).take(space, handle);
   if (ref == 0) {
     ref = take_indexed(space, handle, device);
     if (__builtin_expect(ref == 0 && may_be_young(space) && young_.in_use(), 0)) {
@@ -239,6 +283,17 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
   }
   publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
+}
+
+template <typename Fill>
+inline void LiveTable::make_event(std::uint64_t handle, format::Ref spare, Fill fill, DumpWriter& dump,
+                                  ThreadRecords* own) {
+  auto* record = dump.at<format::AllocationRecord>(spare);
+  record->handle = handle;
+  fill(record);
+  publish(record, format::AllocationState::kLive, true);
+  if (__builtin_expect(own->young_events.add_spare(handle), 1)) return;
+  move_to_index({handle, spare, tag_of(space_of(record->kind), record->device)}, dump, own);
 }
 
 template <typename Device>

@@ -4,3 +4,7 @@
 
 #define CULPRIT_HOT __attribute__((hot))
 #define CULPRIT_COLD __attribute__((cold, noinline))
+
+// For the declaration of a variable that every call reads: it is this library's own, and its address needs no
+// instruction to be found. (-fvisibility=hidden covers definitions only.)
+#define CULPRIT_OWN __attribute__((visibility("hidden")))

@@ -124,8 +124,8 @@ int start(Process& process) {
   process.pid = static_cast<int>(getpid());
   read_options(&process.options);
   apply_attach_options(&process.options);
-  process.verify = process.options.verify_stacks;
-  process.quick_stacks = process.options.depth > 0 && !process.verify;
+  if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
+  if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
   process.clock.start();
   StackMemo::choose_comparison();
   char path[4096];
@@ -154,6 +154,7 @@ void release_thread(ThreadState* state) {
   state->memory = nullptr;
   state->counters = nullptr;
   state->generation = 0;
+  state->session = ThreadState::kNoSession;
 }
 
 void register_thread(Process& process) {
@@ -161,7 +162,7 @@ void register_thread(Process& process) {
   thread_state.label = label_at_start();
   thread_state.times = {};
   thread_state.error_number = &errno;
-  thread_state.context_known = false;
+  thread_state.forget_context();
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
   if (thread_state.named) {
@@ -180,6 +181,9 @@ void register_thread(Process& process) {
   thread_state.calls_to_watch = 0;
   thread_state.live_delta = 0;
   thread_state.live_device = format::kNoDevice;
+  const bool complete =
+      thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
+  thread_state.session = complete ? process.generation : ThreadState::kNoSession;
 }
 
 }  // namespace
@@ -206,11 +210,20 @@ Process* recording_process() {
       return nullptr;
     Phase expected = Phase::kNone;
     if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
-      process->phase.store(start(*process) == 0 ? Phase::kRecording : Phase::kFailed, std::memory_order_release);
+      if (start(*process) == 0) {
+        begin_recording(*process);
+      } else {
+        process->phase.store(Phase::kFailed, std::memory_order_release);
+      }
     } else {
       sched_yield();  // another thread is starting it: a millisecond at most
     }
   }
+}
+
+void begin_recording(Process& process) {
+  process.session.store(process.generation, std::memory_order_release);
+  process.phase.store(Phase::kRecording, std::memory_order_release);
 }
 
 Process* prepare_recording(int* error) {
@@ -231,6 +244,7 @@ void end_recording(Process& process) {
   sum_live_bytes(process);
   format::Header* header = process.dump.header();
   header->end_time_ns = now_ns(process);
+  process.session.store(0);
   process.phase.store(Phase::kDetached);
   __atomic_store_n(&header->process_state, format::ProcessState::kDetached, __ATOMIC_RELEASE);
 }
@@ -334,12 +348,11 @@ format::Ref find_current_stack(Process& process) {
 }
 
 Place ask_current_place(Process& process) {
-  thread_state.context_known = false;
+  thread_state.forget_context();
   CUcontext handle = nullptr;
   if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
   thread_state.context_place = process.contexts.of_handle(handle, now_ns(process), process.dump);
   thread_state.context_epoch = process.contexts.epoch();
-  thread_state.context_known = true;
   return thread_state.context_place;
 }
 

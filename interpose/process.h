@@ -39,6 +39,18 @@ enum class Phase : std::uint32_t {
   kDetached = 4,  // attached and not recording yet, or detached again: hooks only forward
 };
 
+// Process::mode: what is not as usual. One word, because what is usual is asked for on every call.
+enum Mode : std::uint32_t {
+  kModeExiting = 1,  // exit handlers are running
+  kModeOff = 2,
+  kModeJustOn = 4,  // switched on, and nothing was made since
+  // What is made is looked at before it is noted, see note_mode().
+  kModesOfNoting = kModeExiting | kModeOff | kModeJustOn,
+  kModeVerify = 8,     // CULPRIT_VERIFY_STACKS
+  kModeNoStacks = 16,  // CULPRIT_DEPTH=0
+  kModePython = 32,    // an interpreter whose frames can be read is there
+};
+
 // What a thread has for itself, in one mapping.
 struct ThreadMemory {
   ThreadRecords records;
@@ -50,12 +62,10 @@ struct ThreadMemory {
 struct Process {
   // What every call reads, and hardly any writes, in three cache lines.
   std::atomic<Phase> phase;
-  std::atomic<std::uint32_t> mode;  // Mode: 0 unless exit handlers run or recording was switched
+  std::atomic<std::uint32_t> mode;
+  std::atomic<std::uint32_t> session;  // `generation` while something is recorded, else 0: see ThreadState
   std::uint32_t generation;
   int pid;
-  bool quick_stacks;             // remembered stacks are neither switched off nor to be verified
-  bool verify;                   // CULPRIT_VERIFY_STACKS
-  std::atomic<bool> has_python;  // an interpreter whose frames can be read is there
   Clock clock;
   alignas(64) DumpWriter dump;
   alignas(64) std::atomic<std::uint32_t> stream_epoch;  // moves whenever a stream comes or goes
@@ -97,9 +107,12 @@ Process* recording_process();
 // The same without starting anything: nullptr when nothing is being recorded.
 Process* process_if_recording();
 
-// For attach.cpp. Makes a dump, and leaves it to the caller to set Phase::kRecording. nullptr when that is not
+// For attach.cpp. Makes a dump, and leaves it to the caller to follow with begin_recording(). nullptr when that is not
 // possible; `error` is then an errno.
 Process* prepare_recording(int* error);
+
+// Hooks record from now on.
+void begin_recording(Process& process);
 
 // Sets Phase::kDetached, and marks the dump so. No hook writes to it any more once wait_for_threads() has returned
 // true.
@@ -114,7 +127,7 @@ inline std::uint64_t event_ns(Process& process) { return process.clock.event(&th
 
 // The process whose phase says whether something is recorded, for the way that is taken on every call; nullptr as long
 // as nothing was, and where the kernel can not wipe it in a fork child.
-extern Process* quick_process;
+extern CULPRIT_OWN Process* quick_process;
 
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
@@ -123,8 +136,7 @@ class Recording {
   __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
     if (thread_state.in_tracker) return;
     Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-    if (__builtin_expect(process != nullptr && process->phase.load(std::memory_order_acquire) == Phase::kRecording &&
-                             thread_state.generation == process->generation,
+    if (__builtin_expect(process != nullptr && process->session.load(std::memory_order_acquire) == thread_state.session,
                          1)) {
       saved_errno_ = *thread_state.error_number;
       thread_state.in_tracker = true;
@@ -166,7 +178,7 @@ void add_evidence(Process& process, format::AllocationRecord* record, Change cha
 }
 
 // Counts the times that a module may have been unloaded.
-extern std::atomic<std::uint32_t> module_generation;
+extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
@@ -179,7 +191,7 @@ CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
 // `native` with the calling thread's Python frames.
 inline format::Ref with_python_frames(Process& process, format::Ref native) {
-  if (__builtin_expect(!process.has_python.load(std::memory_order_acquire), 1)) return native;
+  if (__builtin_expect((process.mode.load(std::memory_order_acquire) & kModePython) == 0, 1)) return native;
   return process.python.merged(process, native);
 }
 
@@ -188,7 +200,8 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  if (process.quick_stacks && frame != nullptr && thread_state.memory != nullptr) {
+  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
+  if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {
     format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
     if (__builtin_expect(ref != 0, 1)) {
       if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
@@ -210,10 +223,10 @@ CULPRIT_COLD void verify_place(Process& process, Place remembered);
 // The place of the context that is current to the calling thread. Asking the driver costs as much as all the rest of
 // recording an event, so it is asked once.
 inline Place current_place(Process& process) {
-  if (!thread_state.context_known || thread_state.context_epoch != process.contexts.epoch())
-    return ask_current_place(process);
+  if (thread_state.context_epoch != process.contexts.epoch()) return ask_current_place(process);
   Place place = thread_state.context_place;
-  if (__builtin_expect(process.verify, 0)) verify_place(process, place);
+  if (__builtin_expect((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0, 0))
+    verify_place(process, place);
   return place;
 }
 

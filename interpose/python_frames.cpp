@@ -89,7 +89,7 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
   } else {
     header->python_state = PythonState::kNotChecked;
     self->hash_ = python_hash(header->python_version, self->layout_);
-    search->process->has_python.store(true, std::memory_order_release);
+    search->process->mode.fetch_or(kModePython, std::memory_order_release);
   }
   return 1;
 }
@@ -102,7 +102,7 @@ void PythonFrames::look(Process& process) {
 }
 
 void PythonFrames::switch_off(Process& process, PythonState state) {
-  process.has_python.store(false, std::memory_order_release);
+  process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
   process.dump.header()->python_state = state;
 }
 

@@ -45,7 +45,7 @@ class PythonFrames {
  public:
   // Looks for an interpreter among the modules that were loaded since the last call. Thread-safe; takes libc's loader
   // read lock (dl_iterate_phdr).
-  // Sets `process.has_python` when merged() has something to do.
+  // Sets kModePython when merged() has something to do.
   CULPRIT_COLD void look(Process& process);
 
   // The calling thread's stack with its Python frames, given its native one; that one when the thread runs no Python,

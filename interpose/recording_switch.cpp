@@ -106,7 +106,7 @@ void begin_span_at_attach(Process& process) {
     }
     driver().cuDevicePrimaryCtxRelease_v2(ordinal);
   }
-  thread_state.context_known = false;
+  thread_state.forget_context();
   driver().cuThreadExchangeStreamCaptureMode(&mode);
   if (found.total_bytes == 0) return;
   format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
@@ -161,10 +161,11 @@ void prepare_recording_switch() {
 }
 
 void begin_switched(Process& process) {
-  if (late.load(std::memory_order_acquire) != 0) process.mode.store(kModeJustOn);
+  if (late.load(std::memory_order_acquire) != 0) process.mode.fetch_or(kModeJustOn);
   if (recording_wanted()) return;
   // Switched off again while the dump was being made.
-  process.mode.store(kModeOff);
+  process.mode.fetch_and(~std::uint32_t{kModeJustOn});
+  process.mode.fetch_or(kModeOff);
   process.dump.header()->recording_state = format::RecordingState::kOff;
 }
 

@@ -14,13 +14,6 @@ namespace culprit {
 
 struct Process;
 
-// Process::mode, looked at once for each thing that is made. 0 is the usual case.
-enum Mode : std::uint32_t {
-  kModeExiting = 1,  // exit handlers are running
-  kModeOff = 2,
-  kModeJustOn = 4,  // switched on, and nothing was made since
-};
-
 // Whether a process that has not begun to record is to begin with its next CUDA call.
 bool recording_wanted();
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "interpose/api.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -16,8 +17,8 @@ bool find_hooked_name(const char* symbol, Api* api);
 // Our hook for a row.
 void* hook_address(Api api);
 
-extern void* driver_addresses[kApiCount];
-extern void* next_addresses[kApiCount];
+extern CULPRIT_OWN void* driver_addresses[kApiCount];
+extern CULPRIT_OWN void* next_addresses[kApiCount];
 // Looks for libcuda when the address is not known yet.
 void* find_address(void* const* addresses, Api api);
 

@@ -76,8 +76,10 @@ void StackMemo::forget_all() {
 }
 
 void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
-  recent_[slot_of(first_key(entry.frame, frame[1]))] = {entry.frame, entry.generation, entry.stack,    entry.first,
-                                                        entry.count, entry.path,       eight_at_a_time};
+  constexpr std::uint32_t kBytes = sizeof(Block);
+  recent_[recent_slot(frame)] = {
+      entry.frame, entry.generation, entry.stack, entry.first * kBytes, (entry.first + entry.count) * kBytes,
+      entry.path,  eight_at_a_time};
 }
 
 const StackMemo::Entry* StackMemo::find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const {

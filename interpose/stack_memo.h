@@ -27,6 +27,7 @@
 #include <cstring>
 
 #include "interpose/dump_format.h"
+#include "interpose/hash.h"
 #include "interpose/placement.h"
 #include "interpose/stack.h"
 
@@ -49,6 +50,9 @@ class StackMemo {
   // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered. `path` receives the
   // number that was remembered with it, and is left alone otherwise.
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
+
+  // The same, but looks at nothing but the stack that came last from this place.
+  format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const;
 
   // Call after look_up() found nothing, with the stack as it was then.
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
@@ -121,17 +125,24 @@ class StackMemo {
   CULPRIT_COLD format::Ref search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
   Entry entries_[kEntries];
-  // By first_key(): a copy of the entry that was the right one last time, in half a cache line.
+  // The entry that was the right one last time for a frame and return address, in half a cache line.
   struct alignas(32) Recent {
     std::uint64_t frame;
     std::uint32_t generation;
     format::Ref stack;
-    std::uint32_t first;
-    std::uint32_t count;
+    std::uint32_t begin;  // of its blocks, in bytes from `blocks_`
+    std::uint32_t end;
     std::uint32_t path;
     bool eight_at_a_time;  // here, so that it is not one more line of memory
   };
   Recent recent_[kEntries];
+  static std::uint32_t recent_slot(const std::uint64_t* frame) {
+    return static_cast<std::uint32_t>(quick_hash((reinterpret_cast<std::uint64_t>(frame) >> 4) + frame[1]) >> 54);
+  }
+  static_assert(kEntries == 1 << 10);
+  const Block* block_at(std::uint32_t offset) const {
+    return reinterpret_cast<const Block*>(reinterpret_cast<const char*>(blocks_) + offset);
+  }
   Miss miss_;
   std::uint32_t used_;
   std::uint32_t numbers_;
@@ -157,17 +168,21 @@ inline const StackMemo::Block* StackMemo::first_difference_of_pairs(std::uint64_
   return block;
 }
 
-inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
+__attribute__((always_inline)) inline format::Ref StackMemo::look_up_last(const std::uint64_t* frame,
+                                                                          std::uint32_t generation,
+                                                                          std::uint32_t* path) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
-  const Recent& entry = recent_[slot_of(first_key(base, frame[1]))];
-  if (__builtin_expect(entry.frame == base && entry.generation == generation && entry.stack != 0, 1)) {
-    const Block* end = blocks_ + entry.first + entry.count;
-    if (__builtin_expect(first_difference(entry.eight_at_a_time, base, blocks_ + entry.first, end) == end, 1)) {
-      *path = entry.path;
-      return entry.stack;
-    }
-  }
-  return search(frame, generation, path);
+  const Recent& entry = recent_[recent_slot(frame)];
+  if (__builtin_expect(entry.frame != base || entry.generation != generation || entry.stack == 0, 0)) return 0;
+  const Block* end = block_at(entry.end);
+  if (__builtin_expect(first_difference(entry.eight_at_a_time, base, block_at(entry.begin), end) != end, 0)) return 0;
+  *path = entry.path;
+  return entry.stack;
+}
+
+inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
+  format::Ref stack = look_up_last(frame, generation, path);
+  return __builtin_expect(stack != 0, 1) ? stack : search(frame, generation, path);
 }
 
 }  // namespace culprit

@@ -46,7 +46,7 @@ inline void count_allocation(format::ThreadCounters* block, format::Ref stack, s
   format::StackCounter& counter = block->stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
   if (counter.stack != stack) start_counting(&counter, stack, dump);
   add_own(counter.allocations, 1);
-  add_own(counter.bytes, bytes);
+  if (bytes != 0) add_own(counter.bytes, bytes);
 }
 inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
   if (block == nullptr) {
@@ -55,5 +55,8 @@ inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
     add_own(block->frees, 1);
   }
 }
+
+// For a free that was counted and was none.
+inline void uncount_free(format::ThreadCounters* block) { add_own(block->frees, ~std::uint64_t{0}); }
 
 }  // namespace culprit

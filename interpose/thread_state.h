@@ -7,6 +7,7 @@
 
 #include "interpose/clock.h"
 #include "interpose/contexts.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 
@@ -16,15 +17,20 @@ class ThreadPaths;
 
 // What every call touches comes first, in two cache lines.
 struct alignas(64) ThreadState {
+  static constexpr std::uint32_t kNoSession = ~0U;
+  static constexpr std::uint32_t kNoEpoch = ~0U;
+
   // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested:
   // the driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation
   // that leaves through a hook can not clear a flag; a later hook higher on the stack sees that the old one is gone.
   const char* outermost_hook;
-  bool asks_what;                    // inside what() of an exception that abandoned something
-  bool injected;                     // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
-  std::uint8_t calls_to_watch;       // successful calls that may still be the retry of a failed one
-  bool in_tracker;                   // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
-  std::uint32_t generation;          // of the Process that the rest belongs to: a fork child starts anew
+  bool asks_what;               // inside what() of an exception that abandoned something
+  bool injected;                // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
+  std::uint8_t calls_to_watch;  // successful calls that may still be the retry of a failed one
+  bool in_tracker;              // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
+  // Equal to Process::session while something is recorded and this thread has all that it takes: `memory`, `paths` and
+  // `counters` are there then.
+  std::uint32_t session = kNoSession;
   std::uint32_t index;               // in the dump's threads
   std::uint32_t path;                // in `paths`: of the stack that current_stack() returned last, 0 = not known
   int* error_number;                 // the thread's errno
@@ -35,22 +41,25 @@ struct alignas(64) ThreadState {
   std::int64_t live_delta;
 
   std::uint8_t live_device;
-  // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
-  // one current (see changes_context() in hooks.cpp).
-  bool context_known;
   bool named;  // by the program (thread_names.h)
+  // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
+  // one current (see changes_context() in hooks.h).
   std::uint32_t context_epoch;
   Place context_place;
-  // The stream that memory was last allocated on. Valid while the streams' and the contexts' epochs stand.
-  CUstream stream;
-  std::uint32_t stream_epoch;
-  std::uint32_t stream_context_epoch;
-  Place stream_place;
   std::uint64_t made;   // records that name this thread as their maker ...
   std::uint64_t ended;  // ... and those of them that it ended itself
   EventTimes times;
   // Of what is open in the thread (marks.h), kUnresolvedLabel: not known yet.
   format::Ref label;
+
+  // The stream that memory was last allocated on. Valid while the streams' and the contexts' epochs stand.
+  CUstream stream;
+  std::uint32_t stream_epoch;
+  std::uint32_t stream_context_epoch;
+  Place stream_place;
+  std::uint32_t generation;  // of the Process that all this belongs to: a fork child starts anew
+
+  void forget_context() { context_epoch = kNoEpoch; }
 
   OpenMarks* marks;    // nullptr = none
   void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
@@ -63,6 +72,6 @@ struct alignas(64) ThreadState {
 
 // __thread and not thread_local: that asks on every access, in a file that does not see the definition, whether a
 // constructor has to run.
-extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
+extern CULPRIT_OWN __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 }  // namespace culprit

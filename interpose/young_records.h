@@ -25,42 +25,77 @@
 namespace culprit {
 
 struct YoungRecord {
-  std::uint64_t handle;  // 0 = none
-  format::Ref ref;
-  std::uint32_t tag;  // space << 8 | device
+  std::uint64_t handle;  // 0 = none, or a spare record
+  format::Ref ref;       // 0 = none
+  std::uint32_t tag;     // space << 8 | device
+  bool is_free() const { return (handle | ref) == 0; }
 };
 
 // A thread's own. All zeros = closed. add() and take() are for the owner, and not to be entered from a signal handler
 // that interrupted them: behind the guard of the hooks.
 class alignas(64) YoungRecords {
  public:
-  // Keeps a record; `evict(record)` receives one that has to make place for it and must put that into the index. False
-  // when this is closed.
+  // Keeps a record; `evict(record)` receives what has to make place for it: a record that must go to the index, or (its
+  // handle is 0) a spare one. False when this is closed.
   template <typename Evict>
   bool add(const YoungRecord& record, Evict evict) {
     Use use(*this);
     if (__builtin_expect(!use.allowed(), 0)) return false;
-    Slot& slot = slots_[next_++ % kSlots];
+    Slot& slot = next_slot();
+    ++next_;
     YoungRecord old = slot.get();
-    if (__builtin_expect(old.handle != 0, 0)) evict(old);
+    if (__builtin_expect(!old.is_free(), 0)) evict(old);
     slot.set(record);
     return true;
   }
 
   // Takes a record out again. Returns 0 when it is not here.
   format::Ref take(std::uint8_t space, std::uint64_t handle) {
+    return remove(space, handle, [](Slot& slot) { slot.clear(); });
+  }
+
+  // A thread that makes and ends the same thing over and over leaves its record where it is. end(): take() that keeps
+  // the record as a spare one. spare(): the one that lies where the next record will, and had this tag; 0 = none. It
+  // stays there until add_spare() gives it a handle, or take_spare() takes it out: false when it is not there any more,
+  // for add_spare() when this was closed; then it is the caller's.
+  format::Ref end(std::uint8_t space, std::uint64_t handle) {
+    return remove(space, handle, [](Slot& slot) { slot.handle.store(0, std::memory_order_release); });
+  }
+  format::Ref spare(std::uint32_t tag) const {
+    const YoungRecord record = next_slot().get();
+    const bool fits = record.handle == 0 && record.tag == tag && open_.load(std::memory_order_relaxed) != 0;
+    return __builtin_expect(fits, 1) ? record.ref : 0;
+  }
+  bool add_spare(std::uint64_t handle) {
+    Slot& slot = next_slot();
     Use use(*this);
-    if (__builtin_expect(!use.allowed(), 0)) return 0;
-    for (std::uint32_t back = 1; back <= kSlots; ++back) {
-      Slot& slot = slots_[(next_ - back) % kSlots];
-      if (slot.handle.load(std::memory_order_relaxed) != handle) continue;
-      YoungRecord record = slot.get();
-      if (record.tag >> 8 != space) continue;
-      slot.handle.store(0, std::memory_order_release);
-      next_ -= back;  // the same slot next time: it is in the processor's cache
-      return record.ref;
+    if (__builtin_expect(!use.allowed(), 0)) {
+      slot.clear();
+      return false;
     }
-    return 0;
+    slot.handle.store(handle, std::memory_order_release);
+    ++next_;
+    return true;
+  }
+  bool take_spare(format::Ref ref) {
+    for (Slot& slot : slots_) {
+      const YoungRecord record = slot.get();
+      if (record.handle != 0 || record.ref != ref) continue;
+      slot.clear();
+      return true;
+    }
+    return false;
+  }
+
+  // Takes all spare ones out, by `give(ref)`.
+  template <typename Give>
+  void take_spares(Give give) {
+    for (Slot& slot : slots_) {
+      const YoungRecord record = slot.get();
+      if (record.handle != 0 || record.ref == 0) continue;
+      slot.clear();
+      give(record.ref);
+    }
   }
 
  private:
@@ -79,6 +114,11 @@ class alignas(64) YoungRecords {
       rest.store(std::uint64_t{record.tag} << 32 | record.ref, std::memory_order_relaxed);
       handle.store(record.handle, std::memory_order_release);
     }
+    // Whoever sees that the handle is gone sees that there is no record either.
+    void clear() {
+      rest.store(0, std::memory_order_relaxed);
+      handle.store(0, std::memory_order_release);
+    }
   };
 
   // The owner is at the slots.
@@ -96,6 +136,25 @@ class alignas(64) YoungRecords {
    private:
     YoungRecords& records_;
   };
+
+  Slot& next_slot() { return slots_[next_ % kSlots]; }
+  const Slot& next_slot() const { return slots_[next_ % kSlots]; }
+
+  template <typename Remove>
+  __attribute__((always_inline)) format::Ref remove(std::uint8_t space, std::uint64_t handle, Remove remove) {
+    Use use(*this);
+    if (__builtin_expect(!use.allowed(), 0)) return 0;
+    for (std::uint32_t back = 1; back <= kSlots; ++back) {
+      Slot& slot = slots_[(next_ - back) % kSlots];
+      if (slot.handle.load(std::memory_order_relaxed) != handle) continue;
+      YoungRecord record = slot.get();
+      if (record.tag >> 8 != space) continue;
+      remove(slot);
+      next_ -= back;  // the same slot next time: it is in the processor's cache
+      return record.ref;
+    }
+    return 0;
+  }
 
   std::atomic<std::uint32_t> busy_;
   std::atomic<std::uint32_t> open_;
@@ -177,7 +236,7 @@ class YoungList {
         YoungRecord record = slot.get();
         if (record.handle == 0) continue;
         move(record);
-        slot.handle.store(0, std::memory_order_release);
+        slot.clear();
       }
     }
   }

@@ -80,12 +80,14 @@ def free_calls(runner, side):
     return {"free1": values["async"], "free64": values["async64"], "free2": values["asyncN"], "scaling": values["asyncN"] / values["async"]}
 
 
-def instructions(runner, side):
+def instructions_of(program, row, name):
     """Instructions of a pair: the difference of two runs with different numbers of pairs."""
-    few, many = 2000, 12000
-    command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", runner.program("bench_driver"), "async", "--calls"]
-    counts = [runner.run([*command, str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for count in (few, many)]
-    return {"instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / (many - few)}
+    def sample(runner, side):
+        few, many = 2000, 12000
+        command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", runner.program(program), row, "--calls"]
+        counts = [runner.run([*command, str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for count in (few, many)]
+        return {name: (counts[1]["instructions"] - counts[0]["instructions"]) / (many - few)}
+    return sample
 
 
 def python_frames(runner, side):
@@ -166,8 +168,10 @@ def measurements(quick):
             Row("free64", "the same from 64 stacks in turn"),
             Row("free2", "the same, 2 threads, each"),
             Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times")], OURS, free_calls),
-        Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS, instructions,
-                    {side: 1 for side in OURS}),
+        Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS,
+                    instructions_of("bench_driver", "async", "instructions"), {side: 1 for side in OURS}),
+        Measurement("instructions of events", [Row("event-instructions", "instructions of an event, create + destroy", None, "instructions")], OURS,
+                    instructions_of("bench_runtime", "event", "event-instructions"), {side: 1 for side in OURS}),
         Measurement("python frames", [Row("python-frame", "a Python frame of a known stack", {"most": 20})], ("nothing", "culprit"),
                     python_frames),
         Measurement("python frames' instructions", [

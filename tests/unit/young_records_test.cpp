@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -136,8 +137,113 @@ TEST_CASE("a kernel that has no such barrier, or forbids it later, costs speed a
   }
 }
 
-TEST_CASE_METHOD(Fixture, "threads that end their own and each other's memory while all is looked at lose nothing",
+TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for the next one", "[young]") {
+  constexpr std::uint8_t kEvents = space_of(Kind::kEvent);
+  count_barriers();
+  auto make = [&](std::uint64_t handle) {
+    if (Ref spare = table->spare_event(*own, 0)) {
+      table->make_event(
+          handle, spare, [](AllocationRecord* record) { record->flags = 0; }, *dump, &*own);
+      return spare;
+    }
+    return table->add(LiveTableFixture::allocation(handle, 0, 0, Kind::kEvent), *dump, &*own);
+  };
+  auto take_event = [&](std::uint64_t handle, ThreadRecords* taker) {
+    return table->take(
+        kEvents, handle, [] { return std::uint8_t{0}; }, *dump, taker);
+  };
+  REQUIRE(table->spare_event(*own, 0) == 0);
+  const Ref ref = make(1);
+  REQUIRE(table->end_event(1, *dump, &*own) == ref);
+  REQUIRE(table->end_event(1, *dump, &*own) == 0);
+  CHECK(table->spare_event(*own, 0) == ref);
+  CHECK(table->spare_event(*own, 1) == 0);  // of another device
+  CHECK(count() == 0);
+  SECTION("over and over") {
+    barriers = 0;  // count() needed one
+    for (std::uint64_t handle = 2; handle <= 1000; ++handle) {
+      const std::uint32_t before = dump->at<AllocationRecord>(ref)->state;
+      REQUIRE(make(handle) == ref);
+      REQUIRE(dump->at<AllocationRecord>(ref)->handle == handle);
+      REQUIRE(table->end_event(handle, *dump, &*own) == ref);
+      // A live reader sees that it is another one.
+      REQUIRE(dump->at<AllocationRecord>(ref)->state >> format::kStateBits != before >> format::kStateBits);
+    }
+    CHECK(barriers == 0);
+  }
+  SECTION("several at a time") {
+    std::vector<Ref> made;
+    for (std::uint64_t handle = 2; handle <= 8; ++handle) made.push_back(make(handle));
+    CHECK(count() == 7);
+    for (std::uint64_t handle = 2; handle <= 8; ++handle) {
+      Ref ended = table->end_event(handle, *dump, &*own);
+      if (ended == 0) {
+        ended = take_event(handle, &*own);
+        table->retire(ended, *dump, {}, &*own);
+      }
+      CHECK(ended == made[handle - 2]);
+    }
+    CHECK(count() == 0);
+    // None of the records that wait is lost, and none is used twice.
+    made.clear();
+    for (std::uint64_t handle = 12; handle <= 18; ++handle) made.push_back(make(handle));
+    std::sort(made.begin(), made.end());
+    CHECK(std::unique(made.begin(), made.end()) == made.end());
+    CHECK(count() == 7);
+  }
+  SECTION("somebody else takes what was made of it") {
+    REQUIRE(make(2) == ref);
+    CHECK(take_event(2, nullptr) == ref);
+    CHECK(table->end_event(2, *dump, &*own) == 0);
+    CHECK(table->spare_event(*own, 0) == 0);
+    CHECK(make(3) != ref);
+  }
+  SECTION("it was not ended after all") {
+    REQUIRE(table->take_back_event(ref, 1, *dump, &*own));
+    CHECK(table->spare_event(*own, 0) == 0);
+    const Ref other = make(2);
+    CHECK(other != ref);
+    table->put_back(ref, *dump);
+    CHECK(count() == 2);
+    CHECK(take_event(1, &*own) == ref);
+    CHECK(take_event(2, &*own) == other);
+  }
+  SECTION("it was not ended after all, but its record is used again") {
+    REQUIRE(make(2) == ref);
+    CHECK_FALSE(table->take_back_event(ref, 1, *dump, &*own));
+    CHECK(table->end_event(2, *dump, &*own) == ref);
+    CHECK_FALSE(table->take_back_event(ref, 1, *dump, &*own));
+  }
+  SECTION("something else comes to lie there") {
+    const Ref added = table->add(LiveTableFixture::allocation(7, 0, 1, Kind::kEvent), *dump, &*own);
+    CHECK(added != ref);
+    CHECK(table->spare_event(*own, 0) == 0);
+    CHECK(table->add(LiveTableFixture::allocation(8, 0, 1, Kind::kEvent), *dump, &*own) == ref);  // it is not lost
+  }
+  SECTION("recording stops and goes on") {
+    table->pause_young(*dump);
+    CHECK(table->spare_event(*own, 0) == 0);
+    const Ref meanwhile = make(2);
+    CHECK(meanwhile != ref);
+    CHECK(table->end_event(2, *dump, &*own) == 0);
+    table->resume_young();
+    make(3);
+    CHECK(count() == 2);
+  }
+  SECTION("the thread ends") {
+    table->end_thread(&*own, *dump);
+    Zeroed<ThreadRecords> other;
+    table->begin_thread(&*other);
+    std::vector<Ref> made;
+    for (std::uint64_t handle = 1; handle <= 64; ++handle)
+      made.push_back(table->add(LiveTableFixture::allocation(handle, 0, 0, Kind::kEvent), *dump, &*other));
+    CHECK(std::count(made.begin(), made.end(), ref) == 1);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "threads that end their own and each other's things while all is looked at lose nothing",
                  "[young]") {
+  const bool events = GENERATE(false, true);
   constexpr std::uint64_t kThreads = 3;
   constexpr std::uint64_t kEach = 30000;
   struct Mailbox {
@@ -147,8 +253,24 @@ TEST_CASE_METHOD(Fixture, "threads that end their own and each other's memory wh
   std::vector<Mailbox> boxes(kThreads);
   std::atomic<std::uint64_t> wrong{0};
   std::atomic<int> working{kThreads};
+  auto make = [&](std::uint64_t handle, ThreadRecords* records) {
+    AllocationRecord fields = allocation(handle);
+    if (!events) return table->add(fields, *dump, records);
+    fields.kind = Kind::kEvent;
+    Ref spare = table->spare_event(*records, 0);
+    if (spare == 0) return table->add(fields, *dump, records);
+    table->make_event(
+        handle, spare, [&](AllocationRecord* record) { record->extra = fields.extra; }, *dump, records);
+    return spare;
+  };
   auto end = [&](std::uint64_t handle, ThreadRecords* records) {
-    Ref ref = take(handle, records);
+    if (events) {
+      Ref ref = table->end_event(handle, *dump, records);
+      if (ref != 0 && dump->at<AllocationRecord>(ref)->extra != handle * 2) ++wrong;
+      if (ref != 0) return;
+    }
+    Ref ref = table->take(
+        events ? space_of(Kind::kEvent) : kSpace, handle, [] { return std::uint8_t{0}; }, *dump, records);
     if (ref == 0 || dump->at<AllocationRecord>(ref)->handle != handle ||
         dump->at<AllocationRecord>(ref)->extra != handle * 2) {
       ++wrong;
@@ -174,7 +296,7 @@ TEST_CASE_METHOD(Fixture, "threads that end their own and each other's memory wh
       };
       for (std::uint64_t i = 1; i <= kEach; ++i) {
         const std::uint64_t handle = (t * kEach + i) * 512;
-        if (table->add(allocation(handle), *dump, &*records) == 0) ++wrong;
+        if (make(handle, &*records) == 0) ++wrong;
         // Long stretches of own frees, so that a thread opens its records again, and then some of another's.
         if (i % 4096 < 16) {
           Mailbox& box = boxes[(t + 1) % kThreads];
