@@ -1,8 +1,8 @@
-"""A CuPy loop without its memory pool, so that every array is a cudaMalloc: prints cupy=NS, the median nanoseconds of a step."""
-import statistics
-import time
+"""A CuPy loop without its memory pool, so that every array is a cudaMalloc."""
 
 import cupy
+
+import loop
 
 cupy.cuda.set_allocator(None)
 numbers = cupy.arange(1 << 20, dtype=cupy.float32)
@@ -13,14 +13,4 @@ def step():
     return cupy.add(doubled, numbers)
 
 
-def timed(steps):
-    cupy.cuda.runtime.deviceSynchronize()
-    begin = time.perf_counter_ns()
-    for _ in range(steps):
-        step()
-    cupy.cuda.runtime.deviceSynchronize()
-    return (time.perf_counter_ns() - begin) / steps
-
-
-timed(200)
-print(f"cupy={statistics.median(timed(200) for _ in range(15)):.1f}")
+loop.run("cupy", step, cupy.cuda.runtime.deviceSynchronize, 200)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -25,7 +27,9 @@ double median(std::vector<double> values) {
 }
 
 [[noreturn]] void usage(const char* program) {
-  std::fprintf(stderr, "usage: %s ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N] [--calls N]\n",
+  std::fprintf(stderr,
+               "usage: %s ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N] [--calls N] "
+               "[--turns N]\n",
                program);
   std::exit(2);
 }
@@ -68,6 +72,62 @@ int fork_in_the_road(unsigned path, int level, const std::function<void()>& body
 
 volatile int sink;
 
+void wait_for_turn() {
+  for (int read = 0; read != '\n';) {
+    read = std::getchar();
+    if (read != EOF) continue;
+    std::fprintf(stderr, "--turns: a line on standard input is a turn, and there is none any more\n");
+    std::exit(3);
+  }
+}
+
+// Nanoseconds a call of as many rounds as take ten milliseconds. One more comes first: others had their turns since
+// the last one.
+double take_turn(long calls, const std::function<void(long)>& round, const std::function<void()>& between) {
+  constexpr double kLeast = 1e7;
+  double total = 0;
+  long rounds = -1;
+  while (total < kLeast) {
+    const auto begin = Clock::now();
+    round(calls);
+    const auto end = Clock::now();
+    if (between) between();
+    if (++rounds > 0) total += nanoseconds(begin, end);
+  }
+  return total / static_cast<double>(rounds * calls);
+}
+
+// Lets threads begin a round, and tells when all have ended it.
+class Gate {
+ public:
+  explicit Gate(int threads) : threads_(threads) {}
+  void open(std::size_t rounds) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    open_ = rounds;
+    changed_.notify_all();
+  }
+  void wait_until_open(std::size_t round) {
+    std::unique_lock<std::mutex> guard(mutex_);
+    changed_.wait(guard, [&] { return round < open_; });
+  }
+  void done() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    ++done_;
+    changed_.notify_all();
+  }
+  void wait_until_done(std::size_t rounds) {
+    std::unique_lock<std::mutex> guard(mutex_);
+    changed_.wait(guard, [&] { return done_ >= rounds * static_cast<std::size_t>(threads_); });
+  }
+
+ private:
+  int threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t open_ = 0;
+  std::size_t done_ = 0;
+};
+
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -87,6 +147,8 @@ Options parse_options(int argc, char** argv) {
       options.rounds = static_cast<int>(value);
     } else if (name == "--threads" && value >= 1) {
       options.threads = static_cast<int>(value);
+    } else if (name == "--turns" && value >= 1) {
+      options.turns = static_cast<int>(value);
     } else if (name == "--live") {
       options.live = static_cast<long>(value);
     } else if (name == "--calls" && value >= 1) {
@@ -113,6 +175,15 @@ void measure(const Options& options, const std::string& row, long calls, const s
   calls = scaled(options, calls);
   std::vector<double> results;
   const int rounds = options.calls > 0 ? 1 : options.rounds;
+  if (options.turns > 0) {
+    deep([&] {
+      for (int turn = 0; turn < options.turns; ++turn) {
+        wait_for_turn();
+        print(row, take_turn(calls, round, between));
+      }
+    });
+    return;
+  }
   deep([&] {
     for (int i = options.calls > 0 ? 1 : 0; i <= rounds; ++i) {
       const auto begin = Clock::now();
@@ -128,31 +199,49 @@ void measure(const Options& options, const std::string& row, long calls, const s
 void measure_threads(const Options& options, const std::string& row, int threads, long calls,
                      const std::function<void(int thread, long calls)>& body) {
   calls = scaled(options, calls);
+  const bool in_turns = options.turns > 0;
+  const std::size_t untimed = in_turns ? 0 : 1;
   std::vector<std::vector<double>> times(static_cast<std::size_t>(threads));
-  std::vector<std::atomic<int>> arrived(static_cast<std::size_t>(options.rounds) + 1);
+  std::vector<std::atomic<int>> arrived(in_turns ? static_cast<std::size_t>(options.turns)
+                                                 : static_cast<std::size_t>(options.rounds) + untimed);
+  Gate gate(threads);
   std::vector<std::thread> workers;
   for (int thread = 0; thread < threads; ++thread) {
     workers.emplace_back([&, thread] {
       deep([&] {
         for (std::size_t i = 0; i < arrived.size(); ++i) {
+          gate.wait_until_open(i);
+          if (in_turns) body(thread, calls);
           // Spinning, because threads that a condition variable wakes begin one after the other.
           arrived[i].fetch_add(1);
           while (arrived[i].load() < threads) std::this_thread::yield();
           const auto begin = Clock::now();
           body(thread, calls);
           const auto end = Clock::now();
-          if (i > 0) times[static_cast<std::size_t>(thread)].push_back(nanoseconds(begin, end));
+          times[static_cast<std::size_t>(thread)].push_back(nanoseconds(begin, end));
+          gate.done();
         }
       });
     });
   }
-  for (std::thread& worker : workers) worker.join();
+  auto slowest = [&](std::size_t round) {
+    double most = 0;
+    for (const std::vector<double>& of_thread : times) most = std::max(most, of_thread[round]);
+    return most / static_cast<double>(calls);
+  };
   std::vector<double> results;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(options.rounds); ++i) {
-    double slowest = 0;
-    for (const std::vector<double>& of_thread : times) slowest = std::max(slowest, of_thread[i]);
-    results.push_back(slowest / static_cast<double>(calls));
+  if (!in_turns) gate.open(arrived.size());
+  for (std::size_t i = 0; i < arrived.size(); ++i) {
+    if (in_turns) {
+      wait_for_turn();
+      gate.open(i + 1);
+    }
+    gate.wait_until_done(i + 1);
+    if (in_turns) print(row, slowest(i));
   }
+  for (std::thread& worker : workers) worker.join();
+  if (in_turns) return;
+  for (std::size_t i = untimed; i < arrived.size(); ++i) results.push_back(slowest(i));
   print(row, median(results));
 }
 

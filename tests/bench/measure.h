@@ -1,9 +1,11 @@
 // What the benchmark programs share: their arguments, stacks of a given depth, rounds that are timed, output.
 //
-//   PROGRAM ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N]
+//   PROGRAM ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N] [--turns N]
 //
 // A program prints one line "row=value" for each row: the median over its rounds, in nanoseconds per call unless the
-// row says otherwise. Which sides are compared, and how often, is bench.py's business.
+// row says otherwise. With --turns it prints N such lines for each row, one for each line that it reads: several
+// programs, or the same one under several sides, can so take turns every few milliseconds. Which sides are compared,
+// and how often, is bench.py's business.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@ struct Options {
   int rounds = 7;    // timed ones; one more comes first and is not
   int threads = 16;  // of the rows with several threads
   long live = 0;     // allocations that are live, for the rows that ask for it
+  int turns = 0;     // of each row, instead of rounds; 0 = none
   long calls = 0;    // exactly so many calls in one round and no other: for counting instructions
 };
 

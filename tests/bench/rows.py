@@ -43,6 +43,7 @@ class Measurement:
     sample: object
     most: dict = field(default_factory=dict)  # repetitions of a side, where fewer than asked for do
     times: int = 1  # so many times the repetitions of the two sides that the goals compare: short runs of small differences
+    turns: int = 0  # so many turns of each row in one repetition, for a sample() that is a Program and sides that are not slow
     pinned: bool = False  # all sides of a repetition on the same processor: one thread, and differences of some nanoseconds
 
     def repeats(self, side, repeat):
@@ -51,9 +52,32 @@ class Measurement:
         return min(repeat, self.most.get(side, 2 if side in SLOW else repeat))
 
 
-def slower(side):
-    """Slow tools get fewer calls: their figures are far from any noise."""
-    return ["--scale", "0.1", "--rounds", "3"] if side in SLOW else []
+@dataclass
+class Program:
+    """A sample() that runs one program; command(runner, side) gives its words."""
+    command: object
+
+    def __call__(self, runner, side):
+        # Slow tools get fewer calls: their figures are far from any noise.
+        slower = ["--scale", "0.1", "--rounds", "3"] if side in SLOW else []
+        return runner.run([*self.command(runner, side), *slower], side, timeout=90)
+
+    def in_turns(self, runner, sides, turns):
+        """Of each side a function that gives {key: [sample of each turn]}, or raises Missing or Failed."""
+        commands, problems = {}, {}
+        for side in sides:
+            try:
+                commands[side] = [*self.command(runner, side), "--turns", str(turns)]
+            except Missing as missing:
+                problems[side] = missing
+        samples, more = runner.in_turns(commands)
+        problems.update(more)
+
+        def take(side):
+            if side in problems:
+                raise problems[side]
+            return samples[side]
+        return {side: lambda side=side: take(side) for side in sides}
 
 
 def on_gpu(runner):
@@ -64,10 +88,8 @@ def on_gpu(runner):
         return runner.program("bench_runtime")
 
 
-def gpu_rows(rows):
-    def sample(runner, side):
-        return runner.run([on_gpu(runner), rows, *slower(side)], side, timeout=90)
-    return sample
+def gpu_rows(rows, *options):
+    return Program(lambda runner, side: [on_gpu(runner), rows, *options])
 
 
 def calls_simulated(runner, side):
@@ -150,12 +172,11 @@ def micro(runner, _):
 
 
 def framework(name):
-    def sample(runner, side):
+    def command(runner, side):
         if not machine.has_module(name):
             raise Missing("not installed")
-        options = ["--history"] if side == "history" else []
-        return runner.run([sys.executable, str(HERE / f"{name}_loop.py"), *options], side)
-    return sample
+        return [sys.executable, str(HERE / f"{name}_loop.py"), *(["--history"] if side == "history" else [])]
+    return Program(command)
 
 
 def measurements(quick):
@@ -207,20 +228,21 @@ def measurements(quick):
             Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
             Row("event", "event create + destroy", {"ratio": 1.15}),
             Row("async64", "the first from 64 stacks in turn", {"ratio": 1.20}),
-            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"),
-                    times=4, pinned=True),
+            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"), turns=30,
+                    pinned=True),
+        # Fewer calls than the program would make: a round of these lasts long enough.
         Measurement("threads", [
-            Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")], everything, gpu_rows("asyncN"), times=2),
+            Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")], everything, gpu_rows("asyncN", "--scale", "0.1"),
+                    turns=30),
         Measurement("calls", [
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
-            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), times=2),
-        Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False)),
+            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), turns=30),
+        Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=4),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}),
         Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
-                    framework("torch"), {"nothing": 4, "culprit": 4, "cupti": 2, "history": 2}),
-        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"),
-                    {"cupti": 2}),
-        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), {"cupti": 2}),
+                    framework("torch"), turns=30),
+        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=30),
+        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=30),
         *common,
     ]

@@ -20,7 +20,7 @@ def quantity(value, unit):
 
 
 def summarize(result):
-    """Adds median, min, max, ratio and added (against the side nothing) to each side that has samples; then the verdict.
+    """Adds median, min, max, low and high (the spread), ratio and added (against the side nothing) to each side that has samples; then the verdict.
 
     Ratio and difference are medians over pairs of runs that followed each other: a host that is half as fast for some seconds disturbs one
     pair and not the comparison."""
@@ -29,6 +29,7 @@ def summarize(result):
         if side.get("samples"):
             side["median"] = statistics.median(side["samples"])
             side["min"], side["max"] = min(side["samples"]), max(side["samples"])
+            side["low"], side["high"] = spread(side["samples"])
     base = sides.get(BASE, {}).get("samples")
     for name, side in sides.items():
         if name != BASE and base and "median" in side:
@@ -37,6 +38,14 @@ def summarize(result):
             side["added"] = statistics.median(ours - nothing for nothing, ours in pairs)
     result["holds"] = holds(result)
     return result
+
+
+def spread(samples):
+    """From where to where they go: all of a few, the middle four fifths of many."""
+    if len(samples) < 20:
+        return min(samples), max(samples)
+    tenths = statistics.quantiles(samples, n=10)
+    return tenths[0], tenths[-1]
 
 
 def holds(result):
@@ -79,7 +88,7 @@ def side_text(result, name):
         return side.get("missing", "not measured")
     text = quantity(side["median"], unit)
     if len(side["samples"]) > 1:
-        text += f" ({quantity(side['min'], unit)} to {quantity(side['max'], unit)})"
+        text += f" ({quantity(side['low'], unit)} to {quantity(side['high'], unit)})"
     if side.get("ratio") is not None:
         text += f" {side['ratio']:.2f}x"
     return text

@@ -5,10 +5,12 @@ import io
 import json
 import re
 import tempfile
+import time
 import unittest
 
 import bench
 import rows
+import runner
 import summary
 
 
@@ -43,6 +45,11 @@ class Arithmetic(unittest.TestCase):
     def test_a_goal_without_samples_is_not_judged(self):
         self.assertIsNone(result(goal={"ratio": 1.2}, nothing=[100])["holds"])
         self.assertIsNone(result(goal={"ratio": 1.2}, culprit=[100])["holds"])
+
+    def test_the_spread_of_many_samples_leaves_out_the_outermost_tenths(self):
+        self.assertEqual(summary.spread([5, 1, 9]), (1, 9))
+        low, high = summary.spread([1e9, 0, *range(100, 200)])
+        self.assertTrue(105 < low < 115 and 185 < high < 195)
 
     def test_quantities(self):
         for value, unit, text in [(12.34, "ns", "12.3 ns"), (612.4, "ns", "612 ns"), (1234.5, "ns", "1.23 us"), (5e6, "ns", "5 ms"),
@@ -137,10 +144,53 @@ class Sides(unittest.TestCase):
         self.assertIn("printed no b", second["sides"]["nothing"]["failed"])
 
 
+class Turns(unittest.TestCase):
+    """Programs that take turns: a shell script that answers each line with a number, which it counts in a file that all of them share."""
+    SCRIPT = 'for turn in 1 2 3; do read line || exit 9; echo >>"$0"; echo noise; echo "a=$(wc -l <"$0")"; done; {}'
+
+    def perform(self, last, sides=("nothing", "culprit", "nostacks"), repeat=2):
+        """`last`: what the script of a side does at its end."""
+        with tempfile.TemporaryDirectory() as work:
+            programs = rows.Program(lambda made, side: self.command(made, side, last))
+            measurement = rows.Measurement("m", [rows.Row("a", "a row")], sides, programs, turns=3)
+            with contextlib.redirect_stderr(io.StringIO()):
+                return bench.perform(measurement, runner.Runner(work, work), repeat)[0]["sides"]
+
+    def command(self, made, side, last):
+        if side == "nostacks":
+            raise rows.Missing("not built")
+        self.assertEqual(side in rows.OURS, True)
+        # What stands in for the library leaves a dump.
+        end = last.get(side, 'echo >"${CULPRIT_OUT%/*}/a.dump"' if side == "culprit" else "true")
+        return ["/bin/sh", "-c", self.SCRIPT.format(end), str(made.work / "turns")]
+
+    def test_one_acts_at_a_time_and_each_comes_first_as_often(self):
+        sides = self.perform({})
+        # Of each repetition three turns; the one that comes first in one comes last in the next.
+        self.assertEqual(sides["nothing"]["samples"], [1, 4, 5, 7, 10, 11])
+        self.assertEqual(sides["culprit"]["samples"], [2, 3, 6, 8, 9, 12])
+        self.assertEqual(sides["nostacks"]["missing"], "not built")
+
+    def test_one_that_fails_does_not_hinder_the_others(self):
+        sides = self.perform({"culprit": "echo no GPU >&2; exit 3"})
+        self.assertEqual(sides["nothing"]["samples"], [1, 4, 5, 7, 8, 9])
+        self.assertRegex(sides["culprit"]["failed"], r"(?s)exit code 3: .*no GPU$")
+        self.assertIn("left no dump", self.perform({"culprit": "true"})["culprit"]["failed"])
+
+    def test_one_that_hangs_is_ended(self):
+        with tempfile.TemporaryDirectory() as work:
+            made = runner.Runner(work, work)
+            begin = time.monotonic()
+            samples, problems = made.in_turns({"nothing": ["/bin/sh", "-c", "read line; echo a=1; sleep 1000 & sleep 1000"]}, timeout=0.3)
+            self.assertLess(time.monotonic() - begin, 60)
+            self.assertEqual(samples, {"nothing": {"a": [1.0]}})
+            self.assertRegex(str(problems["nothing"]), "not finished")
+
+
 class Runs(unittest.TestCase):
     def test_what_a_program_prints_becomes_values(self):
         with tempfile.TemporaryDirectory() as work:
-            values = bench.Runner(work, work).run(["/bin/sh", "-c", "echo async=12.5; echo noise; echo live_anon=4096"], "nothing")
+            values = runner.Runner(work, work).run(["/bin/sh", "-c", "echo async=12.5; echo noise; echo live_anon=4096"], "nothing")
         self.assertEqual((values["async"], values["live_anon"], values["dump_bytes"]), (12.5, 4096, 0))
         self.assertGreater(values["wall_ns"], 0)
         self.assertGreater(values["peak_bytes"], 0)
@@ -148,19 +198,19 @@ class Runs(unittest.TestCase):
     def test_a_program_that_fails_tells_its_last_words(self):
         with tempfile.TemporaryDirectory() as work:
             with self.assertRaisesRegex(rows.Failed, "exit code 3: no GPU"):
-                bench.Runner(work, work).run(["/bin/sh", "-c", "echo no GPU >&2; exit 3"], "nothing")
+                runner.Runner(work, work).run(["/bin/sh", "-c", "echo no GPU >&2; exit 3"], "nothing")
 
     def test_a_program_that_hangs_is_ended_with_its_children(self):
         with tempfile.TemporaryDirectory() as work:
             with self.assertRaisesRegex(rows.Failed, "not finished after 0.05 s"):
-                bench.Runner(work, work).run(["/bin/sh", "-c", "sleep 1000 & sleep 1000"], "nothing", timeout=0.05)
+                runner.Runner(work, work).run(["/bin/sh", "-c", "sleep 1000 & sleep 1000"], "nothing", timeout=0.05)
 
     def test_a_side_that_is_not_there_is_missing(self):
         with tempfile.TemporaryDirectory() as work:
             with self.assertRaises(rows.Missing):
-                bench.Runner(work, work).run(["/bin/true"], "cupti")
+                runner.Runner(work, work).run(["/bin/true"], "cupti")
             with self.assertRaises(rows.Missing):
-                bench.Runner(work, work).program("bench_driver")
+                runner.Runner(work, work).program("bench_driver")
 
 
 class Rows(unittest.TestCase):

@@ -1,8 +1,7 @@
-"""A small PyTorch training loop: prints torch=NS, the median nanoseconds of a step. `--history` switches PyTorch's own memory history on."""
-import statistics
+"""A small PyTorch training loop. `--history` switches PyTorch's own memory history on."""
 import sys
-import time
 
+import loop
 import torch
 
 if "--history" in sys.argv:
@@ -22,14 +21,4 @@ def step():
     optimizer.step()
 
 
-def timed(steps):
-    torch.cuda.synchronize()
-    begin = time.perf_counter_ns()
-    for _ in range(steps):
-        step()
-    torch.cuda.synchronize()
-    return (time.perf_counter_ns() - begin) / steps
-
-
-timed(100)
-print(f"torch={statistics.median(timed(100) for _ in range(15)):.1f}")
+loop.run("torch", step, torch.cuda.synchronize, 100)
