@@ -1,29 +1,99 @@
-// The short way for CUDA events (cuEventCreate, cuEventDestroy), of which a pair costs the driver 230 to 300 ns (H200,
-// driver 580) where memory costs it 600: what is usual is one stretch of code without branches that are taken, because
-// what it costs is mostly the bytes of code that it runs. Whatever is not as usual is left, before anything was
-// changed, to the long way that everything else takes (events.h).
+// The short way for CUDA events (cuEventCreate, cuEventDestroy), of which a pair costs the driver 270 ns (H200, driver
+// 580) where memory costs it 620: what is usual is one stretch of code inside the hook, because what it costs is mostly
+// the bytes of code that it runs. Whatever is not as usual is left, before anything was changed, to the long way that
+// everything else takes (events.h).
 //
 // All of it is thread-safe, keeps errno, never throws, and does nothing when recording is off.
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "interpose/api.h"
-#include "interpose/dump_format.h"
-#include "interpose/placement.h"
+#include "interpose/events.h"
+#include "interpose/process.h"
+#include "interpose/thread_paths.h"
 
 namespace culprit {
 
-// An event was made.
-CULPRIT_HOT void note_cuda_event_made(Api api, std::uint64_t handle);
+// Recording for code that does nothing but load and store: there is no errno to keep, and nothing to say of a dump that
+// can not grow. `process()` is nullptr where Recording has more to do than to look at two words; else this thread has
+// `memory`, `paths` and `counters`.
+class ShortRecording {
+ public:
+  __attribute__((always_inline)) ShortRecording() : process_(nullptr) {
+    Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
+    const bool usual = process != nullptr && !thread_state.in_tracker &&
+                       process->session.load(std::memory_order_acquire) == thread_state.session;
+    if (__builtin_expect(!usual, 0)) return;
+    thread_state.in_tracker = true;
+    process_ = process;
+  }
+  __attribute__((always_inline)) ~ShortRecording() {
+    if (process_ != nullptr) thread_state.in_tracker = false;
+  }
+  ShortRecording(const ShortRecording&) = delete;
+  ShortRecording& operator=(const ShortRecording&) = delete;
+  Process* process() const { return process_; }
+
+ private:
+  Process* process_;
+};
+
+// An event was made: notes it, or returns false.
+__attribute__((always_inline)) inline bool note_cuda_event_shortly(Api api, std::uint64_t handle) {
+  ShortRecording recording;
+  Process* process = recording.process();
+  if (__builtin_expect(process == nullptr, 0)) return false;
+  ThreadState& thread = thread_state;
+  const bool usual = process->mode.load(std::memory_order_acquire) == 0 &&
+                     thread.context_epoch == process->contexts.epoch() && thread.label != kUnresolvedLabel &&
+                     handle != 0;
+  if (__builtin_expect(!usual, 0)) return false;
+  ThreadMemory& memory = *thread.memory;
+  const YoungRecords::Spare spare = LiveTable::spare_event(&memory.records, thread.context_place.device);
+  if (__builtin_expect(spare.ref == 0, 0)) return false;
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread.outermost_hook);
+  format::Ref stack =
+      memory.stacks.look_up_last(frame, module_generation.load(std::memory_order_acquire), &thread.path);
+  if (__builtin_expect(stack == 0, 0)) return false;
+  thread.paths->see(thread.path);
+  std::uint64_t now = event_ns(*process);
+  process->live.make_event(
+      handle, spare,
+      [&](format::AllocationRecord* fields) {
+        fields->stack = stack;
+        fields->time_ns = now;
+        fields->context = thread.context_place.context;
+        fields->evidence = 0;
+        fields->api = static_cast<std::uint16_t>(api);
+        fields->flags = 0;
+        fields->label = thread.label;
+      },
+      process->dump, &memory.records);
+  ++thread.made;
+  count_allocation(thread.counters, stack, 0, process->dump);
+  return true;
+}
+
+__attribute__((always_inline)) inline void note_cuda_event_made(Api api, std::uint64_t handle) {
+  if (__builtin_expect(!note_cuda_event_shortly(api, handle), 0))
+    note_handle_made(api, format::Kind::kEvent, handle, space_of(format::Kind::kEvent));
+}
 
 // Before the driver destroys an event: notes its end when the calling thread has it to itself, and returns its record;
-// else 0, and the long way has to be taken.
-CULPRIT_HOT format::Ref end_cuda_event(std::uint64_t handle);
+// else 0, and the long way has to be taken. When the driver refuses, take_back_cuda_event() has to follow.
+__attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t handle) {
+  ShortRecording recording;
+  Process* process = recording.process();
+  if (__builtin_expect(process == nullptr || handle == 0, 0)) return 0;
+  format::Ref record = process->live.end_event(handle, process->dump, &thread_state.memory->records);
+  if (__builtin_expect(record == 0, 0)) return 0;
+  count_free(thread_state.counters, process->dump);
+  ++thread_state.ended;
+  return record;
+}
 
-// The driver refused to destroy it: it is as LiveTable::take() returns it. 0 when that comes too late.
-CULPRIT_COLD format::Ref take_back_cuda_event(format::Ref record, std::uint64_t handle);
+// The driver refused with `status` to destroy the event of this record.
+CULPRIT_COLD void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUresult status);
 
 }  // namespace culprit

@@ -301,7 +301,7 @@ __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref
 
 }  // namespace
 
-void Ending::finish_any(CUresult status) {
+void Ending::finish(CUresult status) {
   if (handle_ == 0) return;
   Recording recording;
   Process* process = recording.process();

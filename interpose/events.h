@@ -8,7 +8,6 @@
 
 #include "interpose/api.h"
 #include "interpose/contexts.h"
-#include "interpose/cuda_events.h"
 #include "interpose/device_bytes.h"
 #include "interpose/dump_format.h"
 #include "interpose/live_table.h"
@@ -40,10 +39,8 @@ struct Made {
 CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
 inline void note_made(const Made& made) {
-  if (made.kind == format::Kind::kEvent) {
-    note_cuda_event_made(made.api, made.handle);
-  } else if (!is_memory(made.kind) && made.bytes == 0 && made.extra == 0 &&
-             made.where.by == Where::By::kCurrentContext && made.flags == 0) {
+  if (!is_memory(made.kind) && made.bytes == 0 && made.extra == 0 && made.where.by == Where::By::kCurrentContext &&
+      made.flags == 0) {
     note_handle_made(made.api, made.kind, made.handle, space_of(made.kind));
   } else {
     note_any_made(made, space_of(made.kind));
@@ -56,19 +53,15 @@ class Ending {
   // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0
   // is nothing.
   Ending(Api api, format::Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
-    if (handle == 0) return;
-    if (kind == format::Kind::kEvent) ended_ = end_cuda_event(handle);
-    if (ended_ == 0) begin(space_of(kind), is_memory(kind));
+    if (handle != 0) begin(space_of(kind), is_memory(kind));
   }
-  void finish(CUresult status) {
-    if (ended_ != 0 && status == CUDA_SUCCESS) return;
-    if (ended_ != 0) record_ = take_back_cuda_event(ended_, handle_);
-    finish_any(status);
-  }
+  // The same where the look-up gave `record` already (LiveTable::take()).
+  Ending(Api api, format::Kind kind, std::uint64_t handle, format::Ref record)
+      : api_(api), kind_(kind), handle_(handle), record_(record) {}
+  CULPRIT_HOT void finish(CUresult status);
 
  private:
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);
-  CULPRIT_HOT void finish_any(CUresult status);
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
 
   Api api_;
@@ -76,7 +69,6 @@ class Ending {
   std::uint64_t handle_;
   format::Ref record_ = 0;
   format::Ref stack_ = 0;
-  format::Ref ended_ = 0;  // this record's end was noted already
 };
 
 // The runtime refused a free because it is unloading, and did not ask the driver: given back late.

@@ -1,6 +1,8 @@
 // Turns the table into the exported functions. The only file that exports cu* symbols.
 #include "interpose/hooks.h"
 
+#include "interpose/cuda_events.h"
+
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -26,7 +28,9 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                       \
     CUresult status = call arguments;                                                                             \
     if (scope.nested()) return status;                                                                            \
-    if (status == CUDA_SUCCESS) {                                                                                 \
+    if (status == CUDA_SUCCESS && format::Kind::kind == format::Kind::kEvent) {                                   \
+      note_cuda_event_made(Api::symbol, made_handle);                                                             \
+    } else if (status == CUDA_SUCCESS) {                                                                          \
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
     }                                                                                                             \
@@ -34,16 +38,22 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                                                                                \
   }
 
-#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)          \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                        \
-    HookScope scope;                                                         \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested()); \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                  \
-    if (scope.nested()) return call arguments;                               \
-    Ending ending(Api::symbol, format::Kind::kind, ended_handle);            \
-    CUresult status = call arguments;                                        \
-    ending.finish(status);                                                   \
-    return status;                                                           \
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                    \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                  \
+    HookScope scope;                                                                                   \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                           \
+    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                            \
+    if (scope.nested()) return call arguments;                                                         \
+    format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0; \
+    if (ended != 0) {                                                                                  \
+      CUresult status = call arguments;                                                                \
+      if (status != CUDA_SUCCESS) take_back_cuda_event(Api::symbol, ended_handle, ended, status);      \
+      return status;                                                                                   \
+    }                                                                                                  \
+    Ending ending(Api::symbol, format::Kind::kind, ended_handle);                                      \
+    CUresult status = call arguments;                                                                  \
+    ending.finish(status);                                                                             \
+    return status;                                                                                     \
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__

@@ -114,15 +114,17 @@ class LiveTable {
   void put_back(format::Ref ref, DumpWriter& dump);
 
   // The short way for CUDA events, which their thread most often ends at once. spare_event(): the record that it may
-  // use for its next one on this device; 0 = none, and then add() has to be called. make_event(): `fill(record)` stores
-  // what is not as it was when the record ended: neither `state` nor what kind of thing it is, of which thread and on
-  // which device. end_event(): take() and retire() of what the thread has to itself; 0 = it has not. take_back_event():
-  // it was not ended after all, and is now as take() returns it; false when that comes too late.
-  static format::Ref spare_event(const ThreadRecords& own, std::uint8_t device) {
-    return own.young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
+  // use for its next one on this device; its Ref 0 = none, and then add() has to be called. make_event():
+  // `fill(record)` stores what is not as it was when the record ended: neither `state` nor what kind of thing it is, of
+  // which thread and on which device. end_event(): take() and retire() of what the thread has to itself; 0 = it has
+  // not. take_back_event(): it was not ended after all, and is now as take() returns it; false when that comes too
+  // late.
+  static YoungRecords::Spare spare_event(ThreadRecords* own, std::uint8_t device) {
+    return own->young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
   }
   template <typename Fill>
-  void make_event(std::uint64_t handle, format::Ref spare, Fill fill, DumpWriter& dump, ThreadRecords* own);
+  void make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
+                  ThreadRecords* own);
   format::Ref end_event(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
     format::Ref ref = own->young_events.end(space_of(format::Kind::kEvent), handle);
     if (__builtin_expect(ref != 0, 1))
@@ -232,6 +234,11 @@ class LiveTable {
       records_.give(&own->unused, record.ref, true, dump);
     }
   }
+  // make_event() found the thread's young records closed.
+  CULPRIT_COLD void index_event(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+    young_.note_closed(&own->young_events);
+    add_to_index(record, dump, own);
+  }
   // add_to_index() found `stale` in the place of `ref`, or (0) no room.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, ThreadRecords* own);
 
@@ -286,14 +293,14 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
 }
 
 template <typename Fill>
-inline void LiveTable::make_event(std::uint64_t handle, format::Ref spare, Fill fill, DumpWriter& dump,
+inline void LiveTable::make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
                                   ThreadRecords* own) {
-  auto* record = dump.at<format::AllocationRecord>(spare);
+  auto* record = dump.at<format::AllocationRecord>(spare.ref);
   record->handle = handle;
   fill(record);
   publish(record, format::AllocationState::kLive, true);
-  if (__builtin_expect(own->young_events.add_spare(handle), 1)) return;
-  move_to_index({handle, spare, tag_of(space_of(record->kind), record->device)}, dump, own);
+  if (__builtin_expect(own->young_events.add_spare(spare, handle), 1)) return;
+  index_event({handle, spare.ref, tag_of(space_of(record->kind), record->device)}, dump, own);
 }
 
 template <typename Device>

@@ -71,7 +71,7 @@ void StackMemo::choose_comparison() {
 
 void StackMemo::forget_all() {
   for (Entry& any : entries_) any.stack = 0;
-  for (Recent& any : recent_) any.stack = 0;
+  for (Recent& any : recent_) any.frame = 0;
   used_ = 0;
 }
 

@@ -127,7 +127,7 @@ class StackMemo {
   Entry entries_[kEntries];
   // The entry that was the right one last time for a frame and return address, in half a cache line.
   struct alignas(32) Recent {
-    std::uint64_t frame;
+    std::uint64_t frame;  // 0 = none
     std::uint32_t generation;
     format::Ref stack;
     std::uint32_t begin;  // of its blocks, in bytes from `blocks_`
@@ -173,7 +173,7 @@ __attribute__((always_inline)) inline format::Ref StackMemo::look_up_last(const 
                                                                           std::uint32_t* path) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   const Recent& entry = recent_[recent_slot(frame)];
-  if (__builtin_expect(entry.frame != base || entry.generation != generation || entry.stack == 0, 0)) return 0;
+  if (__builtin_expect(entry.frame != base || entry.generation != generation, 0)) return 0;
   const Block* end = block_at(entry.end);
   if (__builtin_expect(first_difference(entry.eight_at_a_time, base, block_at(entry.begin), end) != end, 0)) return 0;
   *path = entry.path;

@@ -34,6 +34,26 @@ struct YoungRecord {
 // A thread's own. All zeros = closed. add() and take() are for the owner, and not to be entered from a signal handler
 // that interrupted them: behind the guard of the hooks.
 class alignas(64) YoungRecords {
+  friend class YoungList;
+  struct Slot {
+    std::atomic<std::uint64_t> handle;
+    std::atomic<std::uint64_t> rest;  // tag << 32 | ref
+    YoungRecord get() const {
+      std::uint64_t known = handle.load(std::memory_order_acquire);
+      std::uint64_t other = rest.load(std::memory_order_relaxed);
+      return {known, static_cast<format::Ref>(other), static_cast<std::uint32_t>(other >> 32)};
+    }
+    void set(const YoungRecord& record) {
+      rest.store(std::uint64_t{record.tag} << 32 | record.ref, std::memory_order_relaxed);
+      handle.store(record.handle, std::memory_order_release);
+    }
+    // Whoever sees that the handle is gone sees that there is no record either.
+    void clear() {
+      rest.store(0, std::memory_order_relaxed);
+      handle.store(0, std::memory_order_release);
+    }
+  };
+
  public:
   // Keeps a record; `evict(record)` receives what has to make place for it: a record that must go to the index, or (its
   // handle is 0) a spare one. False when this is closed.
@@ -61,19 +81,22 @@ class alignas(64) YoungRecords {
   format::Ref end(std::uint8_t space, std::uint64_t handle) {
     return remove(space, handle, [](Slot& slot) { slot.handle.store(0, std::memory_order_release); });
   }
-  format::Ref spare(std::uint32_t tag) const {
-    const YoungRecord record = next_slot().get();
-    const bool fits = record.handle == 0 && record.tag == tag && open_.load(std::memory_order_relaxed) != 0;
-    return __builtin_expect(fits, 1) ? record.ref : 0;
-  }
-  bool add_spare(std::uint64_t handle) {
+  struct Spare {
+    format::Ref ref;
+    Slot* slot;
+  };
+  Spare spare(std::uint32_t tag) {
     Slot& slot = next_slot();
+    const YoungRecord record = slot.get();
+    return {__builtin_expect(record.handle == 0 && record.tag == tag, 1) ? record.ref : 0, &slot};
+  }
+  bool add_spare(const Spare& spare, std::uint64_t handle) {
     Use use(*this);
     if (__builtin_expect(!use.allowed(), 0)) {
-      slot.clear();
+      spare.slot->clear();
       return false;
     }
-    slot.handle.store(handle, std::memory_order_release);
+    spare.slot->handle.store(handle, std::memory_order_release);
     ++next_;
     return true;
   }
@@ -99,27 +122,7 @@ class alignas(64) YoungRecords {
   }
 
  private:
-  friend class YoungList;
   static constexpr std::uint32_t kSlots = 4;  // a power of two
-
-  struct Slot {
-    std::atomic<std::uint64_t> handle;
-    std::atomic<std::uint64_t> rest;  // tag << 32 | ref
-    YoungRecord get() const {
-      std::uint64_t known = handle.load(std::memory_order_acquire);
-      std::uint64_t other = rest.load(std::memory_order_relaxed);
-      return {known, static_cast<format::Ref>(other), static_cast<std::uint32_t>(other >> 32)};
-    }
-    void set(const YoungRecord& record) {
-      rest.store(std::uint64_t{record.tag} << 32 | record.ref, std::memory_order_relaxed);
-      handle.store(record.handle, std::memory_order_release);
-    }
-    // Whoever sees that the handle is gone sees that there is no record either.
-    void clear() {
-      rest.store(0, std::memory_order_relaxed);
-      handle.store(0, std::memory_order_release);
-    }
-  };
 
   // The owner is at the slots.
   class Use {

@@ -80,6 +80,7 @@ cd "$out/$tests"
 # The layout of build/: the process tests find programs relative to themselves.
 cp "$root"/build/bin/process_test bin/
 cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
+rm -f bench/bench_micro  # wants libbenchmark.so
 cp -r "$root/interpose/python" python_package
 cp -r "$root/build/deps/pycuda-source" pycuda_source
 mkdir -p sources/examples/python scripts tests/gpu tests/bench

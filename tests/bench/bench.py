@@ -47,7 +47,7 @@ def perform(measurement, runner, repeat, chosen_sides=None):
 
     for repetition in range(max((measurement.repeats(side, repeat) for side in sides), default=0)):
         if measurement.pinned:
-            runner.processor = machine.fastest_processor()
+            runner.processors = machine.fastest_processors(measurement.pinned)
         if repetition < repeat and any(side not in out for side in in_turns):
             begin = time.monotonic()
             taken = measurement.sample.in_turns(runner, [side for side in in_turns if side not in out], measurement.turns)
@@ -61,7 +61,7 @@ def perform(measurement, runner, repeat, chosen_sides=None):
             if side not in out:
                 progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: {seconds:.1f} s")
     if measurement.pinned:
-        runner.processor = None
+        runner.processors = None
     for result in results:
         for side, why in out.items():
             result["sides"].setdefault(side, {"samples": []}).update(why)

@@ -15,11 +15,11 @@ TURN = re.compile(r"^(\w+)=(-?[0-9.]+)$")
 class Started:
     """A program that runs under a side, with a folder of its own."""
 
-    def __init__(self, folder, side, command, prefix, environment, processor, in_turns):
+    def __init__(self, folder, side, command, prefix, environment, processors, in_turns):
         self.folder, self.side, self.command = folder, side, command
         folder.mkdir()
         self.out, self.err = (open(folder / name, "w+", encoding="utf-8") for name in ("stdout", "stderr"))
-        pin = None if processor is None else lambda: os.sched_setaffinity(0, {processor})
+        pin = None if processors is None else lambda: os.sched_setaffinity(0, processors)
         self.begin = time.perf_counter_ns()
         self.process = subprocess.Popen([*prefix, *command], env=environment, stdin=subprocess.PIPE if in_turns else subprocess.DEVNULL,
                                         stdout=subprocess.PIPE if in_turns else self.out, stderr=self.err, text=True, start_new_session=True,
@@ -74,7 +74,7 @@ class Runner:
         self.tree, self.work = Path(tree), Path(work)
         self.cupti = machine.find_cupti()
         self.count = 0
-        self.processor = None  # that the next runs are pinned to
+        self.processors = None  # that the next runs are pinned to
 
     def program(self, name):
         path = self.tree / "bench" / name
@@ -117,7 +117,7 @@ class Runner:
         folder = self.work / f"run{self.count}"
         added, prefix = self.environment(side, simulated, folder)
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **added, **variables)
-        return Started(folder, side, command, prefix, environment, self.processor, in_turns)
+        return Started(folder, side, command, prefix, environment, self.processors, in_turns)
 
     def run(self, command, side, simulated=False, timeout=120, **variables):
         """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes, dump_bytes."""

@@ -141,10 +141,11 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
   constexpr std::uint8_t kEvents = space_of(Kind::kEvent);
   count_barriers();
   auto make = [&](std::uint64_t handle) {
-    if (Ref spare = table->spare_event(*own, 0)) {
+    const YoungRecords::Spare spare = table->spare_event(&*own, 0);
+    if (spare.ref != 0) {
       table->make_event(
           handle, spare, [](AllocationRecord* record) { record->flags = 0; }, *dump, &*own);
-      return spare;
+      return spare.ref;
     }
     return table->add(LiveTableFixture::allocation(handle, 0, 0, Kind::kEvent), *dump, &*own);
   };
@@ -152,12 +153,12 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
     return table->take(
         kEvents, handle, [] { return std::uint8_t{0}; }, *dump, taker);
   };
-  REQUIRE(table->spare_event(*own, 0) == 0);
+  REQUIRE(table->spare_event(&*own, 0).ref == 0);
   const Ref ref = make(1);
   REQUIRE(table->end_event(1, *dump, &*own) == ref);
   REQUIRE(table->end_event(1, *dump, &*own) == 0);
-  CHECK(table->spare_event(*own, 0) == ref);
-  CHECK(table->spare_event(*own, 1) == 0);  // of another device
+  CHECK(table->spare_event(&*own, 0).ref == ref);
+  CHECK(table->spare_event(&*own, 1).ref == 0);  // of another device
   CHECK(count() == 0);
   SECTION("over and over") {
     barriers = 0;  // count() needed one
@@ -195,12 +196,12 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
     REQUIRE(make(2) == ref);
     CHECK(take_event(2, nullptr) == ref);
     CHECK(table->end_event(2, *dump, &*own) == 0);
-    CHECK(table->spare_event(*own, 0) == 0);
+    CHECK(table->spare_event(&*own, 0).ref == 0);
     CHECK(make(3) != ref);
   }
   SECTION("it was not ended after all") {
     REQUIRE(table->take_back_event(ref, 1, *dump, &*own));
-    CHECK(table->spare_event(*own, 0) == 0);
+    CHECK(table->spare_event(&*own, 0).ref == 0);
     const Ref other = make(2);
     CHECK(other != ref);
     table->put_back(ref, *dump);
@@ -217,18 +218,21 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
   SECTION("something else comes to lie there") {
     const Ref added = table->add(LiveTableFixture::allocation(7, 0, 1, Kind::kEvent), *dump, &*own);
     CHECK(added != ref);
-    CHECK(table->spare_event(*own, 0) == 0);
+    CHECK(table->spare_event(&*own, 0).ref == 0);
     CHECK(table->add(LiveTableFixture::allocation(8, 0, 1, Kind::kEvent), *dump, &*own) == ref);  // it is not lost
   }
   SECTION("recording stops and goes on") {
     table->pause_young(*dump);
-    CHECK(table->spare_event(*own, 0) == 0);
-    const Ref meanwhile = make(2);
-    CHECK(meanwhile != ref);
+    CHECK(make(2) == ref);  // into the index
+    CHECK(table->spare_event(&*own, 0).ref == 0);
     CHECK(table->end_event(2, *dump, &*own) == 0);
+    CHECK(take_event(2, nullptr) == ref);
     table->resume_young();
     make(3);
-    CHECK(count() == 2);
+    CHECK(table->end_event(3, *dump, &*own) == 0);  // closed still
+    make(4);
+    CHECK(table->end_event(4, *dump, &*own) != 0);
+    CHECK(count() == 1);
   }
   SECTION("the thread ends") {
     table->end_thread(&*own, *dump);
@@ -257,11 +261,11 @@ TEST_CASE_METHOD(Fixture, "threads that end their own and each other's things wh
     AllocationRecord fields = allocation(handle);
     if (!events) return table->add(fields, *dump, records);
     fields.kind = Kind::kEvent;
-    Ref spare = table->spare_event(*records, 0);
-    if (spare == 0) return table->add(fields, *dump, records);
+    const YoungRecords::Spare spare = table->spare_event(records, 0);
+    if (spare.ref == 0) return table->add(fields, *dump, records);
     table->make_event(
         handle, spare, [&](AllocationRecord* record) { record->extra = fields.extra; }, *dump, records);
-    return spare;
+    return spare.ref;
   };
   auto end = [&](std::uint64_t handle, ThreadRecords* records) {
     if (events) {
