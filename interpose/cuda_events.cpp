@@ -9,7 +9,7 @@ void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUr
     if (process == nullptr) return;
     ThreadRecords* own = &thread_state.memory->records;
     if (process->live.take_back_event(record, handle, process->dump, own)) {
-      uncount_free(thread_state.counters);
+      uncount_free(*thread_state.counters);
       --thread_state.ended;
     } else {
       record = 0;

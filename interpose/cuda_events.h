@@ -71,7 +71,7 @@ __attribute__((always_inline)) inline bool note_cuda_event_shortly(Api api, std:
       },
       process->dump, &memory.records);
   ++thread.made;
-  count_allocation(thread.counters, stack, 0, process->dump);
+  count_allocation(*thread.counters, stack, 0, process->dump);
   return true;
 }
 
@@ -88,7 +88,7 @@ __attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t h
   if (__builtin_expect(process == nullptr || handle == 0, 0)) return 0;
   format::Ref record = process->live.end_event(handle, process->dump, &thread_state.memory->records);
   if (__builtin_expect(record == 0, 0)) return 0;
-  count_free(thread_state.counters, process->dump);
+  count_free(*thread_state.counters);
   ++thread_state.ended;
   return record;
 }

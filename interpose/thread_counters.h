@@ -34,29 +34,34 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
 // Gives a counter of the calling thread to `stack`.
 CULPRIT_COLD void start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
-// Counts an allocation of `bytes` made with `stack`, and a free. `block`: the calling thread's, nullptr = it has none.
-inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
-  if (block == nullptr) {
-    add_counter(dump.header()->allocations, 1);
-    return;
-  }
-  add_own(block->allocations, 1);
+// Counts an allocation of `bytes` made with `stack`, a free, and that a free was none after all. `block`: the calling
+// thread's.
+inline void count_allocation(format::ThreadCounters& block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
+  add_own(block.allocations, 1);
   if (stack == 0) return;
   // The upper bits of a hash, brought into range by a multiplication instead of a division.
-  format::StackCounter& counter = block->stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
-  if (counter.stack != stack) start_counting(&counter, stack, dump);
+  format::StackCounter& counter = block.stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
+  if (__builtin_expect(counter.stack != stack, 0)) start_counting(&counter, stack, dump);
   add_own(counter.allocations, 1);
   if (bytes != 0) add_own(counter.bytes, bytes);
 }
-inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
-  if (block == nullptr) {
-    add_counter(dump.header()->frees, 1);
+inline void count_free(format::ThreadCounters& block) { add_own(block.frees, 1); }
+inline void uncount_free(format::ThreadCounters& block) { add_own(block.frees, ~std::uint64_t{0}); }
+
+// The same for a thread that may have none (nullptr).
+inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
+  if (block != nullptr) {
+    count_allocation(*block, stack, bytes, dump);
   } else {
-    add_own(block->frees, 1);
+    add_counter(dump.header()->allocations, 1);
   }
 }
-
-// For a free that was counted and was none.
-inline void uncount_free(format::ThreadCounters* block) { add_own(block->frees, ~std::uint64_t{0}); }
+inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
+  if (block != nullptr) {
+    count_free(*block);
+  } else {
+    add_counter(dump.header()->frees, 1);
+  }
+}
 
 }  // namespace culprit

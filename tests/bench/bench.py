@@ -28,6 +28,7 @@ def perform(measurement, runner, repeat, chosen_sides=None):
     sides = [side for side in measurement.sides if chosen_sides is None or side in chosen_sides]
     in_turns = [side for side in sides if measurement.turns and side not in SLOW]
     one_by_one = [side for side in sides if side not in in_turns]
+    sets = repeat * measurement.times if in_turns else 0
 
     def add(side, take):
         """`take()` gives {key: [sample, ...]}."""
@@ -45,15 +46,15 @@ def perform(measurement, runner, repeat, chosen_sides=None):
             progress(f"{measurement.name}: {side}: failed: {failed}")
         return time.monotonic() - begin
 
-    for repetition in range(max((measurement.repeats(side, repeat) for side in sides), default=0)):
+    for repetition in range(max([sets, *(measurement.repeats(side, repeat) for side in one_by_one)])):
         if measurement.pinned:
             runner.processors = machine.fastest_processors(measurement.pinned)
-        if repetition < repeat and any(side not in out for side in in_turns):
+        if repetition < sets and any(side not in out for side in in_turns):
             begin = time.monotonic()
             taken = measurement.sample.in_turns(runner, [side for side in in_turns if side not in out], measurement.turns)
             for side, take in taken.items():
                 add(side, take)
-            progress(f"{measurement.name} {repetition + 1}/{repeat} {', '.join(taken)}: {time.monotonic() - begin:.1f} s")
+            progress(f"{measurement.name} {repetition + 1}/{sets} {', '.join(taken)}: {time.monotonic() - begin:.1f} s")
         for side in one_by_one:
             if side in out or repetition >= measurement.repeats(side, repeat):
                 continue

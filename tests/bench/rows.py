@@ -42,7 +42,9 @@ class Measurement:
     sides: tuple
     sample: object
     most: dict = field(default_factory=dict)  # repetitions of a side, where fewer than asked for do
-    times: int = 1  # so many times the repetitions of the two sides that the goals compare: short runs of small differences
+    # So many times the repetitions of the two sides that the goals compare, or of all that take turns: a process differs from the next one of
+    # the same program by a hundredth or two, because its memory lies elsewhere.
+    times: int = 1
     turns: int = 0  # so many turns of each row in one repetition, for a sample() that is a Program and sides that are not slow
     pinned: int = 0  # all sides of a repetition on the same one processor, or so many: those that count fastest at that moment
 
@@ -129,9 +131,10 @@ def python_frame_instructions(runner, side):
 
 def start(simulated):
     def sample(runner, side):
+        def wall(program, row):
+            return runner.run([program, row], side, simulated, BENCH_CUPTI_NO_CALLS="1")["wall_ns"]
         program = runner.program("bench_runtime") if simulated else on_gpu(runner)
-        return {"start-first": runner.run([program, "first"], side, simulated)["wall_ns"],
-                "start-init": runner.run([runner.program("bench_driver"), "init"], side, simulated)["wall_ns"]}
+        return {"start-first": wall(program, "first"), "start-init": wall(runner.program("bench_driver"), "init")}
     return sample
 
 
@@ -228,8 +231,8 @@ def measurements(quick):
             Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
             Row("event", "event create + destroy", {"ratio": 1.15}),
             Row("async64", "the first from 64 stacks in turn", {"ratio": 1.20}),
-            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"), turns=30,
-                    pinned=1),
+            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"), turns=10,
+                    times=3, pinned=1),
         # Fewer calls than the program would make: a round of these lasts long enough.
         Measurement("threads", [
             Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")], everything, gpu_rows("asyncN", "--scale", "0.1"),
@@ -237,15 +240,15 @@ def measurements(quick):
         Measurement("calls", [
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
-            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), turns=30,
-                    pinned=1),
+            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10,
+                    times=3, pinned=1),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=4),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}, pinned=1),
         Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
-                    framework("torch"), turns=30, pinned=2),  # it has a thread of its own for the gradients
-        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=30,
-                    pinned=1),
-        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=30,
-                    pinned=1),
+                    framework("torch"), turns=20, pinned=2),  # it has a thread of its own for the gradients
+        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=10,
+                    times=3, pinned=1),
+        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=10,
+                    times=3, pinned=1),
         *common,
     ]

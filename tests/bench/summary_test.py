@@ -148,13 +148,13 @@ class Turns(unittest.TestCase):
     """Programs that take turns: a shell script that answers each line with a number, which it counts in a file that all of them share."""
     SCRIPT = 'for turn in 1 2 3; do read line || exit 9; echo >>"$0"; echo noise; echo "a=$(wc -l <"$0")"; done; {}'
 
-    def perform(self, last, sides=("nothing", "culprit", "nostacks"), repeat=2):
+    def perform(self, last, sides=("nothing", "culprit", "nostacks")):
         """`last`: what the script of a side does at its end."""
         with tempfile.TemporaryDirectory() as work:
             programs = rows.Program(lambda made, side: self.command(made, side, last))
-            measurement = rows.Measurement("m", [rows.Row("a", "a row")], sides, programs, turns=3)
+            measurement = rows.Measurement("m", [rows.Row("a", "a row")], sides, programs, turns=3, times=2)
             with contextlib.redirect_stderr(io.StringIO()):
-                return bench.perform(measurement, runner.Runner(work, work), repeat)[0]["sides"]
+                return bench.perform(measurement, runner.Runner(work, work), 1)[0]["sides"]
 
     def command(self, made, side, last):
         if side == "nostacks":
@@ -166,7 +166,7 @@ class Turns(unittest.TestCase):
 
     def test_one_acts_at_a_time_and_each_comes_first_as_often(self):
         sides = self.perform({})
-        # Of each repetition three turns; the one that comes first in one comes last in the next.
+        # Of each of the two sets of processes three turns; the one that comes first in one comes last in the next.
         self.assertEqual(sides["nothing"]["samples"], [1, 4, 5, 7, 10, 11])
         self.assertEqual(sides["culprit"]["samples"], [2, 3, 6, 8, 9, 12])
         self.assertEqual(sides["nostacks"]["missing"], "not built")
