@@ -1,48 +1,30 @@
 #include "interpose/log.h"
 
-#include <errno.h>
+#include <fmt/format.h>
 
-#include <cstdio>
 #include <cstring>
-
-// spdlog's own registry and sinks are not used: they would start from static constructors and take locks that a fork
-// child may find taken. One logger on the stack, one sink that writes to descriptor 2.
-#include <spdlog/logger.h>
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink.h>
 
 #include "interpose/process.h"
 
 namespace culprit {
 namespace {
 
-class StderrSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t text;
-    formatter_->format(message, text);
-    write_stderr(text.data(), text.size());
-  }
-  void flush_() override {}
-};
-
-spdlog::level::level_enum spdlog_level(LogLevel level) {
-  switch (level) {
-    case LogLevel::kOff:
-      return spdlog::level::off;
-    case LogLevel::kError:
-      return spdlog::level::err;
-    case LogLevel::kWarn:
-      return spdlog::level::warn;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-  }
-  return spdlog::level::warn;
+// One line to stderr, cut when it is very long. Formatted in place: {fmt} allocates nothing for that, where a logger
+// would call malloc, which a signal handler that ends the process may have interrupted.
+template <typename... Args>
+void write_line(fmt::format_string<const Args&...> form, const Args&... args) {
+  char line[4600];
+  auto written = fmt::format_to_n(line, sizeof(line) - 1, form, args...);
+  std::size_t length = written.size < sizeof(line) - 1 ? written.size : sizeof(line) - 1;
+  line[length++] = '\n';
+  write_stderr(line, length);
 }
 
-std::string readable_bytes(std::uint64_t bytes) {
+struct ReadableBytes {
+  char text[32];
+};
+
+ReadableBytes readable_bytes(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   int unit = 0;
@@ -50,7 +32,13 @@ std::string readable_bytes(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
+  ReadableBytes readable = {};
+  if (unit == 0) {
+    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{} B", bytes);
+  } else {
+    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{:.2f} {}", value, kUnits[unit]);
+  }
+  return readable;
 }
 
 struct Unfreed {
@@ -92,58 +80,45 @@ const char* reason_text(format::StopReason reason) {
   return "the dump can not grow";
 }
 
-void write_line(const char* line, int length, std::size_t capacity) {
-  if (length > 0)
-    write_stderr(line, static_cast<std::size_t>(length) < capacity ? static_cast<std::size_t>(length) : capacity - 1);
-}
-
 }  // namespace
 
 void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
-  char line[4600];
-  int length = std::snprintf(
-      line, sizeof(line),
-      "culprit: warning: nothing is recorded: can not create %s: %s. Name a writable place with CULPRIT_OUT.\n", path,
-      strerrordesc_np(error));
-  write_line(line, length, sizeof(line));
+  write_line("culprit: warning: nothing is recorded: can not create {}: {}. Name a writable place with CULPRIT_OUT.",
+             path, strerrordesc_np(error));
 }
 
 void warn_if_stopped(Process& process) {
   if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
   if (process.options.log_level < LogLevel::kWarn) return;
   const format::Header* header = process.dump.header();
-  char line[4600];
   int error = header->stop_errno;
-  int length = std::snprintf(
-      line, sizeof(line),
-      "culprit: warning: recording stopped: %s%s%s. The program runs on; the report counts what is missing (%s).\n",
+  write_line(
+      "culprit: warning: recording stopped: {}{}{}. The program runs on; the report counts what is missing ({}).",
       reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "",
       process.dump.path());
-  write_line(line, length, sizeof(line));
 }
 
 void log_summary(Process& process) {
-  spdlog::logger log("culprit", std::make_shared<StderrSink>());
-  log.set_level(spdlog_level(process.options.log_level));
-  log.set_formatter(std::make_unique<spdlog::pattern_formatter>("culprit: %l: %v"));
-  if (process.options.malformed != nullptr) {
-    log.warn("{} has a value that can not be used; its default stood", process.options.malformed);
-  }
+  const LogLevel level = process.options.log_level;
   const format::Header* header = process.dump.header();
-  std::uint64_t allocations = 0, frees = 0;
-  process.counters.sum(&allocations, &frees, process.dump);
-  log.info("{} things made, {} given back, {} late; dump {} ({})", allocations, frees, header->late_frees,
-           process.dump.path(), readable_bytes(header->file_bytes));
-  log.debug("dropped: {} allocations, {} stacks, {} others", header->dropped_allocations, header->dropped_stacks,
-            header->dropped_others);
+  if (process.options.malformed != nullptr && level >= LogLevel::kWarn)
+    write_line("culprit: warning: {} has a value that can not be used; its default stood", process.options.malformed);
+  if (level >= LogLevel::kInfo) {
+    std::uint64_t allocations = 0, frees = 0;
+    process.counters.sum(&allocations, &frees, process.dump);
+    write_line("culprit: info: {} things made, {} given back, {} late; dump {} ({})", allocations, frees,
+               header->late_frees, process.dump.path(), readable_bytes(header->file_bytes).text);
+  }
+  if (level >= LogLevel::kDebug) {
+    write_line("culprit: debug: dropped: {} allocations, {} stacks, {} others", header->dropped_allocations,
+               header->dropped_stacks, header->dropped_others);
+  }
   if (process.options.quiet) return;
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
-  std::string line =
-      fmt::format("culprit: {} in {} allocation{} not freed. See: culprit report {}\n", readable_bytes(unfreed.bytes),
-                  unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
-  write_stderr(line.data(), line.size());
+  write_line("culprit: {} in {} allocation{} not freed. See: culprit report {}", readable_bytes(unfreed.bytes).text,
+             unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
 }
 
 }  // namespace culprit

@@ -242,13 +242,13 @@ def measurements(quick):
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
             Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10,
                     times=3, pinned=1),
-        Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=4),
+        Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}, pinned=1),
         Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
                     framework("torch"), turns=20, pinned=2),  # it has a thread of its own for the gradients
-        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=10,
-                    times=3, pinned=1),
-        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=10,
-                    times=3, pinned=1),
+        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=5,
+                    times=5, pinned=1),
+        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=5,
+                    times=5, pinned=1),
         *common,
     ]

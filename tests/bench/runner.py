@@ -116,7 +116,8 @@ class Runner:
         self.count += 1
         folder = self.work / f"run{self.count}"
         added, prefix = self.environment(side, simulated, folder)
-        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **added, **variables)
+        # Python's dictionaries lie alike in all sides.
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0", **added, **variables)
         return Started(folder, side, command, prefix, environment, self.processors, in_turns)
 
     def run(self, command, side, simulated=False, timeout=120, **variables):

@@ -157,6 +157,19 @@ TEST_CASE("a signal handler may end the process wherever it interrupts it", "[pr
   }
 }
 
+TEST_CASE("a signal handler that interrupts malloc may end the process", "[processes]") {
+  RunOptions options;
+  options.timeout_seconds = 30;
+  for (int delay = 2000; delay < 3000; delay += 101) {
+    CAPTURE(delay);
+    const Run run = run_preloaded("exit_in_handler", {std::to_string(delay), "malloc"}, options);
+    REQUIRE_FALSE(run.timed_out);
+    REQUIRE(run.exit_code == 7);
+    CHECK(run.err.find("19.53 KiB in 1 allocation not freed") != std::string::npos);
+    CHECK(read_report(run.dump()).leaked_bytes() == 20001);
+  }
+}
+
 TEST_CASE("a child without CUDA of a process with CUDA runs untouched", "[processes]") {
   for (const char* how : {"fork", "vfork", "spawn"}) {
     INFO(how);

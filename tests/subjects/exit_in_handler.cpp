@@ -1,17 +1,28 @@
 // Allocates and frees until a timer's signal handler ends the process by _exit(7), wherever the thread is then.
 //
-//   exit_in_handler MICROSECONDS
+//   exit_in_handler MICROSECONDS [malloc]    malloc: memory of the host only, so that it most likely is inside malloc
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "tests/subjects/check.h"
 
+// Blocks too large for what malloc keeps for each thread: most of the time is spent with its lock held.
+[[noreturn]] SUBJECT_FUNCTION void allocate_on_the_host() {
+  std::thread([] { pause(); }).detach();  // with one thread malloc would not lock at all
+  for (;;) {
+    void* volatile memory[8];
+    for (void* volatile& one : memory) one = std::malloc(5000);
+    for (void* volatile& one : memory) std::free(one);
+  }
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
   cudaStream_t stream = nullptr;
   CHECKED(cudaStreamCreate(&stream));
   void* kept = nullptr;
@@ -21,6 +32,7 @@ int main(int argc, char** argv) {
   sigaction(SIGALRM, &action, nullptr);
   struct itimerval once = {{0, 0}, {0, std::atol(argv[1])}};
   setitimer(ITIMER_REAL, &once, nullptr);
+  if (argc > 2) allocate_on_the_host();
   // More at a time than a thread keeps to itself, so that the shared tables are at work too.
   for (;;) {
     void* memory[8];
