@@ -1,5 +1,7 @@
 #include "interpose/live_table.h"
 
+#include <errno.h>
+
 #include <cstring>
 
 namespace culprit {
@@ -22,6 +24,13 @@ Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, ThreadRecords* o
   if (stale == 0) dump.stop(format::StopReason::kNoMemory, 0);
   retire(stale == 0 ? ref : stale, dump, {}, own);
   return stale == 0 ? 0 : ref;
+}
+
+void LiveTable::index_event(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+  const int saved_errno = errno;
+  young_.note_closed(&own->young_events);
+  add_to_index(record, dump, own);
+  errno = saved_errno;
 }
 
 Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
