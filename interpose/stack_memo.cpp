@@ -103,7 +103,36 @@ StackMemo::Entry* StackMemo::place_for(std::uint64_t key, std::uint32_t generati
   return place;
 }
 
-format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
+format::Ref StackMemo::look_up_next(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
+                                    const Block* different) {
+  std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
+  const Entry* found = nullptr;
+  Next* next = nullptr;
+  std::uint64_t key = 0;
+  if (different != nullptr) {
+    std::uint32_t place = place_in(*different, base);
+    // The block is one of that stack's alone.
+    key = quick_hash(static_cast<std::uint64_t>(different - blocks_) << 3 | place) ^
+          read(base + different->offsets[place]) * 0xff51afd7ed558ccdULL;
+    next = &next_[slot_of(key)];
+    const Entry& entry = entries_[next->entry];
+    const Block* blocks = blocks_ + entry.first;
+    const Block* end = blocks + entry.count;
+    if (next->key == key && next->number == entry.number && entry.frame == base && entry.generation == generation &&
+        entry.stack != 0 && first_difference(eight_at_a_time, base, blocks, end) == end)
+      found = &entry;
+  }
+  if (__builtin_expect(found == nullptr, 0)) {
+    found = search(frame, generation);
+    if (found == nullptr) return 0;
+    if (next != nullptr) *next = {key, static_cast<std::uint32_t>(found - entries_), found->number};
+  }
+  make_recent(frame, *found);
+  *path = found->path;
+  return found->stack;
+}
+
+const StackMemo::Entry* StackMemo::search(const std::uint64_t* frame, std::uint32_t generation) {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   miss_ = {first_key(base, frame[1]), 0, 0, 0};
   for (int steps = 0; steps < kMostSteps; ++steps) {
@@ -112,19 +141,13 @@ format::Ref StackMemo::search(const std::uint64_t* frame, std::uint32_t generati
     const Entry& entry = *found;
     const Block* blocks = blocks_ + entry.first;
     const Block* different = first_difference(eight_at_a_time, base, blocks + miss_.block, blocks + entry.count);
-    if (different == blocks + entry.count) {
-      make_recent(frame, entry);
-      *path = entry.path;
-      return entry.stack;
-    }
-    std::uint32_t place = 0;
-    while (read(base + different->offsets[place]) == different->values[place]) ++place;
+    if (different == blocks + entry.count) return found;
     miss_.block = static_cast<std::uint32_t>(different - blocks);
-    miss_.place = place;
-    miss_.value = read(base + different->offsets[place]);
+    miss_.place = place_in(*different, base);
+    miss_.value = read(base + different->offsets[miss_.place]);
     miss_.key = next_key(entry, miss_);
   }
-  return 0;
+  return nullptr;
 }
 
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,

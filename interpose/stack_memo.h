@@ -17,7 +17,8 @@
 //
 // Many stacks have the same innermost frame: an allocator called from everywhere. At the first difference from one
 // stack the search goes on at another one, looked up by the first one's number, the place of the difference and the
-// value found there: what comes before is known to be equal.
+// value found there: what comes before is known to be equal. And because programs repeat themselves, the stack that was
+// found in the end is tried first when the same difference from the same stack comes again.
 //
 // Not thread-safe, and not to be entered from a signal handler that interrupted it: one object a thread, behind the
 // guard.
@@ -52,7 +53,10 @@ class StackMemo {
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
   // The same, but looks at nothing but the stack that came last from this place.
-  format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const;
+  format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const {
+    const Block* different;
+    return compare_last(frame, generation, path, &different);
+  }
 
   // Call after look_up() found nothing, with the stack as it was then.
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
@@ -120,9 +124,22 @@ class StackMemo {
   static const Block* first_difference_of_pairs(std::uint64_t base, const Block* block, const Block* end);
   CULPRIT_HOT static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);
   static bool eight_at_a_time;
+  // `different` receives the block in which the last stack from this place differs, nullptr if there is none.
+  format::Ref compare_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
+                           const Block** different) const;
   void make_recent(const std::uint64_t* frame, const Entry& entry);
-  // look_up() from the beginning, through all the stacks with this innermost frame.
-  CULPRIT_COLD format::Ref search(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
+  // The first check that does not hold, in a block in which there is one.
+  static std::uint32_t place_in(const Block& different, std::uint64_t base) {
+    std::uint32_t place = 0;
+    while (read(base + different.offsets[place]) == different.values[place]) ++place;
+    return place;
+  }
+  // look_up() when the last stack from this place differs in this block; nullptr: there is none.
+  CULPRIT_HOT __attribute__((noinline)) format::Ref look_up_next(const std::uint64_t* frame, std::uint32_t generation,
+                                                                 std::uint32_t* path, const Block* different);
+  // look_up() from the beginning, through all the stacks with this innermost frame. Returns the entry, nullptr if none
+  // is right; what is then missed is in `miss_`.
+  CULPRIT_COLD const Entry* search(const std::uint64_t* frame, std::uint32_t generation);
 
   Entry entries_[kEntries];
   // The entry that was the right one last time for a frame and return address, in half a cache line.
@@ -136,6 +153,13 @@ class StackMemo {
     bool eight_at_a_time;  // here, so that it is not one more line of memory
   };
   Recent recent_[kEntries];
+  // Which entry was the right one where the last stack differed so.
+  struct Next {
+    std::uint64_t key;
+    std::uint32_t entry;
+    std::uint32_t number;  // of the entry
+  };
+  Next next_[kEntries];
   static std::uint32_t recent_slot(const std::uint64_t* frame) {
     return static_cast<std::uint32_t>(quick_hash((reinterpret_cast<std::uint64_t>(frame) >> 4) + frame[1]) >> 54);
   }
@@ -168,21 +192,24 @@ inline const StackMemo::Block* StackMemo::first_difference_of_pairs(std::uint64_
   return block;
 }
 
-__attribute__((always_inline)) inline format::Ref StackMemo::look_up_last(const std::uint64_t* frame,
-                                                                          std::uint32_t generation,
-                                                                          std::uint32_t* path) const {
+__attribute__((always_inline)) inline format::Ref StackMemo::compare_last(const std::uint64_t* frame,
+                                                                          std::uint32_t generation, std::uint32_t* path,
+                                                                          const Block** different) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   const Recent& entry = recent_[recent_slot(frame)];
+  *different = nullptr;
   if (__builtin_expect(entry.frame != base || entry.generation != generation, 0)) return 0;
   const Block* end = block_at(entry.end);
-  if (__builtin_expect(first_difference(entry.eight_at_a_time, base, block_at(entry.begin), end) != end, 0)) return 0;
+  *different = first_difference(entry.eight_at_a_time, base, block_at(entry.begin), end);
+  if (__builtin_expect(*different != end, 0)) return 0;
   *path = entry.path;
   return entry.stack;
 }
 
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
-  format::Ref stack = look_up_last(frame, generation, path);
-  return __builtin_expect(stack != 0, 1) ? stack : search(frame, generation, path);
+  const Block* different;
+  format::Ref stack = compare_last(frame, generation, path, &different);
+  return __builtin_expect(stack != 0, 1) ? stack : look_up_next(frame, generation, path, different);
 }
 
 }  // namespace culprit

@@ -96,6 +96,27 @@ TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are told apart and 
   CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "stacks with the same inner frames that push each other out are never mixed up") {
+  // 4,096 stacks, more than there is room for, in an order that changes: what came after a stack does not come again.
+  constexpr unsigned kStacks = 4096;
+  const int forks[] = {5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60};
+  StackChecks checks = stack.checks({5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60});
+  unsigned known = 0;
+  for (unsigned round = 0; round < 6; ++round) {
+    for (unsigned i = 0; i < kStacks; ++i) {
+      // Twice forwards, twice in another order, twice as often the same ones.
+      unsigned which = round < 2 ? i : round < 4 ? i * 2731 % kStacks : i * 37 % 64;
+      for (unsigned fork = 0; fork < 12; ++fork) stack.words[forks[fork]] = 2000 + fork * 2 + (which >> fork & 1);
+      path = 0;
+      format::Ref found = memo->look_up(stack.words, 7, &path);
+      REQUIRE((found == 0 || (found == which + 1 && path == which + 100)));
+      known += found != 0;
+      if (found == 0) memo->remember(stack.words, 7, which + 1, which + 100, checks);
+    }
+  }
+  CHECK(known > kStacks);  // of the last rounds' few nearly all
+}
+
 TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inherit what followed from it") {
   StackChecks checks = stack.checks({5, 9, 20});
   memo->look_up(stack.words, 7, &path);
