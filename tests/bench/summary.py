@@ -59,7 +59,7 @@ def holds(result):
     if "plus" in goal and "added" in ours:
         judged.append(ours["added"] <= goal["plus"])
     if "ratio" in goal and ours.get("ratio") is not None:
-        judged.append(round(ours["ratio"], 2) <= goal["ratio"])  # as both are printed
+        judged.append(ours["ratio"] <= goal["ratio"])
     return any(judged) if judged else None
 
 
