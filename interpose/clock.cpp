@@ -35,16 +35,12 @@ void Clock::start() {
   ticks_are_cheap_ = cost_of(CLOCK_MONOTONIC_COARSE) * 2 < cost_of(CLOCK_MONOTONIC);
 }
 
-// The least of a few, since the first readings find nothing in the processor's caches.
 std::uint64_t Clock::cost_of(clockid_t clock) {
-  std::uint64_t least = ~0ULL;
-  for (int round = 0; round < 4; ++round) {
-    std::uint64_t begin = read(CLOCK_MONOTONIC);
-    for (int i = 0; i < 16; ++i) read(clock);
-    std::uint64_t cost = read(CLOCK_MONOTONIC) - begin;
-    if (cost < least) least = cost;
-  }
-  return least;
+  return least_time(
+      4, [&] { return read(CLOCK_MONOTONIC); },
+      [&] {
+        for (int i = 0; i < 16; ++i) read(clock);
+      });
 }
 
 std::uint64_t Clock::now() {

@@ -26,6 +26,19 @@ inline std::uint64_t clock_ns(clockid_t clock) {
   return nanoseconds(time);
 }
 
+// The least that work() took in so many rounds, by now(): the first rounds find nothing in the processor's caches.
+template <typename Now, typename Work>
+std::uint64_t least_time(int rounds, Now now, Work work) {
+  std::uint64_t least = ~0ULL;
+  for (int round = 0; round < rounds; ++round) {
+    std::uint64_t begin = now();
+    work();
+    std::uint64_t time = now() - begin;
+    if (time < least) least = time;
+  }
+  return least;
+}
+
 // A thread's part of the clock. All zeros = nothing read yet.
 struct EventTimes {
   std::uint64_t tick;   // the kernel's last one that this thread saw

@@ -21,12 +21,9 @@ namespace culprit {
 class ShortRecording {
  public:
   __attribute__((always_inline)) ShortRecording() : process_(nullptr) {
-    Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-    const bool usual = process != nullptr && !thread_state.in_tracker &&
-                       process->session.load(std::memory_order_acquire) == thread_state.session;
-    if (__builtin_expect(!usual, 0)) return;
-    thread_state.in_tracker = true;
-    process_ = process;
+    if (__builtin_expect(thread_state.in_tracker, 0)) return;
+    process_ = process_at_hand();
+    if (__builtin_expect(process_ != nullptr, 1)) thread_state.in_tracker = true;
   }
   __attribute__((always_inline)) ~ShortRecording() {
     if (process_ != nullptr) thread_state.in_tracker = false;

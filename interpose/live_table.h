@@ -168,9 +168,7 @@ class LiveTable {
   // Threads may keep records out of the index from now on, or (pause) none does any more.
   void start_young() { young_.start(); }
   void resume_young() { young_.resume(); }
-  void pause_young(DumpWriter& dump) {
-    young_.pause([&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
-  }
+  void pause_young(DumpWriter& dump) { young_.pause(into_index(dump)); }
 
   // A thread begins, and ends.
   void begin_thread(ThreadRecords* own) {
@@ -178,9 +176,8 @@ class LiveTable {
     young_.enter(&own->young_events);
   }
   void end_thread(ThreadRecords* own, DumpWriter& dump) {
-    auto move = [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); };
-    young_.leave(&own->young_memory, move);
-    young_.leave(&own->young_events, move);
+    young_.leave(&own->young_memory, into_index(dump));
+    young_.leave(&own->young_events, into_index(dump));
     own->young_events.take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
     records_.give_all(&own->unused, dump);
   }
@@ -226,6 +223,13 @@ class LiveTable {
   __attribute__((noinline)) void move_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
     add_to_index(record, dump, own);
   }
+  // The same as a function of the record alone.
+  struct IntoIndex {
+    LiveTable* table;
+    DumpWriter* dump;
+    void operator()(const YoungRecord& record) const { table->move_to_index(record, *dump, nullptr); }
+  };
+  IntoIndex into_index(DumpWriter& dump) { return {this, &dump}; }
   // Out of a thread's young records, for a younger one.
   __attribute__((noinline)) void make_place(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
     if (record.handle != 0) {
@@ -245,11 +249,9 @@ class LiveTable {
   format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device);
   // Not in the index: perhaps some thread has it. It is in the index afterwards.
   CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
-    young_.fetch(space, handle, [&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
+    young_.fetch(space, handle, into_index(dump));
   }
-  void fetch_all_young(DumpWriter& dump) {
-    young_.fetch_all([&](const YoungRecord& record) { move_to_index(record, dump, nullptr); });
-  }
+  void fetch_all_young(DumpWriter& dump) { young_.fetch_all(into_index(dump)); }
 
   RecordPool records_;
   YoungList young_;

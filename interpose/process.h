@@ -129,15 +129,21 @@ inline std::uint64_t event_ns(Process& process) { return process.clock.event(&th
 // as nothing was, and where the kernel can not wipe it in a fork child.
 extern CULPRIT_OWN Process* quick_process;
 
+// The same where the calling thread has all that recording takes, else nullptr: what every call asks.
+__attribute__((always_inline)) inline Process* process_at_hand() {
+  Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
+  const bool recording = process != nullptr && process->session.load(std::memory_order_acquire) == thread_state.session;
+  return __builtin_expect(recording, 1) ? process : nullptr;
+}
+
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
 class Recording {
  public:
   __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
     if (thread_state.in_tracker) return;
-    Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-    if (__builtin_expect(process != nullptr && process->session.load(std::memory_order_acquire) == thread_state.session,
-                         1)) {
+    Process* process = process_at_hand();
+    if (__builtin_expect(process != nullptr, 1)) {
       saved_errno_ = *thread_state.error_number;
       thread_state.in_tracker = true;
       process_ = process;

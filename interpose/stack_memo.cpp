@@ -51,19 +51,16 @@ void StackMemo::choose_comparison() {
   for (int i = 0; i < kBlocks * kBlock; ++i)
     blocks[i / kBlock].offsets[i % kBlock] = static_cast<std::uint32_t>(i * 8 * sizeof(stack[0]));
   auto cost = [&](bool eight) {
-    std::uint64_t least = ~0ULL;
-    if (!compare_eight(eight)) return least;
-    for (int round = 0; round < 5; ++round) {
-      std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-      for (int i = 0; i < 100; ++i) {
-        const Block* volatile different =
-            first_difference(eight, reinterpret_cast<std::uint64_t>(stack), blocks, blocks + kBlocks);
-        static_cast<void>(different);
-      }
-      std::uint64_t time = clock_ns(CLOCK_MONOTONIC) - begin;
-      if (time < least) least = time;
-    }
-    return least;
+    if (!compare_eight(eight)) return ~std::uint64_t{0};
+    return least_time(
+        5, [] { return clock_ns(CLOCK_MONOTONIC); },
+        [&] {
+          for (int i = 0; i < 100; ++i) {
+            const Block* volatile different =
+                first_difference(eight, reinterpret_cast<std::uint64_t>(stack), blocks, blocks + kBlocks);
+            static_cast<void>(different);
+          }
+        });
   };
   std::uint64_t pairs = cost(false);
   compare_eight(cost(true) < pairs);
@@ -112,8 +109,7 @@ format::Ref StackMemo::look_up_next(const std::uint64_t* frame, std::uint32_t ge
   if (different != nullptr) {
     std::uint32_t place = place_in(*different, base);
     // The block is one of that stack's alone.
-    key = quick_hash(static_cast<std::uint64_t>(different - blocks_) << 3 | place) ^
-          read(base + different->offsets[place]) * 0xff51afd7ed558ccdULL;
+    key = key_of(static_cast<std::uint64_t>(different - blocks_) << 3 | place, read(base + different->offsets[place]));
     next = &next_[slot_of(key)];
     const Entry& entry = entries_[next->entry];
     const Block* blocks = blocks_ + entry.first;

@@ -100,12 +100,14 @@ class StackMemo {
     std::uint32_t block;
     std::uint32_t place;  // in the block
   };
+  static std::uint64_t key_of(std::uint64_t place, std::uint64_t value) {
+    return quick_hash(place) ^ value * 0xff51afd7ed558ccdULL;
+  }
   static std::uint64_t first_key(std::uint64_t frame, std::uint64_t return_address) {
-    return (frame >> 4) * 0x9e3779b97f4a7c15ULL ^ return_address * 0xff51afd7ed558ccdULL;
+    return key_of(frame >> 4, return_address);
   }
   static std::uint64_t next_key(const Entry& entry, const Miss& miss) {
-    return ((std::uint64_t{entry.number} << 16 ^ miss.block << 3 ^ miss.place) * 0x9e3779b97f4a7c15ULL) ^
-           miss.value * 0xff51afd7ed558ccdULL;
+    return key_of(std::uint64_t{entry.number} << 16 ^ miss.block << 3 ^ miss.place, miss.value);
   }
   static std::uint32_t slot_of(std::uint64_t key) { return static_cast<std::uint32_t>(key >> 32) & (kEntries - 1); }
   // A word of somebody else's: of whatever type. (Not volatile, which costs an instruction each.)

@@ -141,7 +141,6 @@ class alignas(64) YoungRecords {
   };
 
   Slot& next_slot() { return slots_[next_ % kSlots]; }
-  const Slot& next_slot() const { return slots_[next_ % kSlots]; }
 
   template <typename Remove>
   __attribute__((always_inline)) format::Ref remove(std::uint8_t space, std::uint64_t handle, Remove remove) {

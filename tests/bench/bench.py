@@ -30,37 +30,41 @@ def perform(measurement, runner, repeat, chosen_sides=None):
     one_by_one = [side for side in sides if side not in in_turns]
     sets = repeat * measurement.times if in_turns else 0
 
-    def add(side, take):
-        """`take()` gives {key: [sample, ...]}."""
-        begin = time.monotonic()
-        try:
-            values = take()
-            for row, result in zip(measurement.rows, results):
-                if row.key not in values:
-                    raise Failed(f"printed no {row.key}")
-                result["sides"].setdefault(side, {"samples": []})["samples"] += values[row.key]
-        except Missing as missing:
-            out[side] = {"missing": str(missing)}
-        except Failed as failed:
-            out[side] = {"failed": str(failed)}
-            progress(f"{measurement.name}: {side}: failed: {failed}")
-        return time.monotonic() - begin
+    def give_up(side, reason):
+        out[side] = {"missing" if isinstance(reason, Missing) else "failed": str(reason)}
+        if isinstance(reason, Failed):
+            progress(f"{measurement.name}: {side}: failed: {reason}")
+
+    def keep(side, values):
+        """`values`: {key: [sample, ...]}."""
+        for row, result in zip(measurement.rows, results):
+            if row.key not in values:
+                return give_up(side, Failed(f"printed no {row.key}"))
+            result["sides"].setdefault(side, {"samples": []})["samples"] += values[row.key]
 
     for repetition in range(max([sets, *(measurement.repeats(side, repeat) for side in one_by_one)])):
         if measurement.pinned:
             runner.processors = machine.fastest_processors(measurement.pinned)
         if repetition < sets and any(side not in out for side in in_turns):
             begin = time.monotonic()
-            taken = measurement.sample.in_turns(runner, [side for side in in_turns if side not in out], measurement.turns)
-            for side, take in taken.items():
-                add(side, take)
-            progress(f"{measurement.name} {repetition + 1}/{sets} {', '.join(taken)}: {time.monotonic() - begin:.1f} s")
+            asked = [side for side in in_turns if side not in out]
+            samples, problems = measurement.sample.in_turns(runner, asked, measurement.turns)
+            for side in asked:
+                if side in problems:
+                    give_up(side, problems[side])
+                else:
+                    keep(side, samples[side])
+            progress(f"{measurement.name} {repetition + 1}/{sets} {', '.join(asked)}: {time.monotonic() - begin:.1f} s")
         for side in one_by_one:
             if side in out or repetition >= measurement.repeats(side, repeat):
                 continue
-            seconds = add(side, lambda: {key: [value] for key, value in measurement.sample(runner, side).items()})
+            begin = time.monotonic()
+            try:
+                keep(side, {key: [value] for key, value in measurement.sample(runner, side).items()})
+            except (Missing, Failed) as reason:
+                give_up(side, reason)
             if side not in out:
-                progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: {seconds:.1f} s")
+                progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: {time.monotonic() - begin:.1f} s")
     if measurement.pinned:
         runner.processors = None
     for result in results:

@@ -65,21 +65,15 @@ class Program:
         return runner.run([*self.command(runner, side), *slower], side, timeout=90)
 
     def in_turns(self, runner, sides, turns):
-        """Of each side a function that gives {key: [sample of each turn]}, or raises Missing or Failed."""
-        commands, problems = {}, {}
+        """What Runner.in_turns() returns."""
+        commands, missing = {}, {}
         for side in sides:
             try:
                 commands[side] = [*self.command(runner, side), "--turns", str(turns)]
-            except Missing as missing:
-                problems[side] = missing
-        samples, more = runner.in_turns(commands)
-        problems.update(more)
-
-        def take(side):
-            if side in problems:
-                raise problems[side]
-            return samples[side]
-        return {side: lambda side=side: take(side) for side in sides}
+            except Missing as reason:
+                missing[side] = reason
+        samples, problems = runner.in_turns(commands)
+        return samples, {**missing, **problems}
 
 
 def on_gpu(runner):
