@@ -57,9 +57,9 @@ class Clock {
   // The time of something that happens often, in the thread of `times`: later than the one before in this thread, and
   // behind the true time by less than a tick.
   std::uint64_t event(EventTimes* times) {
-    if (__builtin_expect(!ticks_are_cheap_, 0)) return exact_event(times);
+    if (CULPRIT_UNLIKELY(!ticks_are_cheap_)) return exact_event(times);
     std::uint64_t tick = read(CLOCK_MONOTONIC_COARSE);
-    if (__builtin_expect(tick != times->tick || times->exact < kExactEachTick, 0)) {
+    if (CULPRIT_UNLIKELY(tick != times->tick || times->exact < kExactEachTick)) {
       if (tick != times->tick) times->exact = 0;
       times->tick = tick;
       return exact_event(times);

@@ -10,6 +10,7 @@
 
 #include "interpose/api.h"
 #include "interpose/events.h"
+#include "interpose/placement.h"
 #include "interpose/process.h"
 #include "interpose/thread_paths.h"
 
@@ -21,12 +22,12 @@ namespace culprit {
 class ShortRecording {
  public:
   __attribute__((always_inline)) ShortRecording() : process_(nullptr) {
-    if (__builtin_expect(thread_state.in_tracker, 0)) return;
+    if (CULPRIT_UNLIKELY(thread_state.in_tracker)) return;
     process_ = process_at_hand();
-    if (__builtin_expect(process_ != nullptr, 1)) thread_state.in_tracker = true;
+    if (CULPRIT_LIKELY(process_ != nullptr)) thread_state.in_tracker = true;
   }
   __attribute__((always_inline)) ~ShortRecording() {
-    if (process_ != nullptr) thread_state.in_tracker = false;
+    if (CULPRIT_LIKELY(process_ != nullptr)) thread_state.in_tracker = false;
   }
   ShortRecording(const ShortRecording&) = delete;
   ShortRecording& operator=(const ShortRecording&) = delete;
@@ -37,23 +38,23 @@ class ShortRecording {
 };
 
 // An event was made: notes it, or returns false.
-__attribute__((always_inline)) inline bool note_cuda_event_shortly(Api api, std::uint64_t handle) {
+__attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_t handle) {
   ShortRecording recording;
   Process* process = recording.process();
-  if (__builtin_expect(process == nullptr, 0)) return false;
+  if (CULPRIT_UNLIKELY(process == nullptr)) return false;
   ThreadState& thread = thread_state;
-  const bool usual = process->mode.load(std::memory_order_acquire) == 0 &&
-                     thread.context_epoch == process->contexts.epoch() && thread.label != kUnresolvedLabel &&
-                     handle != 0;
-  if (__builtin_expect(!usual, 0)) return false;
+  if (CULPRIT_UNLIKELY(process->mode.load(std::memory_order_acquire) != 0) ||
+      CULPRIT_UNLIKELY(thread.context_epoch != process->contexts.epoch()) ||
+      CULPRIT_UNLIKELY(thread.label == kUnresolvedLabel) || CULPRIT_UNLIKELY(handle == 0))
+    return false;
   ThreadMemory& memory = *thread.memory;
   const YoungRecords::Spare spare = LiveTable::spare_event(&memory.records, thread.context_place.device);
-  if (__builtin_expect(spare.ref == 0, 0)) return false;
+  if (CULPRIT_UNLIKELY(spare.ref == 0)) return false;
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread.outermost_hook);
-  format::Ref stack =
-      memory.stacks.look_up_last(frame, module_generation.load(std::memory_order_acquire), &thread.path);
-  if (__builtin_expect(stack == 0, 0)) return false;
-  thread.paths->see(thread.path);
+  std::uint32_t path = 0;
+  format::Ref stack = memory.stacks.look_up_last(frame, module_generation.load(std::memory_order_acquire), &path);
+  if (CULPRIT_UNLIKELY(stack == 0)) return false;
+  thread.paths->see(path);
   std::uint64_t now = event_ns(*process);
   process->live.make_event(
       handle, spare,
@@ -72,19 +73,14 @@ __attribute__((always_inline)) inline bool note_cuda_event_shortly(Api api, std:
   return true;
 }
 
-__attribute__((always_inline)) inline void note_cuda_event_made(Api api, std::uint64_t handle) {
-  if (__builtin_expect(!note_cuda_event_shortly(api, handle), 0))
-    note_handle_made(api, format::Kind::kEvent, handle, space_of(format::Kind::kEvent));
-}
-
 // Before the driver destroys an event: notes its end when the calling thread has it to itself, and returns its record;
 // else 0, and the long way has to be taken. When the driver refuses, take_back_cuda_event() has to follow.
 __attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t handle) {
   ShortRecording recording;
   Process* process = recording.process();
-  if (__builtin_expect(process == nullptr || handle == 0, 0)) return 0;
+  if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(handle == 0)) return 0;
   format::Ref record = process->live.end_event(handle, process->dump, &thread_state.memory->records);
-  if (__builtin_expect(record == 0, 0)) return 0;
+  if (CULPRIT_UNLIKELY(record == 0)) return 0;
   count_free(*thread_state.counters);
   ++thread_state.ended;
   return record;

@@ -145,12 +145,12 @@ __attribute__((always_inline)) inline void change_own_live_bytes(Process& proces
                                                                  std::int64_t change) {
   constexpr std::uint64_t kHeldBack = 4 << 20;
   ThreadState& thread = thread_state;
-  if (__builtin_expect(thread.live_device != ordinal, 0)) {
+  if (CULPRIT_UNLIKELY(thread.live_device != ordinal)) {
     flush_live_bytes(process);
     thread.live_device = ordinal;
   }
   thread.live_delta += change;
-  if (__builtin_expect(static_cast<std::uint64_t>(thread.live_delta) + kHeldBack > 2 * kHeldBack, 0))
+  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.live_delta) + kHeldBack > 2 * kHeldBack))
     flush_live_bytes(process);
 }
 
@@ -179,7 +179,7 @@ void sum_live_bytes(Process& process) {
 namespace {
 
 __attribute__((always_inline)) inline void count_one_gone(Process& process, std::uint32_t thread) {
-  if (__builtin_expect(thread == thread_state.index, 1)) {
+  if (CULPRIT_LIKELY(thread == thread_state.index)) {
     ++thread_state.ended;
   } else {
     process.threads.count_gone_elsewhere(thread, process.dump);
@@ -205,19 +205,19 @@ namespace {
 
 template <bool kOnlyHandle>
 __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space) {
-  if (made.handle == 0) return;
+  if (CULPRIT_UNLIKELY(made.handle == 0)) return;
   Recording recording;
   Process* process = recording.process();
-  if (process == nullptr) return;
+  if (CULPRIT_UNLIKELY(process == nullptr)) return;
   Place place = kOnlyHandle ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
-  if (__builtin_expect((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0, 0) &&
+  if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0) &&
       !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
     return;
   Ref stack = current_stack(*process);
   std::uint64_t now = event_ns(*process);
   Ref label = thread_state.label;
-  if (__builtin_expect(label == kUnresolvedLabel, 0)) label = resolve_label(*process);
+  if (CULPRIT_UNLIKELY(label == kUnresolvedLabel)) label = resolve_label(*process);
   auto fill = [&](AllocationRecord* record) {
     record->stack = stack;
     record->handle = made.handle;
@@ -236,7 +236,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     record->label = label;
   };
   Ref ref = process->live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
-  if (ref == 0) {
+  if (CULPRIT_UNLIKELY(ref == 0)) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
     return;
@@ -247,16 +247,16 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     note_stream(*process, made.kind);
     return;
   }
-  if (thread_state.paths != nullptr)
+  if (CULPRIT_LIKELY(thread_state.paths != nullptr))
     thread_state.paths->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.path);
-  if (made.kind == Kind::kGraphMemory) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY(made.kind == Kind::kGraphMemory)) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
   bool physical = (flags & format::kFlagNotPhysical) == 0;
-  if (!physical) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY(!physical)) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.live_device != place.device;
   std::uint64_t bytes = physical ? made.bytes : 0;
   change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
-  if (new_device) read_memory_at_first(*process, place.device, bytes);
+  if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
 }
 
 }  // namespace
@@ -270,7 +270,7 @@ void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint8_t spa
 void Ending::begin(std::uint8_t space, bool memory) {
   Recording recording;
   Process* process = recording.process();
-  if (process == nullptr) return;
+  if (CULPRIT_UNLIKELY(process == nullptr)) return;
   // Of what is no memory nobody is told where it was ended, unless that is refused.
   if (memory) stack_ = current_stack(*process);
   record_ = process->live.take(
@@ -293,25 +293,26 @@ CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
 // Memory that is freed is gone for good.
 __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
   const auto& record = *process.dump.at<AllocationRecord>(ref);
-  if (record.kind == Kind::kGraphMemory) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
-  if ((record.flags & format::kFlagNotPhysical) != 0) process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY((record.flags & format::kFlagNotPhysical) != 0))
+    process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
   process.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
-  if (thread_state.paths != nullptr) thread_state.paths->ended(ref);
+  if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->ended(ref);
 }
 
 }  // namespace
 
 void Ending::finish(CUresult status) {
-  if (handle_ == 0) return;
+  if (CULPRIT_UNLIKELY(handle_ == 0)) return;
   Recording recording;
   Process* process = recording.process();
-  if (process == nullptr) return;
+  if (CULPRIT_UNLIKELY(process == nullptr)) return;
   format::Header* header = process->dump.header();
-  if (status == CUDA_SUCCESS || status == CUDA_ERROR_DEINITIALIZED) {
+  if (CULPRIT_LIKELY(status == CUDA_SUCCESS) || status == CUDA_ERROR_DEINITIALIZED) {
     // Refused because the driver is shutting down: the program did give it back, the driver is past caring.
-    bool late = status != CUDA_SUCCESS;
+    bool late = CULPRIT_UNLIKELY(status != CUDA_SUCCESS);
     if (late) add_counter(header->late_frees, 1);
-    if (record_ == 0) {
+    if (CULPRIT_UNLIKELY(record_ == 0)) {
       // While recording is off there will be more of these, of what was made unseen, and none is to look into every
       // thread for it. Here, because a signal handler switches it off.
       const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
@@ -328,7 +329,7 @@ void Ending::finish(CUresult status) {
       return;
     }
     count_end_of(*process, record);
-    if (record.kind == Kind::kGraphMemory && !late && comes_back(*process, &record)) {
+    if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory) && !late && comes_back(*process, &record)) {
       process->live.put_back(record_, process->dump);
       return;
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "interpose/api.h"
+#include "interpose/placement.h"
 #include "interpose/thread_state.h"
 
 namespace culprit {
@@ -18,7 +19,7 @@ void note_followed_call(Api api, CUresult status, std::uint64_t bytes);
 // `bytes`: how much memory was asked for, 0 = none. On success this is a comparison, but for the next calls after a
 // failure.
 inline void note_result(Api api, CUresult status, std::uint64_t bytes) {
-  if (__builtin_expect(status != CUDA_SUCCESS || thread_state.calls_to_watch != 0, 0))
+  if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS || thread_state.calls_to_watch != 0))
     note_followed_call(api, status, bytes);
 }
 

@@ -25,12 +25,11 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     HookScope scope;                                                                                              \
     auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                      \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                                       \
+    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                     \
     CUresult status = call arguments;                                                                             \
-    if (scope.nested()) return status;                                                                            \
-    if (status == CUDA_SUCCESS && format::Kind::kind == format::Kind::kEvent) {                                   \
-      note_cuda_event_made(Api::symbol, made_handle);                                                             \
-    } else if (status == CUDA_SUCCESS) {                                                                          \
+    if (CULPRIT_UNLIKELY(scope.nested())) return status;                                                          \
+    if (CULPRIT_LIKELY(status == CUDA_SUCCESS) &&                                                                 \
+        !(format::Kind::kind == format::Kind::kEvent && note_cuda_event(Api::symbol, made_handle))) {             \
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
     }                                                                                                             \
@@ -38,22 +37,22 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                                                                                \
   }
 
-#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                    \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                  \
-    HookScope scope;                                                                                   \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                           \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                                            \
-    if (scope.nested()) return call arguments;                                                         \
-    format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0; \
-    if (ended != 0) {                                                                                  \
-      CUresult status = call arguments;                                                                \
-      if (status != CUDA_SUCCESS) take_back_cuda_event(Api::symbol, ended_handle, ended, status);      \
-      return status;                                                                                   \
-    }                                                                                                  \
-    Ending ending(Api::symbol, format::Kind::kind, ended_handle);                                      \
-    CUresult status = call arguments;                                                                  \
-    ending.finish(status);                                                                             \
-    return status;                                                                                     \
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                                 \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                               \
+    HookScope scope;                                                                                                \
+    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                        \
+    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                       \
+    if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                                                    \
+    format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0;              \
+    if (CULPRIT_LIKELY(ended != 0)) {                                                                               \
+      CUresult status = call arguments;                                                                             \
+      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_cuda_event(Api::symbol, ended_handle, ended, status); \
+      return status;                                                                                                \
+    }                                                                                                               \
+    Ending ending(Api::symbol, format::Kind::kind, ended_handle);                                                   \
+    CUresult status = call arguments;                                                                               \
+    ending.finish(status);                                                                                          \
+    return status;                                                                                                  \
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
@@ -61,9 +60,9 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
     HookScope scope;                                                             \
     auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());     \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                      \
+    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;    \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
-    if (scope.nested()) return call arguments;                                   \
+    if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                 \
     CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
     if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
@@ -74,10 +73,10 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
     HookScope scope;                                                           \
     auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());   \
-    if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;                    \
+    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;  \
     CUresult status = call arguments;                                          \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \
-    if (!scope.nested()) note_result(Api::symbol, status, 0);                  \
+    if (CULPRIT_LIKELY(!scope.nested())) note_result(Api::symbol, status, 0);  \
     return status;                                                             \
   }
 

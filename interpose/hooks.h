@@ -10,6 +10,7 @@
 #include "interpose/api.h"
 #include "interpose/events.h"
 #include "interpose/failed_calls.h"
+#include "interpose/placement.h"
 #include "interpose/redirect.h"
 #include "interpose/thread_state.h"
 
@@ -21,11 +22,11 @@ class HookScope {
  public:
   __attribute__((always_inline)) HookScope() : frame_(static_cast<const char*>(__builtin_frame_address(0))) {
     const char* outermost = thread_state.outermost_hook;
-    nested_ = outermost != nullptr && frame_ < outermost;
-    if (!nested_) thread_state.outermost_hook = frame_;
+    nested_ = CULPRIT_UNLIKELY(outermost != nullptr && frame_ < outermost);
+    if (CULPRIT_LIKELY(!nested_)) thread_state.outermost_hook = frame_;
   }
   __attribute__((always_inline)) ~HookScope() {
-    if (!nested_) thread_state.outermost_hook = nullptr;
+    if (CULPRIT_LIKELY(!nested_)) thread_state.outermost_hook = nullptr;
   }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
@@ -114,7 +115,7 @@ inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
 // Values for rows.
 template <typename T>
 inline std::uint64_t made(T* out) {
-  return out == nullptr ? 0 : (std::uint64_t)*out;
+  return CULPRIT_UNLIKELY(out == nullptr) ? 0 : (std::uint64_t)*out;
 }
 template <typename T>
 inline std::uint64_t handle(T value) {

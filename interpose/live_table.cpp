@@ -26,7 +26,7 @@ Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, ThreadRecords* o
   return stale == 0 ? 0 : ref;
 }
 
-void LiveTable::index_event(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+void LiveTable::index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
   const int saved_errno = errno;
   young_.note_closed(&own->young_events);
   add_to_index(record, dump, own);

@@ -126,9 +126,10 @@ class LiveTable {
   void make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
                   ThreadRecords* own);
   format::Ref end_event(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
-    format::Ref ref = own->young_events.end(space_of(format::Kind::kEvent), handle);
-    if (__builtin_expect(ref != 0, 1))
-      publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kEmpty, true);
+    format::Ref ref = own->young_events.end(handle);
+    if (CULPRIT_LIKELY(ref != 0))
+      publish_next<format::AllocationState::kLive, format::AllocationState::kEmpty>(
+          dump.at<format::AllocationRecord>(ref));
     return ref;
   }
   bool take_back_event(format::Ref ref, std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
@@ -195,11 +196,17 @@ class LiveTable {
     return static_cast<std::uint32_t>(space) << 8 | device;
   }
   static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  static constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
   // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
   static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
-    constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
     std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
     __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
+  }
+  // The same under the next generation where it is known which state it has.
+  template <format::AllocationState from, format::AllocationState to>
+  static void publish_next(format::AllocationRecord* record) {
+    constexpr std::uint32_t kStep = kGeneration + static_cast<std::uint32_t>(to) - static_cast<std::uint32_t>(from);
+    __atomic_store_n(&record->state, record->state + kStep, __ATOMIC_RELEASE);
   }
   static void end_record(format::AllocationRecord* record, const EndedBy& by) {
     publish(record, format::AllocationState::kEmpty, true);
@@ -208,7 +215,7 @@ class LiveTable {
   }
 
   // Puts a record into the index. Returns its Ref, 0 when there is no room there; then the record is gone.
-  format::Ref add_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+  format::Ref add_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     std::uint32_t stale = 0;
     bool indexed;
     Shard& shard = shard_of(record.handle);
@@ -216,22 +223,22 @@ class LiveTable {
       SpinGuard guard(shard.lock);
       indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
     }
-    if (__builtin_expect(indexed && stale == 0, 1)) return record.ref;
+    if (CULPRIT_LIKELY(indexed && stale == 0)) return record.ref;
     return drop_stale(record.ref, stale, dump, own);
   }
   // The same, out of the way of those who do not need it.
-  __attribute__((noinline)) void move_to_index(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+  __attribute__((noinline)) void move_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     add_to_index(record, dump, own);
   }
   // The same as a function of the record alone.
   struct IntoIndex {
     LiveTable* table;
     DumpWriter* dump;
-    void operator()(const YoungRecord& record) const { table->move_to_index(record, *dump, nullptr); }
+    void operator()(YoungRecord record) const { table->move_to_index(record, *dump, nullptr); }
   };
   IntoIndex into_index(DumpWriter& dump) { return {this, &dump}; }
   // Out of a thread's young records, for a younger one.
-  __attribute__((noinline)) void make_place(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own) {
+  __attribute__((noinline)) void make_place(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     if (record.handle != 0) {
       add_to_index(record, dump, own);
     } else {
@@ -240,7 +247,7 @@ class LiveTable {
   }
   // make_event() found the thread's young records closed. Keeps errno: the short way does nothing else that could
   // change it.
-  CULPRIT_COLD void index_event(const YoungRecord& record, DumpWriter& dump, ThreadRecords* own);
+  CULPRIT_COLD void index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
   // add_to_index() found `stale` in the place of `ref`, or (0) no room.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, ThreadRecords* own);
 
@@ -262,14 +269,14 @@ template <typename Fill>
 inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device,
                                    Fill fill, DumpWriter& dump, ThreadRecords* own) {
   format::Ref ref = records_.take(own == nullptr ? nullptr : &own->unused, dump);
-  if (ref == 0) return 0;
+  if (CULPRIT_UNLIKELY(ref == 0)) return 0;
   auto* record = dump.at<format::AllocationRecord>(ref);
   fill(record);
   publish(record, format::AllocationState::kLive, true);
   const YoungRecord added = {handle, ref, tag_of(space, device)};
   if (stays_young(kind) && own != nullptr) {
     YoungRecords& young = own->young(space);
-    if (young.add(added, [&](const YoungRecord& old) { make_place(old, dump, own); })) return ref;
+    if (CULPRIT_LIKELY(young.add(added, [&](YoungRecord old) { make_place(old, dump, own); }))) return ref;
     young_.note_closed(&young);
   }
   return add_to_index(added, dump, own);
@@ -279,10 +286,10 @@ template <typename Device>
 inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
                                    ThreadRecords* own) {
   format::Ref ref = 0;
-  if (own != nullptr && may_be_young(space)) ref = own->young(space).take(space, handle);
+  if (own != nullptr && may_be_young(space)) ref = own->young(space).take(handle);
   if (ref == 0) {
     ref = take_indexed(space, handle, device);
-    if (__builtin_expect(ref == 0 && may_be_young(space) && young_.in_use(), 0)) {
+    if (CULPRIT_UNLIKELY(ref == 0 && may_be_young(space) && young_.in_use())) {
       fetch_young(space, handle, dump);
       ref = take_indexed(space, handle, device);
     }
@@ -293,13 +300,13 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
 }
 
 template <typename Fill>
-inline void LiveTable::make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
-                                  ThreadRecords* own) {
+__attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t handle, const YoungRecords::Spare& spare,
+                                                                 Fill fill, DumpWriter& dump, ThreadRecords* own) {
   auto* record = dump.at<format::AllocationRecord>(spare.ref);
   record->handle = handle;
   fill(record);
-  publish(record, format::AllocationState::kLive, true);
-  if (__builtin_expect(own->young_events.add_spare(spare, handle), 1)) return;
+  publish_next<format::AllocationState::kEmpty, format::AllocationState::kLive>(record);
+  if (CULPRIT_LIKELY(own->young_events.add_spare(spare, handle))) return;
   index_event({handle, spare.ref, tag_of(space_of(record->kind), record->device)}, dump, own);
 }
 
@@ -309,7 +316,7 @@ __attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space
   SpinGuard guard(shard.lock);
   HashIndex::Found found = shard.index.find_by_tag(handle, space);
   if (found.entry == nullptr) return 0;
-  if (__builtin_expect(found.several, 0)) found.entry = look_up(shard, space, handle, device());
+  if (CULPRIT_UNLIKELY(found.several)) found.entry = look_up(shard, space, handle, device());
   format::Ref ref = found.entry->value;
   shard.index.erase(found.entry);
   return ref;

@@ -23,7 +23,7 @@ class Pictures {
   void note_growth(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit = false) {
     if (device >= ContextTable::kMostDevices) return;
     std::uint64_t last = pictured_[device].load(std::memory_order_relaxed);
-    if (__builtin_expect(live < last + last / 16 + kLeastGrowth, 1) && !(at_exit && live > last)) return;
+    if (CULPRIT_LIKELY(live < last + last / 16 + kLeastGrowth) && !(at_exit && live > last)) return;
     take_at_peak(process, device, live, at_exit);
   }
 

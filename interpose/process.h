@@ -132,8 +132,9 @@ extern CULPRIT_OWN Process* quick_process;
 // The same where the calling thread has all that recording takes, else nullptr: what every call asks.
 __attribute__((always_inline)) inline Process* process_at_hand() {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-  const bool recording = process != nullptr && process->session.load(std::memory_order_acquire) == thread_state.session;
-  return __builtin_expect(recording, 1) ? process : nullptr;
+  if (CULPRIT_UNLIKELY(process == nullptr)) return nullptr;
+  if (CULPRIT_UNLIKELY(process->session.load(std::memory_order_acquire) != thread_state.session)) return nullptr;
+  return process;
 }
 
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
@@ -141,9 +142,9 @@ __attribute__((always_inline)) inline Process* process_at_hand() {
 class Recording {
  public:
   __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
-    if (thread_state.in_tracker) return;
+    if (CULPRIT_UNLIKELY(thread_state.in_tracker)) return;
     Process* process = process_at_hand();
-    if (__builtin_expect(process != nullptr, 1)) {
+    if (CULPRIT_LIKELY(process != nullptr)) {
       saved_errno_ = *thread_state.error_number;
       thread_state.in_tracker = true;
       process_ = process;
@@ -155,9 +156,9 @@ class Recording {
     }
   }
   __attribute__((always_inline)) ~Recording() {
-    if (process_ == nullptr) return;
+    if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
     thread_state.in_tracker = false;
-    if (__builtin_expect(process_->dump.stopped(), 0)) warn_if_stopped(*process_);
+    if (CULPRIT_UNLIKELY(process_->dump.stopped())) warn_if_stopped(*process_);
     *thread_state.error_number = saved_errno_;
   }
   Recording(const Recording&) = delete;
@@ -197,7 +198,7 @@ CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
 // `native` with the calling thread's Python frames.
 inline format::Ref with_python_frames(Process& process, format::Ref native) {
-  if (__builtin_expect((process.mode.load(std::memory_order_acquire) & kModePython) == 0, 1)) return native;
+  if (CULPRIT_LIKELY((process.mode.load(std::memory_order_acquire) & kModePython) == 0)) return native;
   return process.python.merged(process, native);
 }
 
@@ -207,10 +208,10 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
-  if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {
+  if (CULPRIT_LIKELY(slow == 0) && CULPRIT_LIKELY(frame != nullptr) && CULPRIT_LIKELY(thread_state.memory != nullptr)) {
     format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
-    if (__builtin_expect(ref != 0, 1)) {
-      if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
+    if (CULPRIT_LIKELY(ref != 0)) {
+      if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->see(thread_state.path);
       return with_python_frames(process, ref);
     }
   }
@@ -218,7 +219,9 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
 }
 
 // The calling thread's own records, nullptr = it has none.
-inline ThreadRecords* own_records() { return thread_state.memory == nullptr ? nullptr : &thread_state.memory->records; }
+inline ThreadRecords* own_records() {
+  return CULPRIT_UNLIKELY(thread_state.memory == nullptr) ? nullptr : &thread_state.memory->records;
+}
 
 // Asks the driver which context is current, and remembers its place.
 CULPRIT_COLD Place ask_current_place(Process& process);
@@ -229,10 +232,9 @@ CULPRIT_COLD void verify_place(Process& process, Place remembered);
 // The place of the context that is current to the calling thread. Asking the driver costs as much as all the rest of
 // recording an event, so it is asked once.
 inline Place current_place(Process& process) {
-  if (thread_state.context_epoch != process.contexts.epoch()) return ask_current_place(process);
+  if (CULPRIT_UNLIKELY(thread_state.context_epoch != process.contexts.epoch())) return ask_current_place(process);
   Place place = thread_state.context_place;
-  if (__builtin_expect((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0, 0))
-    verify_place(process, place);
+  if (CULPRIT_UNLIKELY((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0)) verify_place(process, place);
   return place;
 }
 

@@ -271,17 +271,17 @@ Ref PythonFrames::merged(Process& process, Ref native) {
   if (native == 0 || symbols_.finalizing() != 0) return native;
   auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
   if (!python_plausible(thread)) return native;
-  if (__builtin_expect(!structure_checked_.load(std::memory_order_acquire), 0) && !check_structure(process, thread)) {
+  if (CULPRIT_UNLIKELY(!structure_checked_.load(std::memory_order_acquire)) && !check_structure(process, thread)) {
     return native;
   }
   std::uint64_t hash = hash_(layout_, innermost(thread), process.options.depth);
   if (hash == 0) return native;
   std::uint64_t key = hash ^ quick_hash(native);
   PythonMemo::Entry* entry = nullptr;
-  if (__builtin_expect(thread_state.memory != nullptr, 1)) {
+  if (CULPRIT_LIKELY(thread_state.memory != nullptr)) {
     entry = &thread_state.memory->python.entries[key >> 32 & (PythonMemo::kEntries - 1)];
     bool known = entry->key == key && entry->native == native && entry->stack != 0;
-    if (__builtin_expect(known, 1) && (globals_checked_.load(std::memory_order_acquire) || !has_gil(thread)))
+    if (CULPRIT_LIKELY(known) && (globals_checked_.load(std::memory_order_acquire) || !has_gil(thread)))
       return entry->stack;
   }
   Ref stack = merge(process, native, thread);

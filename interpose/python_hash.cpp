@@ -1,6 +1,7 @@
 #include "interpose/python_hash.h"
 
 #include "interpose/hash.h"
+#include "interpose/placement.h"
 
 namespace culprit {
 namespace {
@@ -15,7 +16,7 @@ inline std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code)
   auto table = python_field<std::uint64_t>(code, layout.code.line_table);
   auto bytes = python_field<std::uint64_t>(table, kPythonSizeOffset);
   std::uint64_t lines = bytes;
-  if (__builtin_expect(bytes >= 8, 1)) {
+  if (CULPRIT_LIKELY(bytes >= 8)) {
     lines ^= python_field<std::uint64_t>(table, kPythonBytesOffset);
     lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kPythonBytesOffset + (bytes - 8) / 2);
     lines = rotated(lines, 23) ^ python_field<std::uint64_t>(table, kPythonBytesOffset + bytes - 8);

@@ -36,7 +36,7 @@ class RecordPool {
  public:
   // An unused record; 0 when there is no room. `cache` may be nullptr.
   format::Ref take(RecordCache* cache, DumpWriter& dump) {
-    if (cache == nullptr) return take_shared(dump);
+    if (CULPRIT_UNLIKELY(cache == nullptr)) return take_shared(dump);
     if (cache->fresh_count_ > 0) return cache->fresh_[--cache->fresh_count_];
     if (cache->count_ > RecordCache::kKept) return cache->pop_oldest();
     return refill(cache, dump);

@@ -26,11 +26,11 @@ void* find_address(void* const* addresses, Api api);
 // and libcuda. nullptr when this driver does not have it.
 __attribute__((always_inline)) inline void* driver_address(Api api) {
   void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  return __builtin_expect(address != nullptr, 1) ? address : find_address(driver_addresses, api);
+  return CULPRIT_LIKELY(address != nullptr) ? address : find_address(driver_addresses, api);
 }
 __attribute__((always_inline)) inline void* next_address(Api api) {
   void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  return __builtin_expect(address != nullptr, 1) ? address : find_address(next_addresses, api);
+  return CULPRIT_LIKELY(address != nullptr) ? address : find_address(next_addresses, api);
 }
 void set_next_address(Api api, void* address);
 

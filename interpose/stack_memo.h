@@ -25,7 +25,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "interpose/dump_format.h"
 #include "interpose/hash.h"
@@ -53,7 +52,8 @@ class StackMemo {
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
   // The same, but looks at nothing but the stack that came last from this place.
-  format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) const {
+  __attribute__((always_inline)) format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation,
+                                                          std::uint32_t* path) const {
     const Block* different;
     return compare_last(frame, generation, path, &different);
   }
@@ -112,7 +112,6 @@ class StackMemo {
   static std::uint32_t slot_of(std::uint64_t key) { return static_cast<std::uint32_t>(key >> 32) & (kEntries - 1); }
   // A word of somebody else's: of whatever type. (Not volatile, which costs an instruction each.)
   typedef std::uint64_t __attribute__((may_alias)) StackWord;
-  typedef std::uint64_t __attribute__((vector_size(16), may_alias)) Pair;
   static std::uint64_t read(std::uint64_t slot) { return *reinterpret_cast<const StackWord*>(slot); }
 
   // The entry with this key, nullptr if there is none; the one that a new stack with this key takes.
@@ -120,12 +119,10 @@ class StackMemo {
   Entry* place_for(std::uint64_t key, std::uint32_t generation);
   // The first block in which not all checks hold; `end` if there is none. Eight at a time take half as long as two at a
   // time on Intel's processors since 2023, and half as long again on AMD's.
-  static const Block* first_difference(bool eight, std::uint64_t base, const Block* block, const Block* end) {
-    return eight ? first_difference_of_eights(base, block, end) : first_difference_of_pairs(base, block, end);
-  }
+  using Comparison = const Block* (*)(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_pairs(std::uint64_t base, const Block* block, const Block* end);
-  CULPRIT_HOT static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);
-  static bool eight_at_a_time;
+  static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);
+  CULPRIT_OWN static Comparison first_difference;
   // `different` receives the block in which the last stack from this place differs, nullptr if there is none.
   format::Ref compare_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
                            const Block** different) const;
@@ -152,7 +149,6 @@ class StackMemo {
     std::uint32_t begin;  // of its blocks, in bytes from `blocks_`
     std::uint32_t end;
     std::uint32_t path;
-    bool eight_at_a_time;  // here, so that it is not one more line of memory
   };
   Recent recent_[kEntries];
   // Which entry was the right one where the last stack differed so.
@@ -175,35 +171,16 @@ class StackMemo {
   Block blocks_[kArenaBlocks];
 };
 
-inline const StackMemo::Block* StackMemo::first_difference_of_pairs(std::uint64_t base, const Block* block,
-                                                                    const Block* end) {
-  static_assert(kBlock == 8);
-  for (; block != end; ++block) {
-    // Loads are what this takes its time for: two offsets, and two values, in one.
-    auto differ = [&](int place) {
-      std::uint64_t offsets;
-      std::memcpy(&offsets, block->offsets + place, sizeof(offsets));
-      const Pair& expected = *reinterpret_cast<const Pair*>(block->values + place);
-      std::uint64_t low = read(base + static_cast<std::uint32_t>(offsets));  // little-endian, as the dump is
-      std::uint64_t high = read(base + (offsets >> 32));
-      return Pair{low, high} ^ expected;
-    };
-    Pair different = (differ(0) | differ(2)) | (differ(4) | differ(6));
-    if ((different[0] | different[1]) != 0) break;
-  }
-  return block;
-}
-
 __attribute__((always_inline)) inline format::Ref StackMemo::compare_last(const std::uint64_t* frame,
                                                                           std::uint32_t generation, std::uint32_t* path,
                                                                           const Block** different) const {
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   const Recent& entry = recent_[recent_slot(frame)];
   *different = nullptr;
-  if (__builtin_expect(entry.frame != base || entry.generation != generation, 0)) return 0;
+  if (CULPRIT_UNLIKELY(entry.frame != base) || CULPRIT_UNLIKELY(entry.generation != generation)) return 0;
   const Block* end = block_at(entry.end);
-  *different = first_difference(entry.eight_at_a_time, base, block_at(entry.begin), end);
-  if (__builtin_expect(*different != end, 0)) return 0;
+  *different = first_difference(base, block_at(entry.begin), end);
+  if (CULPRIT_UNLIKELY(*different != end)) return 0;
   *path = entry.path;
   return entry.stack;
 }
@@ -211,7 +188,7 @@ __attribute__((always_inline)) inline format::Ref StackMemo::compare_last(const 
 inline format::Ref StackMemo::look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path) {
   const Block* different;
   format::Ref stack = compare_last(frame, generation, path, &different);
-  return __builtin_expect(stack != 0, 1) ? stack : look_up_next(frame, generation, path, different);
+  return CULPRIT_LIKELY(stack != 0) ? stack : look_up_next(frame, generation, path, different);
 }
 
 }  // namespace culprit

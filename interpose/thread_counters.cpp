@@ -38,7 +38,7 @@ void CounterBlocks::sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWr
   }
 }
 
-void start_counting(StackCounter* counter, Ref stack, DumpWriter& dump) {
+StackCounter* start_counting(StackCounter* counter, Ref stack, DumpWriter& dump) {
   // Another stack of this thread has the place: its counts move to where all threads' sums are kept.
   if (counter->stack != 0) {
     auto* sum = dump.at<StackRecord>(counter->stack);
@@ -48,6 +48,7 @@ void start_counting(StackCounter* counter, Ref stack, DumpWriter& dump) {
   counter->allocations = 0;
   counter->bytes = 0;
   __atomic_store_n(&counter->stack, stack, __ATOMIC_RELEASE);
+  return counter;
 }
 
 }  // namespace culprit

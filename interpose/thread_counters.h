@@ -31,33 +31,33 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
   __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
 }
 
-// Gives a counter of the calling thread to `stack`.
-CULPRIT_COLD void start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
+// Gives a counter of the calling thread to `stack`. Returns it.
+CULPRIT_COLD format::StackCounter* start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
 // Counts an allocation of `bytes` made with `stack`, a free, and that a free was none after all. `block`: the calling
 // thread's.
 inline void count_allocation(format::ThreadCounters& block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
   add_own(block.allocations, 1);
-  if (stack == 0) return;
+  if (CULPRIT_UNLIKELY(stack == 0)) return;
   // The upper bits of a hash, brought into range by a multiplication instead of a division.
-  format::StackCounter& counter = block.stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
-  if (__builtin_expect(counter.stack != stack, 0)) start_counting(&counter, stack, dump);
-  add_own(counter.allocations, 1);
-  if (bytes != 0) add_own(counter.bytes, bytes);
+  format::StackCounter* counter = &block.stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
+  if (CULPRIT_UNLIKELY(counter->stack != stack)) counter = start_counting(counter, stack, dump);
+  add_own(counter->allocations, 1);
+  if (bytes != 0) add_own(counter->bytes, bytes);
 }
 inline void count_free(format::ThreadCounters& block) { add_own(block.frees, 1); }
 inline void uncount_free(format::ThreadCounters& block) { add_own(block.frees, ~std::uint64_t{0}); }
 
 // The same for a thread that may have none (nullptr).
 inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
-  if (block != nullptr) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
     count_allocation(*block, stack, bytes, dump);
   } else {
     add_counter(dump.header()->allocations, 1);
   }
 }
 inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
-  if (block != nullptr) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
     count_free(*block);
   } else {
     add_counter(dump.header()->frees, 1);

@@ -48,17 +48,19 @@ class ThreadPaths {
 
   // A hook was called by this path. While an exception is in flight that proves nothing about the frames at its throw.
   void see(Path path) {
-    if (++clock_ == 0) restart_clock();
+    if (CULPRIT_UNLIKELY(++clock_ == 0)) restart_clock();
     paths_[path & seen_mask_].seen = clock_;
   }
 
   // The hook call that was seen last made `record`, whose state is `state`.
   void made(format::Ref record, std::uint32_t state, Path path) {
-    if (path == 0) return;
-    if (count_ == capacity_) make_room();
-    if (count_ == capacity_) return;
+    if (CULPRIT_UNLIKELY(path == 0)) return;
+    if (CULPRIT_UNLIKELY(count_ == capacity_)) {
+      make_room();
+      if (count_ == capacity_) return;
+    }
     PathData& data = paths_[path];
-    if (data.newest == 0) active_[active_count_++] = path;
+    if (CULPRIT_UNLIKELY(data.newest == 0)) active_[active_count_++] = path;
     data.newest = clock_;
     entries_[count_++] = {record, state >> format::kStateBits, path, false, clock_};
   }

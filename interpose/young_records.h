@@ -31,9 +31,9 @@ struct YoungRecord {
   bool is_free() const { return (handle | ref) == 0; }
 };
 
-// A thread's own. All zeros = closed. add() and take() are for the owner, and not to be entered from a signal handler
-// that interrupted them: behind the guard of the hooks.
-class alignas(64) YoungRecords {
+// A thread's own, of one space: a handle names one record. All zeros = closed. All functions are for the owner, and not
+// to be entered from a signal handler that interrupted them: behind the guard of the hooks.
+class YoungRecords {
   friend class YoungList;
   struct Slot {
     std::atomic<std::uint64_t> handle;
@@ -43,7 +43,7 @@ class alignas(64) YoungRecords {
       std::uint64_t other = rest.load(std::memory_order_relaxed);
       return {known, static_cast<format::Ref>(other), static_cast<std::uint32_t>(other >> 32)};
     }
-    void set(const YoungRecord& record) {
+    void set(YoungRecord record) {
       rest.store(std::uint64_t{record.tag} << 32 | record.ref, std::memory_order_relaxed);
       handle.store(record.handle, std::memory_order_release);
     }
@@ -58,28 +58,28 @@ class alignas(64) YoungRecords {
   // Keeps a record; `evict(record)` receives what has to make place for it: a record that must go to the index, or (its
   // handle is 0) a spare one. False when this is closed.
   template <typename Evict>
-  bool add(const YoungRecord& record, Evict evict) {
+  bool add(YoungRecord record, Evict evict) {
     Use use(*this);
-    if (__builtin_expect(!use.allowed(), 0)) return false;
+    if (CULPRIT_UNLIKELY(!use.allowed())) return false;
     Slot& slot = next_slot();
     ++next_;
     YoungRecord old = slot.get();
-    if (__builtin_expect(!old.is_free(), 0)) evict(old);
+    if (CULPRIT_UNLIKELY(!old.is_free())) evict(old);
     slot.set(record);
     return true;
   }
 
   // Takes a record out again. Returns 0 when it is not here.
-  format::Ref take(std::uint8_t space, std::uint64_t handle) {
-    return remove(space, handle, [](Slot& slot) { slot.clear(); });
+  format::Ref take(std::uint64_t handle) {
+    return remove(handle, [](Slot& slot) { slot.clear(); });
   }
 
   // A thread that makes and ends the same thing over and over leaves its record where it is. end(): take() that keeps
   // the record as a spare one. spare(): the one that lies where the next record will, and had this tag; 0 = none. It
   // stays there until add_spare() gives it a handle, or take_spare() takes it out: false when it is not there any more,
   // for add_spare() when this was closed; then it is the caller's.
-  format::Ref end(std::uint8_t space, std::uint64_t handle) {
-    return remove(space, handle, [](Slot& slot) { slot.handle.store(0, std::memory_order_release); });
+  format::Ref end(std::uint64_t handle) {
+    return remove(handle, [](Slot& slot) { slot.handle.store(0, std::memory_order_release); });
   }
   struct Spare {
     format::Ref ref;
@@ -88,11 +88,12 @@ class alignas(64) YoungRecords {
   Spare spare(std::uint32_t tag) {
     Slot& slot = next_slot();
     const YoungRecord record = slot.get();
-    return {__builtin_expect(record.handle == 0 && record.tag == tag, 1) ? record.ref : 0, &slot};
+    if (CULPRIT_UNLIKELY(record.handle != 0) || CULPRIT_UNLIKELY(record.tag != tag)) return {0, &slot};
+    return {record.ref, &slot};
   }
   bool add_spare(const Spare& spare, std::uint64_t handle) {
     Use use(*this);
-    if (__builtin_expect(!use.allowed(), 0)) {
+    if (CULPRIT_UNLIKELY(!use.allowed())) {
       spare.slot->clear();
       return false;
     }
@@ -143,17 +144,16 @@ class alignas(64) YoungRecords {
   Slot& next_slot() { return slots_[next_ % kSlots]; }
 
   template <typename Remove>
-  __attribute__((always_inline)) format::Ref remove(std::uint8_t space, std::uint64_t handle, Remove remove) {
+  __attribute__((always_inline)) format::Ref remove(std::uint64_t handle, Remove remove) {
     Use use(*this);
-    if (__builtin_expect(!use.allowed(), 0)) return 0;
+    if (CULPRIT_UNLIKELY(!use.allowed())) return 0;
     for (std::uint32_t back = 1; back <= kSlots; ++back) {
       Slot& slot = slots_[(next_ - back) % kSlots];
-      if (slot.handle.load(std::memory_order_relaxed) != handle) continue;
-      YoungRecord record = slot.get();
-      if (record.tag >> 8 != space) continue;
+      if (CULPRIT_UNLIKELY(slot.handle.load(std::memory_order_relaxed) != handle)) continue;
+      const auto ref = static_cast<format::Ref>(slot.rest.load(std::memory_order_relaxed));
       remove(slot);
       next_ -= back;  // the same slot next time: it is in the processor's cache
-      return record.ref;
+      return ref;
     }
     return 0;
   }
