@@ -239,10 +239,10 @@ def measurements(quick):
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}, pinned=1),
         Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
-                    framework("torch"), turns=20, pinned=2),  # it has a thread of its own for the gradients
-        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=5,
+                    framework("torch"), turns=40, times=2, pinned=2),  # it has a thread of its own for the gradients
+        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=20,
                     times=5, pinned=1),
-        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=5,
+        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=20,
                     times=5, pinned=1),
         *common,
     ]
