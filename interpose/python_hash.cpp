@@ -11,8 +11,13 @@ constexpr std::uint64_t kOtherOdd = 0x9e3779b97f4a7c15ULL;
 
 std::uint64_t rotated(std::uint64_t value, int by) { return value << by | value >> (64 - by); }
 
-// Of its table of lines the length, the beginning, the middle and the end.
+// What tells a code object from others that had its place, before or after: its version, else of its table of lines the
+// length, the beginning, the middle and the end.
 inline std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code) {
+  if (layout.code.version != 0) {
+    auto version = python_field<std::uint32_t>(code, layout.code.version);
+    if (CULPRIT_LIKELY(version != 0)) return version;
+  }
   auto table = python_field<std::uint64_t>(code, layout.code.line_table);
   auto bytes = python_field<std::uint64_t>(table, kPythonSizeOffset);
   std::uint64_t lines = bytes;

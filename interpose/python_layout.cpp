@@ -4,9 +4,9 @@ namespace culprit {
 namespace {
 
 constexpr PythonLayout kLayout39 = {
-    {0, 24, 176}, {}, {}, {32, 24, 48, 104, 1}, {104, 112, 120, 40, 0, 0, 48, LineTable::kSteps}, {48, 72}};
+    {0, 24, 176}, {}, {}, {32, 24, 48, 104, 1}, {104, 112, 120, 40, 0, 0, 48, 0, LineTable::kSteps}, {48, 72}};
 constexpr PythonLayout kLayout310 = {
-    {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, LineTable::kRanges}, {48, 72}};
+    {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, 0, LineTable::kRanges}, {48, 72}};
 
 // _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. These are the
 // numbers of those that matter, in each version.
@@ -16,9 +16,10 @@ struct DebugOffsets {
   std::uint8_t code_file, code_qualified_name, code_line_table, code_first_line, code_instructions;
   std::uint8_t object_type, ascii_size;  // the last
   std::uint8_t executable_tags;          // bits of frame_executable that are not the pointer's
+  std::uint8_t code_local_names;         // co_localsplusnames, behind an int that is co_version; 0 = not known
 };
-constexpr DebugOffsets kOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0};
-constexpr DebugOffsets kOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3};
+constexpr DebugOffsets kOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0, 41};
+constexpr DebugOffsets kOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3, 0};
 constexpr int kVersion = 1;
 constexpr int kFreeThreaded = 2;
 
@@ -49,6 +50,7 @@ bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const Debug
                   static_cast<std::uint16_t>(offsets[numbers.code_instructions] - 16),
                   at(numbers.code_instructions),
                   0,
+                  static_cast<std::uint16_t>(numbers.code_local_names == 0 ? 0 : at(numbers.code_local_names) - 4),
                   LineTable::kLocations};
   layout->text = {at(numbers.ascii_size), static_cast<std::uint16_t>(offsets[numbers.ascii_size] + 16)};
   return true;

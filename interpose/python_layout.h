@@ -46,6 +46,9 @@ struct PythonLayout {
   struct {
     std::uint16_t file, name, line_table, first_line, first_traceable, instructions;
     std::uint16_t bytecode;  // 3.9 and 3.10: the instructions are in this bytes object, not in the code object
+    // From 3.12 on: a number that no other code object of the interpreter ever had; 0 once those ran out (init_code()
+    // in Objects/codeobject.c). 0 = is not there.
+    std::uint16_t version;
     LineTable lines;
   } code;
   struct {
@@ -54,10 +57,10 @@ struct PythonLayout {
 };
 
 inline constexpr PythonLayout kPythonLayout311 = {
-    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68, 0}, {}, {112, 128, 136, 72, 168, 184, 0, LineTable::kLocations},
+    {56, 0, 152}, {8, 16}, {32, 48, 8, 56, 69, 68, 0}, {}, {112, 128, 136, 72, 168, 184, 0, 0, LineTable::kLocations},
     {48, 72}};
 inline constexpr PythonLayout kPythonLayout312 = {
-    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0, 0}, {}, {112, 128, 136, 68, 176, 192, 0, LineTable::kLocations},
+    {56, 0, 136}, {0, 8}, {0, 8, 24, 56, 70, 0, 0}, {}, {112, 128, 136, 68, 176, 192, 0, 92, LineTable::kLocations},
     {40, 56}};
 
 constexpr std::uint8_t kOwnedByGenerator = 1;

@@ -7,6 +7,7 @@ second, the programs of all sides run at the same time and take turns of some mi
 """
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -112,18 +113,28 @@ def main():
         parser.error("this machine has no NVIDIA GPU: use --quick")
     repeat = options.repeat or (3 if options.quick else 5)
     results = []
+    interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="culprit-bench-") as work:
         runner = Runner(options.tree, work)
-        for measurement in chosen:
-            results += perform(measurement, runner, repeat, sides)
+        try:
+            for measurement in chosen:
+                results += perform(measurement, runner, repeat, sides)
+        except KeyboardInterrupt:
+            runner.stop()
+            interrupted = True
+            progress("interrupted: what was measured by then follows")
     if options.only:
         results = [result for result in results if result["row"] in wanted]
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
-            json.dump({"schema": "culprit.bench/1", "machine": about, "quick": options.quick, "repeat": repeat, "rows": results}, file, indent=1)
+            json.dump({"schema": "culprit.bench/1", "machine": about, "quick": options.quick, "repeat": repeat, "interrupted": interrupted,
+                       "rows": results}, file, indent=1)
             file.write("\n")
     words = machine.in_words(about)
     print(summary.markdown(results, SIDES, words) if options.markdown else f"{words}\n\n{summary.table(results, SIDES)}")
+    if interrupted:
+        return 130
     return 1 if any("failed" in side for result in results for side in result["sides"].values()) else 0
 
 

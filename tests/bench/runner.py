@@ -74,6 +74,7 @@ class Runner:
         self.tree, self.work = Path(tree), Path(work)
         self.cupti = machine.find_cupti()
         self.count = 0
+        self.started = []
         self.processors = None  # that the next runs are pinned to
 
     def program(self, name):
@@ -118,7 +119,13 @@ class Runner:
         added, prefix = self.environment(side, simulated, folder)
         # Python's dictionaries lie alike in all sides.
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0", **added, **variables)
-        return Started(folder, side, command, prefix, environment, self.processors, in_turns)
+        self.started.append(Started(folder, side, command, prefix, environment, self.processors, in_turns))
+        return self.started[-1]
+
+    def stop(self):
+        """Ends what still runs: these programs have sessions of their own, and no terminal's Ctrl-C reaches them."""
+        for program in self.started:
+            kill(program.process)
 
     def run(self, command, side, simulated=False, timeout=120, **variables):
         """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes, dump_bytes."""
@@ -136,6 +143,7 @@ class Runner:
                 problems[side] = missing
         late = threading.Event()
         watch = threading.Timer(timeout, lambda: (late.set(), [kill(program.process) for program in started]))
+        watch.daemon = True
         watch.start()
         waiting = list(started)
         while waiting:
@@ -156,7 +164,9 @@ class Runner:
 
 
 def kill(process):
-    """With all that it started."""
+    """With all that it started; nothing when it has ended."""
+    if process.returncode is not None:
+        return
     try:
         os.killpg(process.pid, 9)
     except ProcessLookupError:

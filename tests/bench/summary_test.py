@@ -3,7 +3,11 @@
 import contextlib
 import io
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -211,6 +215,32 @@ class Runs(unittest.TestCase):
                 runner.Runner(work, work).run(["/bin/true"], "cupti")
             with self.assertRaises(rows.Missing):
                 runner.Runner(work, work).program("bench_driver")
+
+
+class Interruption(unittest.TestCase):
+    """The first measurement ends at once, the second one never."""
+    PROGRAM = '#!/bin/sh\ncase "$1" in live) sleep 1000;; *) echo async=10; echo async64=20; echo asyncN=11;; esac\n'
+
+    def test_what_was_measured_by_then_is_kept(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with tempfile.TemporaryDirectory() as tree:
+                for folder in ("bench", "simcuda"):
+                    os.mkdir(os.path.join(tree, folder))
+                program, out = os.path.join(tree, "bench/bench_driver"), os.path.join(tree, "out.json")
+                with open(program, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+                    file.write(self.PROGRAM)
+                with subprocess.Popen([sys.executable, bench.__file__, "--tree", tree, "--quick", "--only", "free1,memory-each", "--sides", "nothing",
+                                       "--repeat", "1", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+                    self.assertRegex(running.stderr.readline(), "free calls 1/1 nothing")
+                    running.send_signal(number)
+                    text, errors = running.communicate()
+                self.assertEqual(running.returncode, 130)
+                self.assertIn("interrupted", errors)
+                self.assertRegex(text, "pair, driver's calls free +10 ns")
+                with open(out, encoding="utf-8") as file:
+                    kept = json.load(file)
+                self.assertTrue(kept["interrupted"])
+                self.assertEqual([row["row"] for row in kept["rows"]], ["free1"])
 
 
 class Rows(unittest.TestCase):

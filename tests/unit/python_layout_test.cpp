@@ -102,6 +102,28 @@ TEST_CASE("whatever tells Python stacks apart changes their number", "[python_la
   }
 }
 
+TEST_CASE("where code objects have versions nothing else is asked for", "[python_layout]") {
+  constexpr unsigned long kVersion = 0x030c03f0;
+  PythonLayout layout;
+  REQUIRE(python_layout(kVersion, 0, &layout));
+  TwoFrames stack(layout);
+  const std::uint64_t without = stack.hash(kVersion);
+  auto set_version = [&](int code, unsigned char version) { stack.codes[code][layout.code.version] = version; };
+  set_version(0, 1);
+  set_version(1, 2);
+  const std::uint64_t first = stack.hash(kVersion);
+  CHECK(first != without);
+  CHECK(stack.hash(0x030d00f0) == first);
+  set_version(1, 3);
+  CHECK(stack.hash(kVersion) != first);
+  set_version(1, 2);
+  stack.put(stack.codes[1], layout.code.line_table, 12);  // not read
+  stack.put(stack.codes[1], layout.code.name, 12);
+  CHECK(stack.hash(kVersion) == first);
+  stack.put(stack.frames[0], layout.frame.instruction, stack.at(stack.codes[0]) + layout.code.instructions + 22);
+  CHECK(stack.hash(kVersion) != first);
+}
+
 TEST_CASE("each kind of entry of Python's table of lines is read", "[python_layout]") {
   const std::vector<unsigned char> table = {
       head(0, 1),  0x12,                        // same line, short columns
@@ -187,8 +209,9 @@ TEST_CASE("Python 3.13 and 3.14 say where they keep things", "[python_layout]") 
     unsigned long number;
     int current_frame, object_type, ascii_size;
     std::uint16_t tags;
+    int local_names;
   };
-  for (const Version& version : {Version{0x030d00f0, 23, 45, 70, 0}, Version{0x030e0af0, 26, 51, 80, 3}}) {
+  for (const Version& version : {Version{0x030d00f0, 23, 45, 70, 0, 41}, Version{0x030e0af0, 26, 51, 80, 3, 0}}) {
     PythonLayout layout;
     std::uint64_t offsets[128] = {};
     const auto runtime = reinterpret_cast<std::uint64_t>(offsets);
@@ -198,10 +221,12 @@ TEST_CASE("Python 3.13 and 3.14 say where they keep things", "[python_layout]") 
     offsets[version.current_frame] = 72;
     offsets[version.object_type] = 8;
     offsets[version.ascii_size] = 40;
+    if (version.local_names != 0) offsets[version.local_names] = 96;
     CHECK(python_layout(version.number, runtime, &layout));
     CHECK(layout.thread.current_frame == 72);
     CHECK(layout.text.compact == 56);
     CHECK(layout.frame.tags == version.tags);
+    CHECK(layout.code.version == (version.local_names == 0 ? 0 : 92));
     offsets[version.ascii_size] = 1ULL << 40;  // nonsense
     CHECK_FALSE(python_layout(version.number, runtime, &layout));
     offsets[version.ascii_size] = 40;
