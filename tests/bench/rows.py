@@ -76,6 +76,26 @@ class Program:
         return samples, {**missing, **problems}
 
 
+@dataclass
+class Switched:
+    """A sample() that runs one program under the library, with recording off (the side "nothing") and on in turn: what sides in processes of
+    their own differ by, because their memory lies elsewhere, is the same in both."""
+    command: object
+    key: str
+
+    def in_turns(self, runner, sides, turns):
+        samples, problems = {}, {}
+        try:
+            command = [*self.command(runner, "culprit"), "--switched", str(2 * turns)]
+            samples, problems = runner.in_turns({"culprit": command})
+        except Missing as reason:
+            problems["culprit"] = reason
+        if problems:
+            return {}, {side: problems["culprit"] for side in sides}
+        ways = {"nothing": "off", "culprit": "on"}
+        return {side: {self.key: samples["culprit"].get(ways[side], [])} for side in sides}, {}
+
+
 def on_gpu(runner):
     """NVIDIA's own static runtime where the toolkit was there to link it, else the shared one that the machine has."""
     try:
@@ -168,12 +188,16 @@ def micro(runner, _):
     return runner.run([runner.program("bench_micro")], "nothing")
 
 
-def framework(name):
+def framework(name, title, sides, pinned, turns, times):
+    """The loop of a framework: the sides in processes of their own, and recording switched on and off in one."""
     def command(runner, side):
         if not machine.has_module(name):
             raise Missing("not installed")
         return [sys.executable, str(HERE / f"{name}_loop.py"), *(["--history"] if side == "history" else [])]
-    return Program(command)
+    switched = f"{name}-switched"
+    return [Measurement(name, [Row(name, title, {"ratio": 1.01})], sides, Program(command), turns=turns, times=times, pinned=pinned),
+            Measurement(switched, [Row(switched, "recording off and on in one process", {"ratio": 1.01})], ("nothing", "culprit"),
+                        Switched(command, switched), turns=turns * times, pinned=pinned)]
 
 
 def measurements(quick):
@@ -238,11 +262,9 @@ def measurements(quick):
                     times=3, pinned=1),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
         Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}, pinned=1),
-        Measurement("torch", [Row("torch", "PyTorch training loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti", "history"),
-                    framework("torch"), turns=40, times=2, pinned=2),  # it has a thread of its own for the gradients
-        Measurement("cupy", [Row("cupy", "CuPy loop without pool", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("cupy"), turns=20,
-                    times=5, pinned=1),
-        Measurement("numba", [Row("numba", "Numba loop", {"ratio": 1.01})], ("nothing", "culprit", "cupti"), framework("numba"), turns=20,
-                    times=5, pinned=1),
+        # Two processors: it has a thread of its own for the gradients.
+        *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40, times=2),
+        *framework("cupy", "CuPy loop without pool", ("nothing", "culprit", "cupti"), pinned=1, turns=20, times=5),
+        *framework("numba", "Numba loop", ("nothing", "culprit", "cupti"), pinned=1, turns=20, times=5),
         *common,
     ]

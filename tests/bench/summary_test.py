@@ -181,6 +181,21 @@ class Turns(unittest.TestCase):
         self.assertRegex(sides["culprit"]["failed"], r"(?s)exit code 3: .*no GPU$")
         self.assertIn("left no dump", self.perform({"culprit": "true"})["culprit"]["failed"])
 
+    def test_one_process_may_give_both_sides(self):
+        script = 'for way in off on on off; do read line || exit 9; echo >>"$0"; echo "$way=$(wc -l <"$0")"; done; echo >"${CULPRIT_OUT%/*}/a.dump"'
+        for words, expected in ((["/bin/sh", "-c", script], {"nothing": [1, 4], "culprit": [2, 3]}), (["/bin/sh", "-c", "exit 4"], None)):
+            with tempfile.TemporaryDirectory() as work:
+                made = runner.Runner(work, work)
+                sample = rows.Switched(lambda made, side, words=words: [*words, str(made.work / "turns")], "a")
+                measurement = rows.Measurement("m", [rows.Row("a", "a row")], ("nothing", "culprit"), sample, turns=2)
+                with contextlib.redirect_stderr(io.StringIO()):
+                    sides = bench.perform(measurement, made, 1)[0]["sides"]
+            for side in sides:
+                if expected:
+                    self.assertEqual(sides[side]["samples"], expected[side])
+                else:
+                    self.assertIn("exit code 4", sides[side]["failed"])
+
     def test_one_that_hangs_is_ended(self):
         with tempfile.TemporaryDirectory() as work:
             made = runner.Runner(work, work)
