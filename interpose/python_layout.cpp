@@ -36,6 +36,7 @@ bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const Debug
     if (offsets[i] >> 16 != 0) return false;
   }
   auto at = [&](std::uint8_t number) { return static_cast<std::uint16_t>(offsets[number]); };
+  const std::uint16_t local_names = numbers.code_local_names == 0 ? 0 : at(numbers.code_local_names);
   *layout = {};
   layout->thread = {0, at(numbers.thread_current_frame), at(numbers.thread_id)};
   // Not among the offsets: f_globals, of PyObject_HEAD-less _PyInterpreterFrame the fourth pointer; _co_firsttraceable,
@@ -50,7 +51,7 @@ bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const Debug
                   static_cast<std::uint16_t>(offsets[numbers.code_instructions] - 16),
                   at(numbers.code_instructions),
                   0,
-                  static_cast<std::uint16_t>(numbers.code_local_names == 0 ? 0 : at(numbers.code_local_names) - 4),
+                  static_cast<std::uint16_t>(local_names < 4 ? 0 : local_names - 4),
                   LineTable::kLocations};
   layout->text = {at(numbers.ascii_size), static_cast<std::uint16_t>(offsets[numbers.ascii_size] + 16)};
   return true;

@@ -200,10 +200,8 @@ void measure_threads(const Options& options, const std::string& row, int threads
                      const std::function<void(int thread, long calls)>& body) {
   calls = scaled(options, calls);
   const bool in_turns = options.turns > 0;
-  const std::size_t untimed = in_turns ? 0 : 1;
   std::vector<std::vector<double>> times(static_cast<std::size_t>(threads));
-  std::vector<std::atomic<int>> arrived(in_turns ? static_cast<std::size_t>(options.turns)
-                                                 : static_cast<std::size_t>(options.rounds) + untimed);
+  std::vector<std::atomic<int>> arrived(static_cast<std::size_t>(in_turns ? options.turns : options.rounds));
   Gate gate(threads);
   std::vector<std::thread> workers;
   for (int thread = 0; thread < threads; ++thread) {
@@ -211,7 +209,7 @@ void measure_threads(const Options& options, const std::string& row, int threads
       deep([&] {
         for (std::size_t i = 0; i < arrived.size(); ++i) {
           gate.wait_until_open(i);
-          if (in_turns) body(thread, calls);
+          if (in_turns || i == 0) body(thread, calls);  // others had their turns since the last one
           // Spinning, because threads that a condition variable wakes begin one after the other.
           arrived[i].fetch_add(1);
           while (arrived[i].load() < threads) std::this_thread::yield();
@@ -224,25 +222,18 @@ void measure_threads(const Options& options, const std::string& row, int threads
       });
     });
   }
-  auto slowest = [&](std::size_t round) {
-    double most = 0;
-    for (const std::vector<double>& of_thread : times) most = std::max(most, of_thread[round]);
-    return most / static_cast<double>(calls);
-  };
   std::vector<double> results;
-  if (!in_turns) gate.open(arrived.size());
   for (std::size_t i = 0; i < arrived.size(); ++i) {
-    if (in_turns) {
-      wait_for_turn();
-      gate.open(i + 1);
-    }
+    if (in_turns) wait_for_turn();
+    gate.open(i + 1);
     gate.wait_until_done(i + 1);
-    if (in_turns) print(row, slowest(i));
+    double slowest = 0;
+    for (const std::vector<double>& of_thread : times) slowest = std::max(slowest, of_thread[i]);
+    results.push_back(slowest / static_cast<double>(calls));
+    if (in_turns) print(row, results.back());
   }
   for (std::thread& worker : workers) worker.join();
-  if (in_turns) return;
-  for (std::size_t i = untimed; i < arrived.size(); ++i) results.push_back(slowest(i));
-  print(row, median(results));
+  if (!in_turns) print(row, median(results));
 }
 
 void print(const std::string& row, double value) {

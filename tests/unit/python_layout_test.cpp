@@ -227,6 +227,11 @@ TEST_CASE("Python 3.13 and 3.14 say where they keep things", "[python_layout]") 
     CHECK(layout.text.compact == 56);
     CHECK(layout.frame.tags == version.tags);
     CHECK(layout.code.version == (version.local_names == 0 ? 0 : 92));
+    if (version.local_names != 0) {
+      offsets[version.local_names] = 0;
+      CHECK(python_layout(version.number, runtime, &layout));
+      CHECK(layout.code.version == 0);
+    }
     offsets[version.ascii_size] = 1ULL << 40;  // nonsense
     CHECK_FALSE(python_layout(version.number, runtime, &layout));
     offsets[version.ascii_size] = 40;
