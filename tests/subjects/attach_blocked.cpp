@@ -12,10 +12,10 @@
 #include "tests/subjects/check.h"
 
 static int wait_for_vfork_child() {
-  puts("ready");
-  fflush(stdout);
   const pid_t child = vfork();
   if (child == 0) {
+    // By the child: before that the main thread can be stopped.
+    if (write(STDOUT_FILENO, "ready\n", 6) != 6) _exit(4);
     char byte = 0;
     while (read(STDIN_FILENO, &byte, 1) > 0) {
     }
