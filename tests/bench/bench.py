@@ -15,7 +15,7 @@ import time
 import machine
 import summary
 from rows import SIDES, SLOW, Failed, Missing, measurements
-from runner import Runner
+from runner import Runner, kill_children
 
 
 def progress(text):
@@ -121,7 +121,7 @@ def main():
             for measurement in chosen:
                 results += perform(measurement, runner, repeat, sides)
         except KeyboardInterrupt:
-            runner.stop()
+            kill_children()
             interrupted = True
             progress("interrupted: what was measured by then follows")
     if options.only:

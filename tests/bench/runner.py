@@ -74,7 +74,6 @@ class Runner:
         self.tree, self.work = Path(tree), Path(work)
         self.cupti = machine.find_cupti()
         self.count = 0
-        self.started = []
         self.processors = None  # that the next runs are pinned to
 
     def program(self, name):
@@ -119,13 +118,7 @@ class Runner:
         added, prefix = self.environment(side, simulated, folder)
         # Python's dictionaries lie alike in all sides.
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0", **added, **variables)
-        self.started.append(Started(folder, side, command, prefix, environment, self.processors, in_turns))
-        return self.started[-1]
-
-    def stop(self):
-        """Ends what still runs: these programs have sessions of their own, and no terminal's Ctrl-C reaches them."""
-        for program in self.started:
-            kill(program.process)
+        return Started(folder, side, command, prefix, environment, self.processors, in_turns)
 
     def run(self, command, side, simulated=False, timeout=120, **variables):
         """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes, dump_bytes."""
@@ -142,7 +135,7 @@ class Runner:
             except Missing as missing:
                 problems[side] = missing
         late = threading.Event()
-        watch = threading.Timer(timeout, lambda: (late.set(), [kill(program.process) for program in started]))
+        watch = threading.Timer(timeout, lambda: (late.set(), [kill(program.process.pid) for program in started]))
         watch.daemon = True
         watch.start()
         waiting = list(started)
@@ -163,14 +156,21 @@ class Runner:
         return samples, problems
 
 
-def kill(process):
-    """With all that it started; nothing when it has ended."""
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, 9)
-    except ProcessLookupError:
-        pass
+def kill(pid):
+    """With all that it started."""
+    for end in (os.kill, os.killpg):  # a process that was just made has no group of its own yet
+        try:
+            end(pid, 9)
+        except ProcessLookupError:
+            pass
+
+
+def kill_children():
+    """All that this process started: its programs have sessions of their own, which no terminal's Ctrl-C reaches. By what the kernel says, because
+    an interruption may come before a program is known to be there."""
+    for path in Path("/proc/self/task").glob("*/children"):
+        for child in path.read_text(encoding="ascii").split():
+            kill(int(child))
 
 
 def wait(process, timeout):
@@ -184,7 +184,7 @@ def wait(process, timeout):
             process.returncode = os.waitstatus_to_exitcode(status)
             return process.returncode, usage
         if time.monotonic() > deadline:
-            kill(process)
+            kill(process.pid)
             _, _, usage = os.wait4(process.pid, 0)
             process.returncode = -9
             return None, usage

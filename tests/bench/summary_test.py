@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The benchmark's arithmetic and tables on canned samples, and how it survives sides that are missing or fail. Nothing is timed."""
 import contextlib
+import glob
 import io
 import json
 import os
@@ -233,8 +234,8 @@ class Runs(unittest.TestCase):
 
 
 class Interruption(unittest.TestCase):
-    """The first measurement ends at once, the second one never."""
-    PROGRAM = '#!/bin/sh\ncase "$1" in live) sleep 1000;; *) echo async=10; echo async64=20; echo asyncN=11;; esac\n'
+    """The first measurement ends at once, the second one never, and leaves a file when it began."""
+    PROGRAM = '#!/bin/sh\ncase "$1" in live) : >"$0.began"; sleep 1000;; *) echo async=10; echo async64=20; echo asyncN=11;; esac\n'
 
     def test_what_was_measured_by_then_is_kept(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -246,7 +247,8 @@ class Interruption(unittest.TestCase):
                     file.write(self.PROGRAM)
                 with subprocess.Popen([sys.executable, bench.__file__, "--tree", tree, "--quick", "--only", "free1,memory-each", "--sides", "nothing",
                                        "--repeat", "1", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-                    self.assertRegex(running.stderr.readline(), "free calls 1/1 nothing")
+                    while not os.path.exists(program + ".began") and running.poll() is None:
+                        time.sleep(0.01)
                     running.send_signal(number)
                     text, errors = running.communicate()
                 self.assertEqual(running.returncode, 130)
@@ -256,6 +258,16 @@ class Interruption(unittest.TestCase):
                     kept = json.load(file)
                 self.assertTrue(kept["interrupted"])
                 self.assertEqual([row["row"] for row in kept["rows"]], ["free1"])
+                while any(program.encode() in self.words_of(path) for path in glob.glob("/proc/[0-9]*/cmdline")):
+                    time.sleep(0.01)  # until it is ended, and for ever if it is not
+
+    @staticmethod
+    def words_of(path):
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
 
 
 class Rows(unittest.TestCase):
