@@ -118,7 +118,8 @@ class StackMemo {
   const Entry* find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const;
   Entry* place_for(std::uint64_t key, std::uint32_t generation);
   // The first block in which not all checks hold; `end` if there is none. Eight at a time take half as long as two at a
-  // time on Intel's processors since 2023, and half as long again on AMD's.
+  // time on Intel's processors since 2023, and half as long again on AMD's: first_difference() is what compare_eight()
+  // chose.
   using Comparison = const Block* (*)(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_pairs(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);

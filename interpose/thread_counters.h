@@ -31,7 +31,8 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
   __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
 }
 
-// Gives a counter of the calling thread to `stack`. Returns it.
+// Gives a counter of the calling thread to `stack`. Returns it, so that the caller has one address to keep and not an
+// index to compute again.
 CULPRIT_COLD format::StackCounter* start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
 // Counts an allocation of `bytes` made with `stack`, a free, and that a free was none after all. `block`: the calling

@@ -58,6 +58,7 @@ class Measurement:
 class Program:
     """A sample() that runs one program; command(runner, side) gives its words."""
     command: object
+    option: str = "--turns"  # by which it takes turns
 
     def __call__(self, runner, side):
         # Slow tools get fewer calls: their figures are far from any noise.
@@ -69,7 +70,7 @@ class Program:
         commands, missing = {}, {}
         for side in sides:
             try:
-                commands[side] = [*self.command(runner, side), "--turns", str(turns)]
+                commands[side] = [*self.command(runner, side), self.option, str(turns)]
             except Missing as reason:
                 missing[side] = reason
         samples, problems = runner.in_turns(commands)
@@ -84,16 +85,12 @@ class Switched:
     key: str
 
     def in_turns(self, runner, sides, turns):
-        samples, problems = {}, {}
-        try:
-            command = [*self.command(runner, "culprit"), "--switched", str(2 * turns)]
-            samples, problems = runner.in_turns({"culprit": command})
-        except Missing as reason:
-            problems["culprit"] = reason
+        samples, problems = Program(self.command, "--switched").in_turns(runner, ["culprit"], 2 * turns)
         if problems:
             return {}, {side: problems["culprit"] for side in sides}
+        values = samples["culprit"]
         ways = {"nothing": "off", "culprit": "on"}
-        return {side: {self.key: samples["culprit"].get(ways[side], [])} for side in sides}, {}
+        return {side: {self.key: values[ways[side]]} if ways[side] in values else {} for side in sides}, {}
 
 
 def on_gpu(runner):
