@@ -59,11 +59,12 @@ void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render
   std::mutex mutex;
   std::condition_variable written;
   std::map<std::size_t, std::string> waiting;  // parts that are ready before their turn
+  std::vector<std::string> spare;              // were written: memory for those to come
   std::size_t turn = 0;
   run_on_threads(threads, [&] {
     auto render = make_render();
+    std::string text;
     for (std::size_t part = next++; part * kPart < count; part = next++) {
-      std::string text;
       const std::size_t end = std::min(count, (part + 1) * kPart);
       for (std::size_t i = part * kPart; i < end; ++i) render(i, &text);
       std::unique_lock<std::mutex> lock(mutex);
@@ -73,11 +74,17 @@ void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render
       bool any = false;
       for (auto at = waiting.find(turn); at != waiting.end(); at = waiting.find(turn)) {
         out.write(at->second.data(), static_cast<std::streamsize>(at->second.size()));
+        spare.push_back(std::move(at->second));
         waiting.erase(at);
         ++turn;
         any = true;
       }
       if (any) written.notify_all();
+      if (!spare.empty()) {
+        text = std::move(spare.back());
+        spare.pop_back();
+      }
+      text.clear();
     }
   });
 }

@@ -1,7 +1,11 @@
 // The JSON report, member by member.
+#include <array>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "report/parallel.h"
 #include "report/render.h"
@@ -51,19 +55,49 @@ std::string text_of(const Json& value, std::size_t indent) {
   if (indent == 0) return text;
   std::string indented;
   indented.reserve(text.size() * 2);
-  for (const char c : text) {
-    indented += c;
-    // Inside of strings a new line is written as \n.
-    if (c == '\n') indented.append(indent, ' ');
+  std::size_t begin = 0;
+  // Inside of strings a new line is written as \n.
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    indented.append(text, begin, end + 1 - begin);
+    indented.append(indent, ' ');
+    begin = end + 1;
   }
-  return indented;
+  return indented.append(text, begin);
 }
 
-// Writes the groups of one list. Few frames stand in many stacks: each is made into text once. Not thread-safe.
+// The frames of a report as text. Few frames stand in many stacks: each is made into text once. Thread-safe.
+class FrameTexts {
+ public:
+  // `indent`: of a frame's opening brace.
+  explicit FrameTexts(std::size_t indent) : indent_(indent) {}
+
+  // Lives as long as this object.
+  const std::string& of(const Frame* frame) {
+    Part& part = parts_[std::hash<const Frame*>()(frame) / sizeof(Frame) % parts_.size()];
+    const std::lock_guard<std::mutex> lock(part.mutex);
+    const auto [at, added] = part.texts.try_emplace(frame);
+    if (added) at->second = std::string(indent_, ' ') + text_of(frame_json(*frame), indent_);
+    return at->second;
+  }
+
+ private:
+  struct Part {
+    std::mutex mutex;
+    std::unordered_map<const Frame*, std::string> texts;
+  };
+
+  std::size_t indent_;
+  std::array<Part, 64> parts_;
+};
+
+// Writes groups. Not thread-safe.
 class GroupWriter {
  public:
-  // `indent`: of the group's opening brace.
-  GroupWriter(bool running, std::size_t indent) : running_(running), indent_(indent) {}
+  // `indent`: of the group's opening brace; `frames` has the indent of those in its stack, kFrameIndent more.
+  GroupWriter(bool running, std::size_t indent, FrameTexts* frames)
+      : running_(running), indent_(indent), frames_(*frames), recent_(kRecent) {}
+
+  static constexpr std::size_t kFrameIndent = 4;
 
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
@@ -90,15 +124,22 @@ class GroupWriter {
   }
 
  private:
+  static constexpr std::size_t kRecent = 1 << 14;
+
+  // Most frames are met again soon, and are then found without a lock.
   const std::string& text_of_frame(const Frame* frame) {
-    const auto [at, added] = frames_.try_emplace(frame);
-    if (added) at->second = std::string(indent_ + 4, ' ') + text_of(frame_json(*frame), indent_ + 4);
-    return at->second;
+    auto& [known, text] = recent_[std::hash<const Frame*>()(frame) / sizeof(Frame) % kRecent];
+    if (known != frame) {
+      text = &frames_.of(frame);
+      known = frame;
+    }
+    return *text;
   }
 
   bool running_;
   std::size_t indent_;
-  std::unordered_map<const Frame*, std::string> frames_;
+  FrameTexts& frames_;
+  std::vector<std::pair<const Frame*, const std::string*>> recent_;
 };
 
 // Writes one report member by member: a hundred thousand groups as one document would need gigabytes.
@@ -106,7 +147,7 @@ class ReportWriter {
  public:
   // `indent`: of the report's opening brace, which the caller has indented.
   ReportWriter(const Report& report, std::size_t indent, std::ostream& out)
-      : report_(report), indent_(indent), out_(out) {}
+      : report_(report), indent_(indent), out_(out), frames_(indent + 4 + GroupWriter::kFrameIndent) {}
 
   void write() {
     out_ << "{\n";
@@ -139,7 +180,7 @@ class ReportWriter {
     out_ << "[\n";
     const bool running = report_.process.status.ended == Ended::kRunning;
     write_in_order(list.size(), out_, [&] {
-      return [&, writer = GroupWriter(running, indent_ + 4)](std::size_t i, std::string* text) mutable {
+      return [&, writer = GroupWriter(running, indent_ + 4, &frames_)](std::size_t i, std::string* text) mutable {
         writer.write(list[i], text);
         *text += i + 1 < list.size() ? ",\n" : "\n";
       };
@@ -150,6 +191,7 @@ class ReportWriter {
   const Report& report_;
   std::size_t indent_;
   std::ostream& out_;
+  FrameTexts frames_;
 };
 
 }  // namespace
@@ -172,7 +214,8 @@ void render_json(const std::vector<Report>& reports, std::ostream& out) {
 
 std::string group_as_json(const Group& group) {
   std::string text;
-  GroupWriter(false, 0).write(group, &text);
+  FrameTexts frames(GroupWriter::kFrameIndent);
+  GroupWriter(false, 0, &frames).write(group, &text);
   return text;
 }
 
