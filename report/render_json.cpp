@@ -1,7 +1,8 @@
 // The JSON report, member by member.
+#include <algorithm>
 #include <array>
-#include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,35 +14,6 @@
 
 namespace culprit {
 namespace {
-
-// The modules that the stacks pass through, each once: which build of them it was.
-Json modules_json(const Report& report) {
-  std::map<std::string, const Module*> modules;
-  std::unordered_set<const Module*> seen;
-  auto add = [&](const ResolvedStack* stack) {
-    if (stack == nullptr) return;
-    for (const Frame* frame : stack->frames) {
-      if (frame->module != nullptr && seen.insert(frame->module).second) {
-        modules.emplace(frame->module->path, frame->module);
-      }
-    }
-  };
-  for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
-    for (const Group& group : *groups) {
-      add(group.stack);
-      for (const Evidence& evidence : group.evidence) {
-        add(evidence.stack);
-        add(evidence.caught);
-        if (evidence.variable != nullptr && !evidence.variable->python)
-          modules.emplace(evidence.variable->module->path, evidence.variable->module);
-      }
-    }
-  }
-  for (const ErrorGroup& error : report.errors) add(error.stack);
-  Json list = Json::array();
-  for (const auto& [path, module] : modules) list.push_back({{"path", path}, {"build_id", module->build_id}});
-  return list;
-}
 
 Json errors_json(const Report& report) {
   Json list = Json::array();
@@ -80,6 +52,14 @@ class FrameTexts {
     return at->second;
   }
 
+  // Calls visit(frame) for each that of() was asked for, in any order. Not while another thread calls of().
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const Part& part : parts_) {
+      for (const auto& [frame, text] : part.texts) visit(frame);
+    }
+  }
+
  private:
   struct Part {
     std::mutex mutex;
@@ -89,6 +69,34 @@ class FrameTexts {
   std::size_t indent_;
   std::array<Part, 64> parts_;
 };
+
+// The modules that the stacks pass through, each build of them once. `written`: the frames of all groups'
+// own stacks; a hundred thousand stacks have few.
+Json modules_json(const Report& report, const FrameTexts& written) {
+  std::set<std::pair<std::string, std::string>> modules;
+  std::unordered_set<const Module*> seen;
+  auto add_module = [&](const Module* module) {
+    if (module != nullptr && seen.insert(module).second) modules.emplace(module->path, module->build_id);
+  };
+  auto add_frame = [&](const Frame* frame) { add_module(frame->module); };
+  auto add = [&](const ResolvedStack* stack) {
+    if (stack != nullptr) std::for_each(stack->frames.begin(), stack->frames.end(), add_frame);
+  };
+  written.for_each(add_frame);
+  for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+    for (const Group& group : *groups) {
+      for (const Evidence& evidence : group.evidence) {
+        add(evidence.stack);
+        add(evidence.caught);
+        if (evidence.variable != nullptr) add_module(evidence.variable->module);
+      }
+    }
+  }
+  for (const ErrorGroup& error : report.errors) add(error.stack);
+  Json list = Json::array();
+  for (const auto& [path, build_id] : modules) list.push_back({{"path", path}, {"build_id", build_id}});
+  return list;
+}
 
 // Writes groups. Not thread-safe.
 class GroupWriter {
@@ -158,7 +166,7 @@ class ReportWriter {
     groups("library", report_.library);
     groups("resources", report_.resources);
     member("errors", errors_json(report_));
-    member("modules", modules_json(report_));
+    member("modules", modules_json(report_, frames_));
     member("notes", report_.notes, true);
     out_ << std::string(indent_, ' ') << "}";
   }
