@@ -2,7 +2,7 @@
 // (SIMCUDA_FREE_CALLS=1), where what the library adds is nearly all that is left:
 //
 //   async     cuMemAllocAsync + cuMemFreeAsync, 4 KiB       async64   the same from 64 stacks in turn
-//   asyncN    the same on --threads threads                 init      nothing but cuInit
+//   asyncN    async on --threads threads, against one       init      nothing but cuInit
 //   live      keeps --live allocations from 64 stacks and prints live_anon, bytes of private memory
 #include <cuda.h>
 
@@ -35,10 +35,11 @@ void async64(const Options& options, CUstream stream) {
 }
 
 void async_threads(const Options& options, CUcontext context) {
-  bench::measure_threads(options, "asyncN", options.threads, 200000, [&](int, long calls) {
+  const auto body = [&](int, long calls) {
     check(cuCtxSetCurrent(context), "make the context current");
     async_pairs(calls, nullptr);
-  });
+  };
+  bench::measure_threads(options, "asyncN", options.threads, 200000, body, true);
 }
 
 void live(const Options& options, CUstream stream) {

@@ -197,11 +197,14 @@ void measure(const Options& options, const std::string& row, long calls, const s
 }
 
 void measure_threads(const Options& options, const std::string& row, int threads, long calls,
-                     const std::function<void(int thread, long calls)>& body) {
+                     const std::function<void(int thread, long calls)>& body, bool one_too) {
   calls = scaled(options, calls);
   const bool in_turns = options.turns > 0;
+  // A thread by itself has the even rounds, when it has any.
+  const std::size_t steps = one_too ? 2 : 1;
+  const auto threads_of = [&](std::size_t round) { return one_too && round % 2 == 0 ? 1 : threads; };
   std::vector<std::vector<double>> times(static_cast<std::size_t>(threads));
-  std::vector<std::atomic<int>> arrived(static_cast<std::size_t>(in_turns ? options.turns : options.rounds));
+  std::vector<std::atomic<int>> arrived(static_cast<std::size_t>(in_turns ? options.turns : options.rounds) * steps);
   Gate gate(threads);
   std::vector<std::thread> workers;
   for (int thread = 0; thread < threads; ++thread) {
@@ -209,31 +212,42 @@ void measure_threads(const Options& options, const std::string& row, int threads
       deep([&] {
         for (std::size_t i = 0; i < arrived.size(); ++i) {
           gate.wait_until_open(i);
-          if (in_turns || i == 0) body(thread, calls);  // others had their turns since the last one
-          // Spinning, because threads that a condition variable wakes begin one after the other.
-          arrived[i].fetch_add(1);
-          while (arrived[i].load() < threads) std::this_thread::yield();
-          const auto begin = Clock::now();
-          body(thread, calls);
-          const auto end = Clock::now();
-          times[static_cast<std::size_t>(thread)].push_back(nanoseconds(begin, end));
+          double time = 0;
+          if (thread < threads_of(i)) {
+            if (in_turns || i < steps) body(thread, calls);  // others had their turns since the last one
+            // Spinning, because threads that a condition variable wakes begin one after the other.
+            arrived[i].fetch_add(1);
+            while (arrived[i].load() < threads_of(i)) std::this_thread::yield();
+            const auto begin = Clock::now();
+            body(thread, calls);
+            time = nanoseconds(begin, Clock::now());
+          }
+          times[static_cast<std::size_t>(thread)].push_back(time);
           gate.done();
         }
       });
     });
   }
   std::vector<double> results;
+  std::vector<double> against_one;
+  double one = 0;
   for (std::size_t i = 0; i < arrived.size(); ++i) {
-    if (in_turns) wait_for_turn();
+    if (in_turns && i % steps == 0) wait_for_turn();
     gate.open(i + 1);
     gate.wait_until_done(i + 1);
     double slowest = 0;
     for (const std::vector<double>& of_thread : times) slowest = std::max(slowest, of_thread[i]);
+    if (one_too && i % 2 == 0) {
+      one = slowest;
+      continue;
+    }
     results.push_back(slowest / static_cast<double>(calls));
+    if (one_too) against_one.push_back(slowest / one);
     if (in_turns) print(row, results.back());
   }
   for (std::thread& worker : workers) worker.join();
   if (!in_turns) print(row, median(results));
+  if (one_too) print(row + "_against_1", median(against_one));
 }
 
 void print(const std::string& row, double value) {
