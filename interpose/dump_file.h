@@ -1,0 +1,178 @@
+// The file that a dump is: its header and its chunks. Part of dump_format.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace culprit::format {
+
+constexpr char kMagic[8] = {'C', 'U', 'L', 'P', 'R', 'I', 'T', '\n'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kOldestReadableVersion = 1;
+constexpr std::uint32_t kByteOrderMark = 0x01020304;
+constexpr std::uint64_t kHeaderBytes = 4096;
+constexpr std::uint64_t kChunkAlignment = 4096;
+constexpr std::uint64_t kRefUnit = 16;
+
+using Ref = std::uint32_t;  // file offset / kRefUnit; 0 = none
+
+enum class ProcessState : std::uint32_t {
+  kRunning = 0,   // also what a killed process leaves behind
+  kExiting = 1,   // exit handlers are running
+  kExited = 2,    // exit(), return from main, quick_exit() or _exit()
+  kDetached = 3,  // by `culprit detach`; what the process did afterwards was not seen
+};
+
+enum class StopReason : std::uint32_t {
+  kNone = 0,
+  kNoSpace = 1,        // posix_fallocate failed: stop_errno says why
+  kFileSizeLimit = 2,  // RLIMIT_FSIZE; growing further would have killed the target with SIGXFSZ
+  kTooLarge = 3,       // the address range reserved for the dump is used up
+  kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
+  kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
+};
+
+// The search for globals that hold live handles, at exit.
+enum class HolderSearch : std::uint32_t {
+  kNotRun = 0,   // the process did not end by an exit handler
+  kDone = 1,     // or nothing was unfreed
+  kOff = 2,      // CULPRIT_SCAN=off
+  kStopped = 3,  // given up: no room, or it took too long
+};
+
+// Whether stacks have Python frames.
+enum class PythonState : std::uint32_t {
+  kNoPython = 0,
+  kNotChecked = 1,      // an interpreter was found, and no Python code called CUDA yet
+  kRead = 2,            // yes
+  kUnknownVersion = 3,  // no: a version whose layout is not known
+  kDiffers = 4,         // no: the interpreter's layout is not that of its version
+};
+
+// Whether new allocations are recorded. Those that were are followed in any case.
+enum class RecordingState : std::uint32_t { kOn = 0, kOff = 1 };
+
+// What `culprit start` and `culprit stop` queue with the signal (sigqueue).
+constexpr int kSwitchOn = 0x43554c01;
+constexpr int kSwitchOff = 0x43554c00;
+
+// How libculprit.so came into the process.
+enum class Attached : std::uint32_t {
+  kNo = 0,  // it was there from the start
+  kRedirect = 1,
+  kCupti = 2,
+};
+
+enum AttachFlags : std::uint32_t {
+  kAttachSeesThrows = 1,  // exceptions are followed as in a process in which the library was from the start
+};
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t header_bytes;  // kHeaderBytes
+  std::uint32_t byte_order;    // kByteOrderMark as the writer stores it
+  std::uint32_t reserved0;
+  std::uint64_t file_bytes;  // live: bytes reserved and structured so far; chunks lie in [header_bytes, file_bytes)
+
+  // The process.
+  std::uint32_t pid;  // as the process sees it (in its own pid namespace)
+  std::uint32_t parent_pid;
+  std::uint64_t pid_namespace;      // inode of /proc/self/ns/pid
+  std::uint64_t start_time_ticks;   // field 22 of /proc/self/stat: with boot_id it makes the pid unique
+  std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at time 0 of this dump (the first CUDA call)
+  char boot_id[40];                 // /proc/sys/kernel/random/boot_id
+  char host[64];
+  Ref executable;         // string
+  Ref command_line;       // string: arguments separated by NUL
+  Ref working_directory;  // string
+  Ref tool_version;       // string: version of libculprit.so
+
+  // How it went.
+  ProcessState process_state;         // live
+  std::int32_t exit_status;           // valid when kExited
+  std::uint64_t end_time_ns;          // live: since time 0; valid when kExiting or kExited
+  StopReason stop_reason;             // live: why recording stopped; kNone while it goes on
+  std::int32_t stop_errno;            // live
+  std::uint64_t stop_time_ns;         // live
+  std::uint64_t dropped_allocations;  // live: allocations that happened and were not recorded
+  std::uint64_t dropped_stacks;       // live: allocations recorded without their stack
+  std::uint64_t dropped_others;       // live: errors, contexts, threads, releases that found no room
+  std::uint64_t allocations;        // live: successful calls that made something; a reader adds those in ThreadCounters
+  std::uint64_t frees;              // live: successful calls that ended something; likewise
+  std::uint64_t late_frees;         // live: frees refused because the driver was shutting down
+  std::uint64_t unknown_frees;      // live: successful frees of something never seen (made before recording began)
+  std::uint64_t hook_calls;         // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
+  std::int32_t driver_version;      // cuDriverGetVersion, 0 = unknown
+  std::uint32_t stack_depth_limit;  // CULPRIT_DEPTH
+  std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
+  std::uint64_t stack_mismatches;   // live: ... and were wrong
+  HolderSearch holder_search;       // live
+  std::uint32_t reserved2;
+  std::uint64_t holder_search_ns;     // live: how long it took
+  std::uint64_t holder_search_bytes;  // live: how much module data was read
+  std::uint64_t throws;               // live: exceptions seen
+  std::uint64_t contexts_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered current contexts that were asked
+                                      // for again ...
+  std::uint64_t context_mismatches;   // live: ... and were others
+  std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
+  Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
+  std::uint32_t python_version;    // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.9
+  PythonState python_state;        // live
+  RecordingState recording_state;  // live: as it was switched last
+  std::uint64_t process_age_ns;    // how long the process had run at time 0; 0 = not known
+  std::uint64_t last_switch_ns;    // live: 0 = never switched
+  std::uint64_t snapshot_ns;       // 0: the dump itself; else a copy of it, as it stood at this time
+  std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
+  Attached attached;
+  std::uint32_t attach_flags;      // AttachFlags
+  std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
+  std::uint32_t job_size;          // ranks that the job has, 0 = not known
+  std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
+  std::uint8_t reserved1[4096 - 432];
+};
+static_assert(sizeof(Header) == kHeaderBytes);
+static_assert(offsetof(Header, file_bytes) == 24);
+static_assert(offsetof(Header, boot_id) == 64);
+static_assert(offsetof(Header, process_state) == 184);
+static_assert(offsetof(Header, dropped_allocations) == 216);
+
+enum class ChunkType : std::uint32_t {
+  kAllocations = 1,    // AllocationRecord[]
+  kStacks = 2,         // StackRecord + frames, packed; `used` counts bytes
+  kModules = 3,        // ModuleRecord[]
+  kStrings = 4,        // StringRecord + bytes, packed; `used` counts bytes
+  kThreads = 5,        // ThreadRecord[]
+  kContexts = 6,       // ContextRecord[]
+  kDevices = 7,        // DeviceRecord[]
+  kErrors = 8,         // ErrorRecord[]
+  kReleases = 9,       // ReleaseRecord[]
+  kApis = 10,          // ApiRecord[]: index = the api numbers that other records hold
+  kCounters = 11,      // ThreadCounters[]
+  kThrows = 12,        // ThrowRecord[]
+  kFailedCalls = 13,   // FailedCallRecord[]
+  kEvidence = 14,      // EvidenceRecord[]
+  kHolders = 15,       // HolderRecord[]
+  kSites = 16,         // SiteRecord[]
+  kPythonFrames = 17,  // PythonFrameRecord[]
+  kSpans = 18,         // SpanRecord[]
+  kMarks = 19,         // MarkRecord[]
+  kLabels = 20,        // LabelRecord[]
+  kTimeLines = 21,     // TimeLineRecord[]
+  kPictures = 22,      // PictureRecord[]
+};
+
+constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
+
+struct ChunkHeader {
+  std::uint32_t magic;  // live: stored last, with release order
+  ChunkType type;
+  std::uint64_t bytes;         // whole chunk with this header, a multiple of kChunkAlignment
+  std::uint64_t used;          // live: bytes of payload used. For record arrays: records ever handed out * record_bytes
+  std::uint32_t record_bytes;  // 0 for packed chunks
+  std::uint32_t first_index;   // index of the first record (modules, threads, contexts, devices, apis), else 0
+  std::uint8_t reserved[32];
+};
+static_assert(sizeof(ChunkHeader) == 64);
+
+}  // namespace culprit::format
