@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "report/parallel.h"
 #include "report/render.h"
@@ -42,6 +41,7 @@ class FrameTexts {
  public:
   // `indent`: of a frame's opening brace.
   explicit FrameTexts(std::size_t indent) : indent_(indent) {}
+  std::size_t indent() const { return indent_; }
 
   // Lives as long as this object.
   const std::string& of(const Frame* frame) {
@@ -101,11 +101,11 @@ Json modules_json(const Report& report, const FrameTexts& written) {
 // Writes groups. Not thread-safe.
 class GroupWriter {
  public:
-  // `indent`: of the group's opening brace; `frames` has the indent of those in its stack, kFrameIndent more.
-  GroupWriter(bool running, std::size_t indent, FrameTexts* frames)
-      : running_(running), indent_(indent), frames_(*frames), recent_(kRecent) {}
-
+  // How much further inside a frame's opening brace stands than its group's.
   static constexpr std::size_t kFrameIndent = 4;
+
+  GroupWriter(bool running, FrameTexts* frames)
+      : running_(running), indent_(frames->indent() - kFrameIndent), frames_(*frames) {}
 
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
@@ -132,22 +132,17 @@ class GroupWriter {
   }
 
  private:
-  static constexpr std::size_t kRecent = 1 << 14;
-
-  // Most frames are met again soon, and are then found without a lock.
+  // Found without a lock from the second time on.
   const std::string& text_of_frame(const Frame* frame) {
-    auto& [known, text] = recent_[std::hash<const Frame*>()(frame) / sizeof(Frame) % kRecent];
-    if (known != frame) {
-      text = &frames_.of(frame);
-      known = frame;
-    }
+    const std::string*& text = known_[frame];
+    if (text == nullptr) text = &frames_.of(frame);
     return *text;
   }
 
   bool running_;
   std::size_t indent_;
   FrameTexts& frames_;
-  std::vector<std::pair<const Frame*, const std::string*>> recent_;
+  std::unordered_map<const Frame*, const std::string*> known_;
 };
 
 // Writes one report member by member: a hundred thousand groups as one document would need gigabytes.
@@ -188,7 +183,7 @@ class ReportWriter {
     out_ << "[\n";
     const bool running = report_.process.status.ended == Ended::kRunning;
     write_in_order(list.size(), out_, [&] {
-      return [&, writer = GroupWriter(running, indent_ + 4, &frames_)](std::size_t i, std::string* text) mutable {
+      return [&, writer = GroupWriter(running, &frames_)](std::size_t i, std::string* text) mutable {
         writer.write(list[i], text);
         *text += i + 1 < list.size() ? ",\n" : "\n";
       };
@@ -223,7 +218,7 @@ void render_json(const std::vector<Report>& reports, std::ostream& out) {
 std::string group_as_json(const Group& group) {
   std::string text;
   FrameTexts frames(GroupWriter::kFrameIndent);
-  GroupWriter(false, 0, &frames).write(group, &text);
+  GroupWriter(false, &frames).write(group, &text);
   return text;
 }
 
