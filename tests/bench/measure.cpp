@@ -201,8 +201,8 @@ void measure_threads(const Options& options, const std::string& row, int threads
   calls = scaled(options, calls);
   const bool in_turns = options.turns > 0;
   // A thread by itself has the even rounds, when it has any.
-  const std::size_t steps = one_too ? 2 : 1;
-  const auto threads_of = [&](std::size_t round) { return one_too && round % 2 == 0 ? 1 : threads; };
+  const std::size_t steps = one_too && !in_turns ? 2 : 1;
+  const auto is_alone = [&](std::size_t round) { return steps == 2 && round % 2 == 0; };
   std::vector<std::vector<double>> times(static_cast<std::size_t>(threads));
   std::vector<std::atomic<int>> arrived(static_cast<std::size_t>(in_turns ? options.turns : options.rounds) * steps);
   Gate gate(threads);
@@ -213,11 +213,12 @@ void measure_threads(const Options& options, const std::string& row, int threads
         for (std::size_t i = 0; i < arrived.size(); ++i) {
           gate.wait_until_open(i);
           double time = 0;
-          if (thread < threads_of(i)) {
+          const int together = is_alone(i) ? 1 : threads;
+          if (thread < together) {
             if (in_turns || i < steps) body(thread, calls);  // others had their turns since the last one
             // Spinning, because threads that a condition variable wakes begin one after the other.
             arrived[i].fetch_add(1);
-            while (arrived[i].load() < threads_of(i)) std::this_thread::yield();
+            while (arrived[i].load() < together) std::this_thread::yield();
             const auto begin = Clock::now();
             body(thread, calls);
             time = nanoseconds(begin, Clock::now());
@@ -232,22 +233,23 @@ void measure_threads(const Options& options, const std::string& row, int threads
   std::vector<double> against_one;
   double one = 0;
   for (std::size_t i = 0; i < arrived.size(); ++i) {
-    if (in_turns && i % steps == 0) wait_for_turn();
+    if (in_turns) wait_for_turn();
     gate.open(i + 1);
     gate.wait_until_done(i + 1);
     double slowest = 0;
     for (const std::vector<double>& of_thread : times) slowest = std::max(slowest, of_thread[i]);
-    if (one_too && i % 2 == 0) {
+    if (is_alone(i)) {
       one = slowest;
       continue;
     }
     results.push_back(slowest / static_cast<double>(calls));
-    if (one_too) against_one.push_back(slowest / one);
+    if (steps == 2) against_one.push_back(slowest / one);
     if (in_turns) print(row, results.back());
   }
   for (std::thread& worker : workers) worker.join();
-  if (!in_turns) print(row, median(results));
-  if (one_too) print(row + "_against_1", median(against_one));
+  if (in_turns) return;
+  print(row, median(results));
+  if (steps == 2) print(row + "_against_1", median(against_one));
 }
 
 void print(const std::string& row, double value) {

@@ -46,9 +46,10 @@ void measure(const Options& options, const std::string& row, long calls, const s
              const std::function<void()>& between = {});
 
 // The same on several threads at once: `body(thread, calls)` is called on each thread, and all begin together. The time
-// of a round is that of the slowest thread, so the printed value is nanoseconds a call and thread. With `one_too` a
-// thread makes the calls by itself just before each round, and a line "row_against_1" says how much longer the round
-// took: the median of these ratios, because processors of a shared host differ from one moment to the next.
+// of a round is that of the slowest thread, so the printed value is nanoseconds a call and thread. With `one_too`, and
+// without --turns, a thread makes the calls by itself just before each round, and a line "row_against_1" says how much
+// longer the round took: the median of these ratios, because processors of a shared host differ from one moment to the
+// next.
 void measure_threads(const Options& options, const std::string& row, int threads, long calls,
                      const std::function<void(int thread, long calls)>& body, bool one_too = false);
 

@@ -109,12 +109,8 @@ def calls_simulated(runner, side):
     return runner.run([runner.program("bench_runtime"), "malloc,launch,memcpy,event,stream"], side, simulated=True)
 
 
-def free_calls(rows, names):
-    """`names`: of the measured rows, by what the program prints."""
-    def sample(runner, side):
-        values = runner.run([runner.program("bench_driver"), rows, "--threads", "2"], side, simulated=True, SIMCUDA_FREE_CALLS="1")
-        return {row: values[name] for name, row in names.items()}
-    return sample
+def free_calls(rows):
+    return lambda runner, side: runner.run([runner.program("bench_driver"), rows, "--threads", "2"], side, simulated=True, SIMCUDA_FREE_CALLS="1")
 
 
 def instructions_of(program, row, name):
@@ -205,12 +201,11 @@ def measurements(quick):
     equal = {"ratio": 1.02}  # "1.00x within noise"
     common = [
         Measurement("free calls", [
-            Row("free1", "pair, driver's calls free", {"plus": 100}),
-            Row("free64", "the same from 64 stacks in turn")], OURS, free_calls("async,async64", {"async": "free1", "async64": "free64"}), pinned=1),
+            Row("free1", "pair, driver's calls free", {"plus": 100}, key="async"),
+            Row("free64", "the same from 64 stacks in turn", key="async64")], OURS, free_calls("async,async64"), pinned=1),
         Measurement("free calls on two threads", [
-            Row("free2", "the same, 2 threads, each"),
-            Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times")], OURS,
-                    free_calls("asyncN", {"asyncN": "free2", "asyncN_against_1": "scaling"})),
+            Row("free2", "the same, 2 threads, each", key="asyncN"),
+            Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times", "asyncN_against_1")], OURS, free_calls("asyncN")),
         Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS,
                     instructions_of("bench_driver", "async", "instructions"), {side: 1 for side in OURS}),
         Measurement("instructions of events", [Row("event-instructions", "instructions of an event, create + destroy", None, "instructions")], OURS,
