@@ -23,23 +23,19 @@ class KeepErrno {
   int saved_;
 };
 
-// The process, as long as this lives: nullptr when nothing was recorded yet, and in a signal handler that interrupted
-// the tracker. A signal handler that interrupts us finds the tracker busy, and so never waits for a lock that we hold.
-class Inspection {
- public:
-  Inspection() : process_(thread_state.in_tracker ? nullptr : process_if_recording()) {
-    if (process_ != nullptr) thread_state.in_tracker = true;
-  }
-  ~Inspection() {
-    if (process_ != nullptr) thread_state.in_tracker = false;
-  }
-  Inspection(const Inspection&) = delete;
-  Inspection& operator=(const Inspection&) = delete;
-  Process* process() const { return process_; }
-
- private:
-  Process* process_;
-};
+// Calls work(process) on the tracker's own stack, where nothing can interrupt it; not when nothing was recorded yet, and
+// not in a signal handler that interrupted the tracker.
+template <typename Work>
+void inspect(Work work) {
+  Process* process = process_if_recording();
+  if (process == nullptr || (is_in_hook() && thread_state.in_tracker)) return;
+  on_own_stack([&] {
+    const bool before = thread_state.in_tracker;
+    thread_state.in_tracker = true;
+    work(*process);
+    thread_state.in_tracker = before;
+  });
+}
 
 }  // namespace
 
@@ -52,8 +48,9 @@ CULPRIT_EXPORT void culprit_api_stop() { switch_recording(false); }
 CULPRIT_EXPORT int culprit_api_snapshot(const char* path) {
   KeepErrno keep;
   if (path == nullptr) return EINVAL;
-  Inspection inspection;
-  return inspection.process() == nullptr ? ENODATA : write_snapshot(*inspection.process(), path);
+  int error = ENODATA;
+  inspect([&](Process& process) { error = write_snapshot(process, path); });
+  return error;
 }
 
 CULPRIT_EXPORT void culprit_api_mark_push(const char* name) {
@@ -78,9 +75,8 @@ CULPRIT_EXPORT std::uint64_t culprit_api_now() {
 
 CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::uint64_t* count) {
   std::uint64_t bytes = 0, found = 0;
-  Inspection inspection;
-  if (Process* process = inspection.process()) {
-    process->live.sweep(process->dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
+  inspect([&](Process& process) {
+    process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
       bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
       if (record.kind < format::Kind::kContext && physical && record.time_ns >= since) {
         bytes += record.bytes;
@@ -88,7 +84,7 @@ CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::ui
       }
       return false;
     });
-  }
+  });
   if (count != nullptr) *count = found;
   return bytes;
 }

@@ -28,8 +28,10 @@ CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   thread_state.named = true;
   Process* process = process_if_recording();
   if (process != nullptr && thread_state.generation == process->generation) {
-    if (format::ThreadRecord* record = process->threads.record(thread_state.index, process->dump))
-      apply_thread_name(record, process->dump);
+    on_own_stack([&] {
+      if (format::ThreadRecord* record = process->threads.record(thread_state.index, process->dump))
+        apply_thread_name(record, process->dump);
+    });
   }
   errno = saved;
 }

@@ -151,11 +151,13 @@ AttachResult detach(AttachRequest* request) {
 template <typename Work>
 void from_outside(AttachRequest* request, Work work) {
   int saved_errno = errno;
-  {
+  const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
     AttachResult result = work(request);
     __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
-  }
+    return true;
+  });
+  if (!ran) __atomic_store_n(&request->result, AttachResult::kNoMemory, __ATOMIC_RELEASE);
   errno = saved_errno;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "interpose/own_stack.h"
+
 namespace culprit {
 
 using format::ContextRecord;
@@ -91,6 +93,10 @@ Place ContextTable::of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter
 
 Place ContextTable::of_device(CUdevice ordinal, DumpWriter& dump) {
   if (ordinal < 0 || ordinal >= kMostDevices) return {};
+  return on_own_stack([&] { return of_device_here(ordinal, dump); });
+}
+
+Place ContextTable::of_device_here(CUdevice ordinal, DumpWriter& dump) {
   device(ordinal, dump);
   SpinGuard guard(lock_);
   for (int i = count_ - 1; i >= 0; --i) {

@@ -20,7 +20,8 @@ struct Place {
 class ContextTable {
  public:
   // The place of a context by its handle. A context seen for the first time (it was made before recording began, or by
-  // a call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here.
+  // a call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here;
+  // all but of_device() on the tracker's own stack only.
   Place of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter& dump);
 
   // The place of a device: its current primary context, if that is known.
@@ -69,6 +70,7 @@ class ContextTable {
     bool alive;
     CUcontext taken_handle;  // to revive
   };
+  Place of_device_here(CUdevice device, DumpWriter& dump);
   Entry* find_locked(CUcontext handle);
   Entry* new_entry_locked(DumpWriter& dump);
 

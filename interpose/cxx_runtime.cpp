@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "interpose/elf_symbols.h"
+#include "interpose/own_stack.h"
 #include "interpose/hash.h"
 #include "interpose/late_load.h"
 #include "interpose/own_module.h"
@@ -131,7 +132,7 @@ void* find_binding(CxxFunction function, std::uint64_t caller) {
   return nullptr;
 }
 
-void* find_for(CxxFunction function, const void* caller) {
+void* search_for(CxxFunction function, const void* caller) {
   void* bound = find_binding(function, reinterpret_cast<std::uint64_t>(caller));
   if (bound != nullptr) return bound;
   Tree tree;
@@ -143,6 +144,11 @@ void* find_for(CxxFunction function, const void* caller) {
   for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up) dl_iterate_phdr(visit_needed, &tree);
   std::uint64_t address = tree.found != 0 ? tree.found : tree.in_caller != 0 ? tree.in_caller : tree.first;
   return address != 0 ? reinterpret_cast<void*>(address) : reinterpret_cast<void*>(&no_runtime);
+}
+
+void* find_for(CxxFunction function, const void* caller) {
+  void* found = on_own_stack([&] { return search_for(function, caller); });
+  return found != nullptr ? found : search_for(function, caller);  // without memory for that stack
 }
 
 // A call site always has the same runtime, until a module goes.

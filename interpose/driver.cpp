@@ -10,7 +10,7 @@
 #include "interpose/late_load.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
-#include "interpose/spin_lock.h"
+#include "interpose/own_stack.h"
 
 namespace culprit {
 
@@ -22,7 +22,6 @@ namespace {
 Driver calls;
 ElfModule libcuda;
 std::atomic<int> found;
-SpinLock finding;
 
 void* addresses_behind[kApiCount];  // the same, where something was put in front of it
 void** found_addresses = next_addresses;
@@ -31,8 +30,8 @@ void** found_addresses = next_addresses;
 constexpr std::uint32_t kSlots = 1024;
 static_assert(kApiCount * 2 < static_cast<int>(kSlots));
 struct Slot {
-  std::uint64_t address;
-  Api api;
+  std::atomic<std::uint64_t> address;
+  std::atomic<Api> api;
 };
 Slot slots[kSlots];
 
@@ -59,9 +58,24 @@ void resolve() {
     if (found_addresses[i] == nullptr) found_addresses[i] = driver_addresses[i];
     if (address == 0) continue;
     std::uint32_t slot = static_cast<std::uint32_t>(mix(address)) % kSlots;
-    while (slots[slot].address != 0) slot = (slot + 1) % kSlots;
-    slots[slot] = {address, api};
+    std::uint64_t present = 0;
+    while (!slots[slot].address.compare_exchange_strong(present, address) && present != address) {
+      slot = (slot + 1) % kSlots;
+      present = 0;
+    }
+    slots[slot].api.store(api, std::memory_order_relaxed);
   }
+}
+
+// Without a lock, because a fork child could find it held for ever: threads that look for libcuda at the same time all
+// fill in the same values, and each of them has filled in all before it goes on.
+bool find_libcuda() {
+  ElfModule module;
+  if (dl_iterate_phdr(visit_for_libcuda, &module) == 0) return false;
+  libcuda = module;
+  resolve();
+  found.store(1, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
@@ -70,14 +84,7 @@ const Driver& driver() { return calls; }
 
 bool driver_ready() {
   if (found.load(std::memory_order_acquire) != 0) return true;
-  ElfModule module;
-  if (dl_iterate_phdr(visit_for_libcuda, &module) == 0) return false;
-  SpinGuard guard(finding);
-  if (found.load(std::memory_order_acquire) != 0) return true;
-  libcuda = module;
-  resolve();
-  found.store(1, std::memory_order_release);
-  return true;
+  return on_own_stack([] { return find_libcuda(); });
 }
 
 bool in_driver(const void* address) {

@@ -119,13 +119,15 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
 
 CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
   format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
-  if (device != nullptr && device->first.total_bytes == 0) read_memory_at_peak(process, ordinal, device, live);
+  if (device != nullptr && device->first.total_bytes == 0)
+    on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
 }
 
 }  // namespace
 
-void flush_live_bytes(Process& process) {
-  if (thread_state.live_delta == 0) return;
+namespace {
+
+void flush_live_bytes_here(Process& process) {
   if (format::DeviceRecord* device = process.contexts.known_device(thread_state.live_device, process.dump)) {
     std::uint64_t change = static_cast<std::uint64_t>(thread_state.live_delta);
     std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
@@ -138,6 +140,12 @@ void flush_live_bytes(Process& process) {
     }
   }
   thread_state.live_delta = 0;
+}
+
+}  // namespace
+
+void flush_live_bytes(Process& process) {
+  if (thread_state.live_delta != 0) on_own_stack([&] { flush_live_bytes_here(process); });
 }
 
 // Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.
@@ -316,7 +324,7 @@ void Ending::finish(CUresult status) {
       // While recording is off there will be more of these, of what was made unseen, and none is to look into every
       // thread for it. Here, because a signal handler switches it off.
       const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
-      if (off) process->live.pause_young(process->dump);
+      if (off) on_own_stack([&] { process->live.pause_young(process->dump); });
       if (!late && !off) add_counter(header->unknown_frees, 1);
       return;
     }
@@ -336,19 +344,19 @@ void Ending::finish(CUresult status) {
     retire(*process, record_, stack_);
     return;
   }
-  record_refusal(*process, status);
+  on_own_stack([&] { record_refusal(*process, status); });
 }
 
 void note_late_free(Kind kind, std::uint64_t handle) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr || handle == 0) return;
-  Ref ref = process->live.take(
-      space_of(kind), handle, [&] { return current_place(*process).device; }, process->dump, own_records());
-  if (ref == 0) return;
-  add_counter(process->dump.header()->late_frees, 1);
-  count_end(*process, *process->dump.at<AllocationRecord>(ref), true);
-  retire(*process, ref, 0);
+  if (handle == 0) return;
+  record_on_own_stack([&](Process& process) {
+    Ref ref = process.live.take(
+        space_of(kind), handle, [&] { return current_place(process).device; }, process.dump, own_records());
+    if (ref == 0) return;
+    add_counter(process.dump.header()->late_frees, 1);
+    count_end(process, *process.dump.at<AllocationRecord>(ref), true);
+    retire(process, ref, 0);
+  });
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
@@ -407,36 +415,35 @@ void Ending::record_refusal(Process& process, CUresult status) {
 
 void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
   if (handle == nullptr) return;
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  std::uint64_t now = now_ns(*process);
-  Place place = process->contexts.made(handle, kind, device, static_cast<std::uint16_t>(api), current_stack(*process),
-                                       thread_state.index, now, process->dump);
-  if (place.context == format::kNoIndex) add_counter(process->dump.header()->dropped_others, 1);
+  record_on_own_stack([&](Process& process) {
+    std::uint64_t now = now_ns(process);
+    Place place = process.contexts.made(handle, kind, device, static_cast<std::uint16_t>(api), current_stack(process),
+                                        thread_state.index, now, process.dump);
+    if (place.context == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
+  });
 }
 
 Teardown::Teardown(Api api, CUcontext handle) : api_(api) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr || handle == nullptr) return;
-  stack_ = current_stack(*process);
-  context_ = process->contexts.take(handle);
+  if (handle == nullptr) return;
+  record_on_own_stack([&](Process& process) {
+    stack_ = current_stack(process);
+    context_ = process.contexts.take(handle);
+  });
 }
 
 Teardown::Teardown(Api api, CUdevice device_of_primary) : api_(api) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  stack_ = current_stack(*process);
-  context_ = process->contexts.take_primary(device_of_primary);
+  record_on_own_stack([&](Process& process) {
+    stack_ = current_stack(process);
+    context_ = process.contexts.take_primary(device_of_primary);
+  });
 }
 
 void Teardown::finish(CUresult status) {
   if (context_ == format::kNoIndex) return;
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
+  record_on_own_stack([&](Process& process) { finish_here(&process, status); });
+}
+
+void Teardown::finish_here(Process* process, CUresult status) {
   if (status != CUDA_SUCCESS) {
     process->contexts.revive(context_);
     return;

@@ -82,6 +82,8 @@ class Teardown {
   void finish(CUresult status);
 
  private:
+  void finish_here(Process* process, CUresult status);
+
   Api api_;
   std::uint32_t context_ = format::kNoIndex;
   format::Ref stack_ = 0;

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <new>
 
 #include "interpose/abandoned.h"
 #include "interpose/cxx_runtime.h"
@@ -40,9 +41,19 @@ namespace {
 Process* process_of_this_thread() {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation || thread_state.paths == nullptr ||
-      thread_state.in_tracker)
+      thread_state.memory == nullptr || thread_state.in_tracker || thread_state.on_own_stack)
     return nullptr;
   return process;
+}
+
+// The same for a note with this frame. Exceptions that an exception's own what() throws and catches are left alone. A
+// jump out of what() is noticed by a note that is called above it.
+Process* process_of_this_note(const std::uint64_t* frame) {
+  if (thread_state.what_frame != nullptr) {
+    if (reinterpret_cast<const char*>(frame) < thread_state.what_frame) return nullptr;
+    thread_state.what_frame = nullptr;
+  }
+  return process_of_this_thread();
 }
 
 // Makes the stub the hook that current_stack() looks at. It may have been called below another hook: from a callback.
@@ -92,7 +103,7 @@ ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, fo
 
 // An exception sets out. `object` is what was thrown.
 void note_flight(const void* object, const std::uint64_t* frame, bool again) {
-  Process* process = process_of_this_thread();
+  Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
   if (!again) add_counter(process->dump.header()->throws, 1);
   ThreadPaths& paths = *thread_state.paths;
@@ -102,15 +113,17 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
     if (known != nullptr && !again) paths.forget_flight(known);
     return;
   }
-  Recording recording;
-  StubFrame stub(frame);
-  format::Ref stack = current_stack(*process);
-  ThreadPaths::Path path = path_of_throw(*process, frame, stack);
-  paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
-  look_at_owners(paths, path, find_function);
-  if (again && known != nullptr) stack = known->stack;
-  Flight* flight = paths.begin_flight(object, path, stack);
-  flight->rethrown = again;
+  on_own_stack([&] {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path path = path_of_throw(*process, frame, stack);
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, path, find_function);
+    if (again && known != nullptr) stack = known->stack;
+    Flight* flight = paths.begin_flight(object, path, stack);
+    flight->rethrown = again;
+  });
 }
 
 // Abandoned by one exception: the paths, with what has to be known of each.
@@ -132,13 +145,13 @@ bool may_ask(const char* type) {
 
 // The target's what(), asked once for each record. Outside of the tracker's bookkeeping: it is the target's code, and
 // may itself throw, catch and call CUDA.
-const char* ask_what(const ThrownObject& thrown) {
+const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
   const void* exception = as_std_exception(thrown.type, thrown.object);
-  if (exception == nullptr || thread_state.asks_what || !may_ask(type_name(thrown.type))) return nullptr;
+  if (exception == nullptr || !may_ask(type_name(thrown.type))) return nullptr;
   int saved_errno = errno;
-  thread_state.asks_what = true;
+  thread_state.what_frame = reinterpret_cast<const char*>(frame);
   const char* text = what_of(exception);
-  thread_state.asks_what = false;
+  thread_state.what_frame = nullptr;
   errno = saved_errno;
   return text;
 }
@@ -168,6 +181,12 @@ struct Judged {
   Abandoned abandoned;
 };
 
+// The calling thread's own, because it does not fit on a small stack and is needed on both sides of what().
+Judged& new_judged() {
+  static_assert(sizeof(Judged) <= sizeof(ThreadMemory::judged));
+  return *new (thread_state.memory->judged) Judged{};
+}
+
 // What the exception thrown by `path` and taken at `caught` abandoned.
 void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
   ThreadPaths& paths = *thread_state.paths;
@@ -194,30 +213,32 @@ void describe(Process& process, const Landing& landing, format::Ref stack, forma
                     now_ns(process)};
 }
 
-// Writes it into the dump. To be called outside of the tracker's bookkeeping, because what() may be asked.
-void record(Process& process, const Judged& judged) {
+// Writes it into the dump. To be called on the thread's own stack and outside of the tracker's bookkeeping, because
+// what() may be asked; `frame`: of the note.
+void record(Process& process, const Judged& judged, const std::uint64_t* frame) {
   format::Ref ref = 0;
-  {
-    Recording recording;
-    ref = process.throws.count(judged.thrown, process.dump);
-  }
-  const char* what = ref == 0 && judged.object.type != nullptr ? ask_what(judged.object) : nullptr;
-  Recording recording;
-  if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
-  if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
-  if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+  record_on_own_stack([&](Process&) { ref = process.throws.count(judged.thrown, process.dump); });
+  const std::uint32_t generation = thread_state.generation;
+  const char* what = ref == 0 && judged.object.type != nullptr ? ask_what(judged.object, frame) : nullptr;
+  record_on_own_stack([&](Process&) {
+    if (thread_state.generation != generation) return;  // what() forked, or the recording ended
+    if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
+    if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
+    if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+  });
 }
 
 // A handler begins, or the runtime is about to end the program.
 void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
-  Process* process = process_of_this_thread();
+  Process* process = process_of_this_note(frame);
   if (process == nullptr || !thread_state.paths->in_flight()) return;
   ThreadPaths& paths = *thread_state.paths;
-  Judged judged = {};
-  judged.object = thrown_object(unwind_exception);
-  Flight* flight = paths.flight_of(judged.object.object);
+  const ThrownObject object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(object.object);
   if (flight == nullptr || !flight->flying) return;
-  {
+  Judged& judged = new_judged();
+  judged.object = object;
+  on_own_stack([&] {
     Recording recording;
     StubFrame stub(frame);
     format::Ref catch_stack = current_stack(*process);  // not seen yet: the flight is still on
@@ -232,23 +253,24 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
     }
     paths.end_flight(flight);
     paths.see(caught);
-  }
-  if (judged.abandoned.count != 0) record(*process, judged);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
 // A C++ runtime inside a module (-static-libstdc++) sets an exception off, by the unwinder that it shares with others.
 // Nobody will see its __cxa_begin_catch, so the handler is looked up in the tables, as the unwinder is about to do; and
 // what was abandoned is marked now. What is freed on the way takes its mark along.
 void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
-  Process* process = process_of_this_thread();
+  Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
   ThreadPaths& paths = *thread_state.paths;
-  Judged judged = {};
-  judged.object = thrown_object(unwind_exception);
-  Flight* flight = paths.flight_of(judged.object.object);
+  const ThrownObject object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(object.object);
   if (flight != nullptr && flight->flying) return;  // its __cxa_throw was seen
   if (!paths.any_live()) return;
-  {
+  Judged& judged = new_judged();
+  judged.object = object;
+  on_own_stack([&] {
     Recording recording;
     StubFrame stub(frame);
     format::Ref stack = current_stack(*process);
@@ -277,17 +299,17 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     format::Ref catch_stack = 0;
     if (handler.frame != 0) catch_stack = process->stacks.intern(raw, process->modules, process->dump, nullptr);
     describe(*process, handler.landing, thrown_stack, catch_stack, false, &judged);
-  }
-  record(*process, judged);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
 // pthread_exit: all frames of the thread are about to be unwound, and no handler ends that.
 void note_thread_exit(const std::uint64_t* frame) {
-  Process* process = process_of_this_thread();
+  Process* process = process_of_this_note(frame);
   if (process == nullptr || !thread_state.paths->any_live()) return;
   ThreadPaths& paths = *thread_state.paths;
-  Judged judged = {};
-  {
+  Judged& judged = new_judged();
+  on_own_stack([&] {
     Recording recording;
     StubFrame stub(frame);
     format::Ref stack = current_stack(*process);
@@ -299,18 +321,17 @@ void note_thread_exit(const std::uint64_t* frame) {
     look_at_owners(paths, exited, find_function);
     collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
     judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
-  }
-  if (judged.abandoned.count != 0) record(*process, judged);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
 // pthread_cancel: where and when the thread was cancelled. It is unwound later, wherever it stands then, unseen by us.
 void note_cancel(pthread_t thread, const std::uint64_t* frame) {
-  Process* process = process_if_recording();
-  if (process == nullptr || thread_state.in_tracker) return;
-  Recording recording;
-  if (recording.process() == nullptr) return;
-  StubFrame stub(frame);
-  process->cancels.add({thread, current_stack(*process), now_ns(*process)});
+  if (process_if_recording() == nullptr || thread_state.in_tracker) return;
+  record_on_own_stack([&](Process& process) {
+    StubFrame stub(frame);
+    process.cancels.add({thread, current_stack(process), now_ns(process)});
+  });
 }
 
 // The object of the exception that `throw;` throws again: the top of the thread's caught exceptions.
@@ -334,10 +355,10 @@ void note_thread_end(Process& process) {
   ThreadPaths* paths = thread_state.paths;
   Cancel cancel;
   const format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump);
-  if (paths == nullptr || thread == nullptr || !process.cancels.take(pthread_self(), &cancel)) return;
+  if (paths == nullptr || thread == nullptr || thread_state.memory == nullptr || !process.cancels.take(pthread_self(), &cancel)) return;
   // Another thread, long ago, that had the same number and never called CUDA.
   if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;
-  Judged judged = {};
+  Judged& judged = new_judged();
   judged.epoch = paths->epoch();
   judged.clock = paths->clock();
   judged.thrown = {nullptr, cancel.stack, 0, thread_state.index, format::kThrowForced, now_ns(process)};
@@ -346,7 +367,7 @@ void note_thread_end(Process& process) {
     if (abandoned.count < Abandoned::kMost && paths->has_unsettled(made, 0, judged.clock))
       abandoned.parts[abandoned.count++] = {made, 0, 0, false};
   });
-  if (judged.abandoned.count != 0) record(process, judged);
+  if (judged.abandoned.count != 0) record(process, judged, nullptr);
 }
 
 }  // namespace culprit

@@ -49,14 +49,13 @@ void note_success(Process& process, Api api, std::uint64_t bytes) {
 
 void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
   if (process_if_recording() == nullptr || (status != CUDA_SUCCESS && !is_failure(status))) return;
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  if (status != CUDA_SUCCESS) {
-    note_failure(*process, api, status, bytes);
-  } else if (thread_state.calls_to_watch != 0) {  // a fork child has none
-    note_success(*process, api, bytes);
-  }
+  record_on_own_stack([&](Process& process) {
+    if (status != CUDA_SUCCESS) {
+      note_failure(process, api, status, bytes);
+    } else if (thread_state.calls_to_watch != 0) {  // a fork child has none
+      note_success(process, api, bytes);
+    }
+  });
 }
 
 }  // namespace culprit

@@ -26,16 +26,16 @@ void begin_counting() {
 }
 
 std::uint64_t note_site(Api api, std::uint64_t number) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return 0;
-  return process->sites.note(current_stack(*process), static_cast<std::uint16_t>(api), number, process->modules,
-                             process->dump);
+  std::uint64_t site = 0;
+  record_on_own_stack([&](Process& process) {
+    site = process.sites.note(current_stack(process), static_cast<std::uint16_t>(api), number, process.modules,
+                              process.dump);
+  });
+  return site;
 }
 
 void count_injected() {
-  Recording recording;
-  if (Process* process = recording.process()) add_counter(process->dump.header()->injected_failures, 1);
+  record_on_own_stack([](Process& process) { add_counter(process.dump.header()->injected_failures, 1); });
 }
 
 // Whether this call is to fail, and how.

@@ -1,11 +1,15 @@
 // An open-addressing index in private memory: 64-bit key -> 32-bit value, several values a key allowed. Grows by
 // mapping a larger table; never calls malloc. Not thread-safe: its owner locks. All zeros = empty.
+//
+// A thread that is thrown out of put() or erase() by a jump from a signal handler leaves the entries in disorder, but
+// every one of them readable; repair() then keeps those that are right.
 #pragma once
 
 #include <cstdint>
 
 #include "interpose/hash.h"
 #include "interpose/os.h"
+#include "interpose/own_stack.h"
 #include "interpose/placement.h"
 
 namespace culprit {
@@ -36,7 +40,7 @@ class HashIndex {
     }
     *replaced = entries_[i].value;
     if (*replaced == 0) ++count_;
-    entries_[i] = {key, value, tag};
+    store(&entries_[i], {key, value, tag});
     return true;
   }
 
@@ -77,7 +81,7 @@ class HashIndex {
     for (std::uint32_t i = (hole + 1) & mask; entries_[i].value != 0; i = (i + 1) & mask) {
       std::uint32_t home = slot(entries_[i].key, mask);
       if (((i - home) & mask) >= ((i - hole) & mask)) {
-        entries_[hole] = entries_[i];
+        store(&entries_[hole], entries_[i]);
         hole = i;
       }
     }
@@ -99,6 +103,27 @@ class HashIndex {
 
   std::uint32_t size() const { return count_; }
 
+  // Keeps each entry for which is_right(entry) is true, once, and drops the rest. False when there was no memory for
+  // that; then everything stays as it was.
+  template <typename IsRight>
+  bool repair(IsRight is_right) {
+    if (capacity_ == 0) return true;
+    HashIndex sound = {};
+    int error = 0;
+    sound.entries_ = static_cast<Entry*>(map_private(sizeof(Entry) * static_cast<std::uint64_t>(capacity_), &error));
+    if (sound.entries_ == nullptr) return false;
+    sound.capacity_ = capacity_;
+    for_each([&](const Entry& entry) {
+      if (!is_right(entry) || sound.find(entry.key, [&](const Entry& other) { return other.value == entry.value; }))
+        return;
+      place(sound.entries_, capacity_ - 1, entry);
+      ++sound.count_;
+    });
+    free_memory();
+    *this = sound;
+    return true;
+  }
+
   // Gives the memory back; empty afterwards.
   void free_memory() {
     if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
@@ -113,13 +138,24 @@ class HashIndex {
     return static_cast<std::uint32_t>(quick_hash(key) << 8 >> __builtin_clzll(mask));
   }
 
+  // The value last: an entry that has one has its key.
+  static void store(Entry* to, const Entry& entry) {
+    to->key = entry.key;
+    to->tag = entry.tag;
+    asm volatile("" ::: "memory");
+    to->value = entry.value;
+  }
+
   static void place(Entry* entries, std::uint32_t mask, const Entry& entry) {
     std::uint32_t i = slot(entry.key, mask);
     while (entries[i].value != 0) i = (i + 1) & mask;
-    entries[i] = entry;
+    store(&entries[i], entry);
   }
 
   CULPRIT_COLD bool grow() {
+    return on_own_stack([this] { return grow_here(); });
+  }
+  bool grow_here() {
     std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
     int error = 0;
     auto* entries = static_cast<Entry*>(map_private(sizeof(Entry) * static_cast<std::uint64_t>(capacity), &error));

@@ -24,7 +24,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     HookScope scope;                                                                                              \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                      \
+    auto* call = scope.target<decltype(::symbol)>(Api::symbol);                                      \
     if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                     \
     CUresult status = call arguments;                                                                             \
     if (CULPRIT_UNLIKELY(scope.nested())) return status;                                                          \
@@ -40,7 +40,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                                 \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                               \
     HookScope scope;                                                                                                \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());                                        \
+    auto* call = scope.target<decltype(::symbol)>(Api::symbol);                                        \
     if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                       \
     if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                                                    \
     format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0;              \
@@ -59,7 +59,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_CUSTOM(symbol, parameters, arguments)                               \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
     HookScope scope;                                                             \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());     \
+    auto* call = scope.target<decltype(::symbol)>(Api::symbol);     \
     if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;    \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
     if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                 \
@@ -72,7 +72,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_CHECK(symbol, parameters, arguments)                              \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
     HookScope scope;                                                           \
-    auto* call = target_of<decltype(::symbol)>(Api::symbol, scope.nested());   \
+    auto* call = scope.target<decltype(::symbol)>(Api::symbol);   \
     if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;  \
     CUresult status = call arguments;                                          \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \

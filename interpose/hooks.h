@@ -10,6 +10,7 @@
 #include "interpose/api.h"
 #include "interpose/events.h"
 #include "interpose/failed_calls.h"
+#include "interpose/hook_entry.h"
 #include "interpose/placement.h"
 #include "interpose/redirect.h"
 #include "interpose/thread_state.h"
@@ -20,27 +21,34 @@ namespace culprit {
 // goes straight to libcuda and is not recorded again.
 class HookScope {
  public:
-  __attribute__((always_inline)) HookScope() : frame_(static_cast<const char*>(__builtin_frame_address(0))) {
-    const char* outermost = thread_state.outermost_hook;
-    nested_ = CULPRIT_UNLIKELY(outermost != nullptr && frame_ < outermost);
-    if (CULPRIT_LIKELY(!nested_)) thread_state.outermost_hook = frame_;
+  __attribute__((always_inline)) HookScope() {
+    const auto* frame = static_cast<const char*>(__builtin_frame_address(0));
+    outer_ = thread_state.outermost_hook;
+    entry_ = CULPRIT_LIKELY(outer_ == nullptr) ? Entry::kOutermost : enter_again(frame);
+    if (CULPRIT_LIKELY(!nested())) thread_state.outermost_hook = frame;
   }
   __attribute__((always_inline)) ~HookScope() {
-    if (CULPRIT_LIKELY(!nested_)) thread_state.outermost_hook = nullptr;
+    if (CULPRIT_LIKELY(entry_ == Entry::kOutermost)) {
+      thread_state.outermost_hook = nullptr;
+    } else if (entry_ == Entry::kInHandler) {
+      thread_state.outermost_hook = outer_;
+    }
   }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
-  bool nested() const { return nested_; }
+  // Whether nothing is to be recorded.
+  bool nested() const { return entry_ == Entry::kNested || entry_ == Entry::kUnrecorded; }
+
+  // What the hook of this row has to call.
+  template <typename Function>
+  __attribute__((always_inline)) Function* target(Api api) const {
+    return reinterpret_cast<Function*>(entry_ == Entry::kNested ? driver_address(api) : next_address(api));
+  }
 
  private:
-  const char* frame_;
-  bool nested_;
+  const char* outer_;  // of a handler's call: the hook that it interrupted
+  Entry entry_;
 };
-
-template <typename Function>
-inline Function* target_of(Api api, bool nested) {
-  return reinterpret_cast<Function*>(nested ? driver_address(api) : next_address(api));
-}
 
 // Custom rows whose failure is noted here. Those that know how much was asked for note it themselves; what ends
 // something keeps a refusal as an error; a look-up, an initialization or a launch is not followed.

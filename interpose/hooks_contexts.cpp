@@ -10,6 +10,13 @@ void note_context(Api api, format::Kind kind, CUcontext* context, CUdevice devic
   if (context != nullptr) note_context_made(api, kind, *context, device);
 }
 
+// References left, 0 when nothing is recorded.
+int add_reference(CUcontext context, int amount) {
+  int left = 0;
+  record_on_own_stack([&](Process& process) { left = process.contexts.add_reference(context, amount); });
+  return left;
+}
+
 template <typename Call>
 CUresult destroy(Api api, Call call, CUcontext context) {
   Teardown teardown(api, context);
@@ -51,7 +58,7 @@ namespace custom {
 
 CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
   CUresult status = call(flags);
-  if (status == CUDA_SUCCESS) Recording recording;  // the dump begins here
+  if (status == CUDA_SUCCESS) record_on_own_stack([](Process&) {});  // the dump begins here
   return status;
 }
 
@@ -84,16 +91,14 @@ CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctx
 // Deprecated reference counting: the context goes with its last reference, which the driver counts.
 CUresult cuCtxAttach(decltype(&::cuCtxAttach) call, CUcontext* pctx, unsigned int flags) {
   CUresult status = call(pctx, flags);
-  Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && pctx != nullptr && process != nullptr) process->contexts.add_reference(*pctx, 1);
+  if (status == CUDA_SUCCESS && pctx != nullptr) add_reference(*pctx, 1);
   return status;
 }
 
 CUresult cuCtxDetach(decltype(&::cuCtxDetach) call, CUcontext ctx) {
-  Process* process = process_if_recording();
-  if (process != nullptr && process->contexts.add_reference(ctx, -1) > 0) {
+  if (add_reference(ctx, -1) > 0) {
     CUresult status = call(ctx);
-    if (status != CUDA_SUCCESS) process->contexts.add_reference(ctx, 1);
+    if (status != CUDA_SUCCESS) add_reference(ctx, 1);
     return status;
   }
   return destroy(Api::cuCtxDetach, call, ctx);
@@ -142,9 +147,9 @@ CUresult cuGreenCtxDestroy(decltype(&::cuGreenCtxDestroy) call, CUgreenCtx hCtx)
 
 CUresult cuCtxFromGreenCtx(decltype(&::cuCtxFromGreenCtx) call, CUcontext* pContext, CUgreenCtx hCtx) {
   CUresult status = call(pContext, hCtx);
-  Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && pContext != nullptr && process != nullptr) {
-    process->contexts.add_alias(*pContext, reinterpret_cast<CUcontext>(hCtx));
+  if (status == CUDA_SUCCESS && pContext != nullptr) {
+    record_on_own_stack(
+        [&](Process& process) { process.contexts.add_alias(*pContext, reinterpret_cast<CUcontext>(hCtx)); });
   }
   return status;
 }

@@ -54,7 +54,7 @@ void call_with(void (*function)(Parameters...), const void* parameters) {
 }
 
 // Our own calls to the driver, and what the driver calls on our behalf, are nobody's.
-bool is_ours() { return thread_state.in_tracker || thread_state.outermost_hook != nullptr; }
+bool is_ours() { return thread_state.on_own_stack || is_in_hook() || thread_state.in_tracker; }
 
 void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
   HookScope scope;

@@ -62,9 +62,8 @@ __attribute__((always_inline)) inline CUresult free_on_stream(Api api, Call call
 }
 
 void note_capture_begun(CUresult status) {
-  Recording recording;
-  if (status == CUDA_SUCCESS && recording.process() != nullptr)
-    recording.process()->captures.fetch_add(1, std::memory_order_relaxed);
+  if (status != CUDA_SUCCESS) return;
+  record_on_own_stack([](Process& process) { process.captures.fetch_add(1, std::memory_order_relaxed); });
 }
 
 template <typename Call>
@@ -78,12 +77,10 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   if (!goes_on && process->captures.load(std::memory_order_relaxed) > 0)
     process->captures.fetch_sub(1, std::memory_order_relaxed);
   if (status != CUDA_SUCCESS || graph == nullptr || *graph == nullptr) return status;
-  bool known = false;
-  {
-    Recording recording;  // captured into a graph that existed before
-    known = recording.process() != nullptr &&
-            process->live.find(space_of(Kind::kGraph), handle(*graph), format::kNoDevice, process->dump) != 0;
-  }
+  bool known = false;  // captured into a graph that existed before
+  record_on_own_stack([&](Process& recording) {
+    known = recording.live.find(space_of(Kind::kGraph), handle(*graph), format::kNoDevice, recording.dump) != 0;
+  });
   if (!known) note_made({api, Kind::kGraph, handle(*graph), 0, 0});
   return status;
 }
@@ -91,17 +88,16 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
 // The graph (or executable graph) `owner` is gone. Its memory passes to `heir`, if there is one; else no launch will
 // make it again: what is not real is dropped, what is real stays until it is freed.
 void leave_memory(std::uint64_t owner, std::uint64_t heir) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-    if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
-    record.extra = heir;
-    if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
-    process->graph_memory.fetch_sub(1, std::memory_order_relaxed);
-    process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    count_gone(*process, record.thread);
-    return true;
+  record_on_own_stack([&](Process& process) {
+    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+      if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
+      record.extra = heir;
+      if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
+      process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+      process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+      count_gone(process, record.thread);
+      return true;
+    });
   });
 }
 
@@ -112,34 +108,32 @@ bool has_graph_memory() {
 
 // An executable graph that was made from `graph`; it keeps the graph's memory nodes going after the graph is destroyed.
 std::uint64_t executable_of(std::uint64_t graph) {
-  Recording recording;
-  Process* process = recording.process();
   std::uint64_t found = 0;
-  if (process == nullptr) return 0;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-    if (record.kind == Kind::kGraphExec && record.extra == graph && found == 0) {
-      found = record.handle;
-      record.extra = record.handle;
-    }
-    return false;
+  record_on_own_stack([&](Process& process) {
+    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+      if (record.kind == Kind::kGraphExec && record.extra == graph && found == 0) {
+        found = record.handle;
+        record.extra = record.handle;
+      }
+      return false;
+    });
   });
   return found;
 }
 
 void note_launch(CUgraphExec exec) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  Ref ref = process->live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process->dump);
-  if (ref == 0) return;
-  std::uint64_t owner = process->dump.at<AllocationRecord>(ref)->extra;
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-    bool waiting = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) != 0;
-    if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
-    record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);
-    process->unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-    change_live_bytes(*process, record.device, static_cast<std::int64_t>(record.bytes));
-    return false;
+  record_on_own_stack([&](Process& process) {
+    Ref ref = process.live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process.dump);
+    if (ref == 0) return;
+    std::uint64_t owner = process.dump.at<AllocationRecord>(ref)->extra;
+    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+      bool waiting = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) != 0;
+      if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
+      record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);
+      process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+      change_live_bytes(process, record.device, static_cast<std::int64_t>(record.bytes));
+      return false;
+    });
   });
 }
 

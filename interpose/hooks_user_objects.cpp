@@ -9,15 +9,16 @@ using format::Kind;
 
 // Adds to the references that the program itself owns. Returns those left, -1 when the object is not known.
 long add_references(CUuserObject object, long amount) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return -1;
-  SpinGuard guard(process->references_lock);
-  format::Ref ref = process->live.find(space_of(Kind::kUserObject), handle(object), format::kNoDevice, process->dump);
-  if (ref == 0) return -1;
-  auto* record = process->dump.at<format::AllocationRecord>(ref);
-  record->extra += static_cast<std::uint64_t>(amount);
-  return static_cast<long>(record->extra);
+  long left = -1;
+  record_on_own_stack([&](Process& process) {
+    SpinGuard guard(process.references_lock);
+    format::Ref ref = process.live.find(space_of(Kind::kUserObject), handle(object), format::kNoDevice, process.dump);
+    if (ref == 0) return;
+    auto* record = process.dump.at<format::AllocationRecord>(ref);
+    record->extra += static_cast<std::uint64_t>(amount);
+    left = static_cast<long>(record->extra);
+  });
+  return left;
 }
 
 }  // namespace

@@ -21,12 +21,13 @@ std::uint8_t vmm_space() { return space_of(Kind::kVmmPhysical); }
 // there is none, else what `use` returns.
 template <typename Use>
 bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return false;
-  SpinGuard guard(process->references_lock);
-  Ref ref = process->live.find(space, handle, format::kNoDevice, process->dump);
-  return ref != 0 && use(*process, ref, *process->dump.at<AllocationRecord>(ref));
+  bool used = false;
+  record_on_own_stack([&](Process& process) {
+    SpinGuard guard(process.references_lock);
+    Ref ref = process.live.find(space, handle, format::kNoDevice, process.dump);
+    used = ref != 0 && use(process, ref, *process.dump.at<AllocationRecord>(ref));
+  });
+  return used;
 }
 
 // Counts one more reference to something known. False when it is not known.
@@ -59,37 +60,38 @@ bool release_mapped(std::uint64_t handle) {
 }
 
 void restore_released(std::uint64_t handle, Ref physical) {
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return;
-  SpinGuard guard(process->references_lock);
-  auto* record = process->dump.at<AllocationRecord>(physical);
-  record->handle_references = 1;
-  record->flags &= static_cast<std::uint8_t>(~format::kFlagHandleReleased);
-  process->live.rekey(physical, handle, true, process->dump);
+  record_on_own_stack([&](Process& process) {
+    SpinGuard guard(process.references_lock);
+    auto* record = process.dump.at<AllocationRecord>(physical);
+    record->handle_references = 1;
+    record->flags &= static_cast<std::uint8_t>(~format::kFlagHandleReleased);
+    process.live.rekey(physical, handle, true, process.dump);
+  });
 }
 
 Ref find_physical(std::uint64_t handle) {
-  Recording recording;
-  Process* process = recording.process();
-  return process == nullptr ? 0 : process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
+  Ref found = 0;
+  record_on_own_stack([&](Process& process) {
+    found = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
+  });
+  return found;
 }
 
 void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
-  Ref physical = 0;
-  {
-    Recording recording;
-    Process* process = recording.process();
-    if (process == nullptr || (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
-    SpinGuard guard(process->references_lock);
-    physical = process->live.find(vmm_space(), handle, format::kNoDevice, process->dump);
-    if (physical != 0) ++process->dump.at<AllocationRecord>(physical)->mappings;
-  }
-  // The record of a mapping names its memory where others have their label.
-  Ref label = thread_state.label;
-  thread_state.label = physical;
-  note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
-  thread_state.label = label;
+  on_own_stack([&] {
+    Ref physical = 0;
+    record_on_own_stack([&](Process& process) {
+      if ((process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
+      SpinGuard guard(process.references_lock);
+      physical = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
+      if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
+    });
+    // The record of a mapping names its memory where others have their label.
+    Ref label = thread_state.label;
+    thread_state.label = physical;
+    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
+    thread_state.label = label;
+  });
 }
 
 void drop_mapping(Process& process, Ref mapping) {
@@ -105,6 +107,52 @@ void drop_mapping(Process& process, Ref mapping) {
     process.live.retire(record.physical, process.dump);
   }
 }
+
+// The mappings that a call is about to unmap. A few stand on the stack of the caller, which may be small.
+class TakenMappings {
+ public:
+  void take(CUdeviceptr begin, std::size_t size) {
+    record_on_own_stack([&](Process& process) {
+      for (CUdeviceptr next = begin; next < begin + size && has_room();) {
+        Ref mapping = process.live.take(
+            space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process.dump);
+        if (mapping == 0) break;
+        refs()[count_++] = mapping;
+        next += process.dump.at<AllocationRecord>(mapping)->extra;
+      }
+    });
+  }
+  void finish(CUresult status) {
+    record_on_own_stack([&](Process& process) {
+      for (int i = 0; i < count_; ++i) {
+        if (status == CUDA_SUCCESS) {
+          drop_mapping(process, refs()[i]);
+        } else {
+          process.live.put_back(refs()[i], process.dump);
+        }
+      }
+    });
+    if (many_ != nullptr) os.unmap(many_, sizeof(Ref) * kMany);
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr int kFew = 16;
+  static constexpr int kMany = 65536;
+  Ref* refs() { return many_ != nullptr ? many_ : few_; }
+  bool has_room() {
+    if (count_ < (many_ != nullptr ? kMany : kFew)) return true;
+    int error = 0;
+    if (many_ == nullptr) many_ = static_cast<Ref*>(map_private(sizeof(Ref) * kMany, &error));
+    if (many_ == nullptr || count_ == kMany) return false;
+    for (int i = 0; i < count_; ++i) many_[i] = few_[i];
+    return true;
+  }
+
+  Ref few_[kFew];
+  Ref* many_ = nullptr;
+  int count_ = 0;
+};
 
 template <typename Call>
 CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, CUipcMemHandle ipc_handle, unsigned int flags) {
@@ -155,14 +203,11 @@ CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) ca
   CUresult status = call(handle, addr);
   if (status != CUDA_SUCCESS || handle == nullptr || add_reference(vmm_space(), *handle)) return status;
   Ref physical = 0;
-  {
-    Recording recording;
-    Process* process = recording.process();
-    if (process == nullptr) return status;
-    Ref mapping = process->live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr),
-                                                process->dump);
-    if (mapping != 0) physical = process->dump.at<AllocationRecord>(mapping)->physical;
-  }
+  record_on_own_stack([&](Process& process) {
+    Ref mapping = process.live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr),
+                                               process.dump);
+    if (mapping != 0) physical = process.dump.at<AllocationRecord>(mapping)->physical;
+  });
   if (physical != 0) restore_released(*handle, physical);
   return status;
 }
@@ -194,38 +239,16 @@ CUresult cuMemMap(decltype(&::cuMemMap) call, CUdeviceptr ptr, size_t size, size
 
 // One call may unmap several neighbouring mappings.
 CUresult cuMemUnmap(decltype(&::cuMemUnmap) call, CUdeviceptr ptr, size_t size) {
-  constexpr int kMost = 512;
-  Ref taken[kMost];
-  int count = 0;
-  CUdeviceptr next = ptr;
-  {
-    Recording recording;
-    Process* process = recording.process();
-    while (process != nullptr && count < kMost && next < ptr + size) {
-      Ref mapping = process->live.take(
-          space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process->dump);
-      if (mapping == 0) break;
-      taken[count++] = mapping;
-      next += process->dump.at<AllocationRecord>(mapping)->extra;
-    }
-  }
-  if (count == 0) {
+  TakenMappings taken;
+  taken.take(ptr, size);
+  if (taken.count() == 0) {
     Ending ending(Api::cuMemUnmap, Kind::kVmmMapping, ptr);
     CUresult status = call(ptr, size);
     ending.finish(status);
     return status;
   }
   CUresult status = call(ptr, size);
-  Recording recording;
-  Process* process = recording.process();
-  if (process == nullptr) return status;
-  for (int i = 0; i < count; ++i) {
-    if (status == CUDA_SUCCESS) {
-      drop_mapping(*process, taken[i]);
-    } else {
-      process->live.put_back(taken[i], process->dump);
-    }
-  }
+  taken.finish(status);
   return status;
 }
 

@@ -24,7 +24,6 @@ struct List {
 };
 std::atomic<List*> the_list;
 std::atomic<std::uint32_t> last_number;
-constexpr std::uint32_t kEnded = 0xffffffff;  // the thread has left the list for good
 
 // nullptr = no memory.
 List* list() {
@@ -46,21 +45,19 @@ List* list() {
   return present;
 }
 
-void sleep_a_millisecond() {
-  struct timespec time = {0, 1000000};
-  syscall(SYS_nanosleep, &time, nullptr);  // no cancellation point
-}
+void sleep_a_millisecond() { sleep_microseconds(1000); }
 
 bool is_outside(const ThreadState& state) {
   return __atomic_load_n(&state.outermost_hook, __ATOMIC_ACQUIRE) == nullptr &&
-         !__atomic_load_n(&state.in_tracker, __ATOMIC_ACQUIRE);
+         !__atomic_load_n(&state.in_tracker, __ATOMIC_ACQUIRE) &&
+         !__atomic_load_n(&state.on_own_stack, __ATOMIC_ACQUIRE);
 }
 
 }  // namespace
 
 bool know_this_thread() {
   ThreadState& state = thread_state;
-  if (state.known_in == kEnded) return false;
+  if (state.past_its_end) return false;
   List* threads = list();
   if (threads == nullptr) return false;
   std::uint32_t number = threads->number.load(std::memory_order_relaxed);
@@ -80,10 +77,9 @@ bool is_this_thread_known() {
   return threads != nullptr && thread_state.known_in == threads->number.load(std::memory_order_relaxed);
 }
 
-// `known_in`: what it is from now on, kEnded or 0.
-void take_out(std::uint32_t known_in) {
+void take_out() {
   bool known = is_this_thread_known();
-  thread_state.known_in = known_in;
+  thread_state.known_in = 0;
   if (!known) return;
   List* threads = list();
   SpinGuard guard(threads->lock);
@@ -96,7 +92,10 @@ void take_out(std::uint32_t known_in) {
 
 }  // namespace
 
-void forget_this_thread() { take_out(kEnded); }
+void forget_this_thread() {
+  take_out();
+  thread_state.past_its_end = true;
+}
 
 bool wait_for_threads(int limit_ms) {
   if (!meet_other_threads()) {
@@ -122,20 +121,15 @@ void for_each_known_thread(void (*visit)(ThreadState* state)) {
   for (ThreadState* state = threads->first; state != nullptr; state = state->next_known) visit(state);
 }
 
-InTracker::InTracker() : before_(thread_state.in_tracker) {
-  if (!loaded_late()) return;
+VisitInTracker::VisitInTracker()
+    : leaves_(!thread_state.past_its_end && !is_this_thread_known()), before_(thread_state.in_tracker) {
   thread_state.in_tracker = true;
   know_this_thread();
 }
 
-InTracker::~InTracker() {
-  if (loaded_late()) thread_state.in_tracker = before_;
-}
-
-VisitInTracker::VisitInTracker() : leaves_(thread_state.known_in != kEnded && !is_this_thread_known()) {}
-
 VisitInTracker::~VisitInTracker() {
-  if (leaves_) take_out(0);
+  thread_state.in_tracker = before_;
+  if (leaves_) take_out();
 }
 
 }  // namespace culprit

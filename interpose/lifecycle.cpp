@@ -68,6 +68,8 @@ void find_next_functions() {
 
 void end_thread() {
   forget_open_marks();
+  // The thread's frames are gone, so it is in no hook: it was cancelled in one, or jumped out of it.
+  if (thread_state.outermost_hook != nullptr) repair_left_hook();
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
   note_thread_end(*process);
@@ -87,10 +89,19 @@ void end_thread() {
   os.unmap(memory, sizeof(ThreadMemory));
 }
 
+// Thread-specific destructors may call CUDA, and those of other keys run after ours: the end is noted in the last of
+// the rounds that POSIX guarantees, which a destructor that stores its value again takes part in.
 void thread_ends(void*) {
-  InTracker tracker;
-  end_thread();
-  if (loaded_late()) forget_this_thread();
+  constexpr int kRounds = 4;  // PTHREAD_DESTRUCTOR_ITERATIONS
+  if (++thread_state.ends < kRounds) {
+    watch_thread_end();
+    return;
+  }
+  on_own_stack([] {
+    end_thread();
+    forget_this_thread();
+  });
+  release_own_stack();
 }
 
 // Free and total memory and what the default pool keeps, of each device that we know of.
@@ -122,38 +133,49 @@ void read_devices_at_exit(Process& process) {
 
 // The process ends in a signal handler that interrupted this thread inside the tracker, perhaps with a lock held that
 // adding up would wait for. The dump is complete as it is, up to the call that was interrupted.
-bool interrupted_tracker() { return thread_state.in_tracker; }
+bool interrupted_tracker() { return is_in_hook() && thread_state.in_tracker; }
 
 void begin_exit(int, void*) {
-  if (interrupted_tracker()) return;
-  InTracker tracker;
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
-  if (process == nullptr || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
+  if (process == nullptr || interrupted_tracker() ||
+      (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0)
+    return;
   watch_runtime_frees();
-  Recording recording;
-  sum_live_bytes(*process);
-  format::Header* header = process->dump.header();
-  header->end_time_ns = now_ns(*process);
-  header->process_state = format::ProcessState::kExiting;
-  if (process->options.fail[0] != '\0') header->exit_stack = current_stack(*process);
-  read_devices_at_exit(*process);
-  search_holders(*process);
+  record_on_own_stack([](Process& recording) {
+    sum_live_bytes(recording);
+    format::Header* header = recording.dump.header();
+    header->end_time_ns = now_ns(recording);
+    header->process_state = format::ProcessState::kExiting;
+    if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
+    read_devices_at_exit(recording);
+    search_holders(recording);
+  });
+}
+
+void finish_here(Process& process, int status, bool interrupted) {
+  if (!interrupted) sum_live_bytes(process);
+  format::Header* header = process.dump.header();
+  header->exit_status = status;
+  header->end_time_ns = now_ns(process);
+  __atomic_store_n(&header->process_state, format::ProcessState::kExited, __ATOMIC_RELEASE);
+  if (!interrupted) log_summary(process);
 }
 
 // Marks the dump and says what was left, once, whichever way the process ends.
 void finish(int status) {
-  const bool interrupted = interrupted_tracker();
-  InTracker tracker;
   Process* process = process_if_recording();
+  // A vfork child shares our memory but not our pid.
   if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0)
     return;
-  if (!interrupted) sum_live_bytes(*process);
-  format::Header* header = process->dump.header();
-  header->exit_status = status;
-  header->end_time_ns = now_ns(*process);
-  __atomic_store_n(&header->process_state, format::ProcessState::kExited, __ATOMIC_RELEASE);
-  if (!interrupted) log_summary(*process);
+  const bool interrupted = interrupted_tracker();
+  on_own_stack([&] {
+    know_this_thread();  // a detach waits
+    const bool before = thread_state.in_tracker;
+    thread_state.in_tracker = true;
+    if (process_if_recording() == process) finish_here(*process, status, interrupted);
+    thread_state.in_tracker = before;
+  });
 }
 
 void at_the_very_end(int status, void*) { finish(status); }

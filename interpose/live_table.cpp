@@ -20,8 +20,24 @@ HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint
   return here != nullptr ? here : elsewhere;
 }
 
-Ref LiveTable::drop_stale(Ref ref, Ref stale, DumpWriter& dump, ThreadRecords* own) {
-  if (stale == 0) dump.stop(format::StopReason::kNoMemory, 0);
+void LiveTable::repair_left_shard(DumpWriter& dump) {
+  SpinLock* left = thread_state.shard;
+  thread_state.shard = nullptr;
+  if (left == nullptr || !left->is_held_by(thread_state.owner)) return;
+  for (Shard& shard : shards_) {
+    if (&shard.lock != left) continue;
+    shard.index.repair([&](const HashIndex::Entry& entry) {
+      const auto* record = dump.at<AllocationRecord>(entry.value);
+      auto state = static_cast<AllocationState>(record->state & ((1U << format::kStateBits) - 1));
+      return state == AllocationState::kLive && record->handle == entry.key &&
+             entry.tag == tag_of(space_of(record->kind), record->device);
+    });
+  }
+  left->unlock();
+}
+
+Ref LiveTable::drop_stale(Ref ref, Ref stale, bool locked, DumpWriter& dump, ThreadRecords* own) {
+  if (stale == 0 && locked) dump.stop(format::StopReason::kNoMemory, 0);
   retire(stale == 0 ? ref : stale, dump, {}, own);
   return stale == 0 ? 0 : ref;
 }
@@ -34,15 +50,16 @@ void LiveTable::index_event(YoungRecord record, DumpWriter& dump, ThreadRecords*
 }
 
 Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
-  Ref ref = find_indexed(space, handle, device);
+  Ref ref = find_indexed(space, handle, device, dump);
   if (ref != 0 || !may_be_young(space) || !young_.in_use()) return ref;
   fetch_young(space, handle, dump);
-  return find_indexed(space, handle, device);
+  return find_indexed(space, handle, device, dump);
 }
 
-Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device) {
+Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
-  SpinGuard guard(shard.lock);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return 0;
   HashIndex::Entry* entry = look_up(shard, space, handle, device);
   return entry == nullptr ? 0 : entry->value;
 }
@@ -51,8 +68,8 @@ void LiveTable::put_back(Ref ref, DumpWriter& dump) {
   auto* record = dump.at<AllocationRecord>(ref);
   std::uint8_t space = space_of(record->kind);
   Shard& shard = shard_of(record->handle);
-  SpinGuard guard(shard.lock);
-  shard.index.insert(record->handle, ref, tag_of(space, record->device));
+  ShardGuard guard(shard, dump);
+  if (guard.locked()) shard.index.insert(record->handle, ref, tag_of(space, record->device));
   publish(record, AllocationState::kLive, false);
 }
 
@@ -61,14 +78,16 @@ void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& d
   std::uint8_t space = space_of(record->kind);
   {
     Shard& shard = shard_of(record->handle);
-    SpinGuard guard(shard.lock);
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) return;
     HashIndex::Entry* entry =
         shard.index.find(record->handle, [&](const HashIndex::Entry& e) { return e.value == ref; });
     if (entry != nullptr) shard.index.erase(entry);
   }
   if (!indexed) return;
   Shard& shard = shard_of(handle);
-  SpinGuard guard(shard.lock);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return;
   record->handle = handle;
   shard.index.insert(handle, ref, tag_of(space, record->device));
 }
@@ -77,7 +96,8 @@ Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWr
   fetch_all_young(dump);
   Ref found = 0;
   for (Shard& shard : shards_) {
-    SpinGuard guard(shard.lock);
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) continue;
     shard.index.for_each([&](const HashIndex::Entry& entry) {
       if (entry.tag >> 8 != space || found != 0) return;
       const auto* record = dump.at<AllocationRecord>(entry.value);

@@ -5,7 +5,8 @@
 //
 // What a thread made last it keeps out of the index (young_records.h) until somebody else asks for it.
 //
-// One spin lock a shard, held while the index changes. A free takes the record out of the index before the driver is
+// One spin lock a shard, held while the index changes. It is the one lock that is held while a signal handler may
+// interrupt its holder, and jump out: thread_state.shard tells of it, and repair_left_shard() mends it. A free takes the record out of the index before the driver is
 // called (so that no other thread can be handed the address while the old record is still there) and puts it back if
 // the driver refuses.
 #pragma once
@@ -17,6 +18,7 @@
 #include "interpose/hash_index.h"
 #include "interpose/placement.h"
 #include "interpose/record_pool.h"
+#include "interpose/thread_state.h"
 #include "interpose/young_records.h"
 
 namespace culprit {
@@ -149,7 +151,7 @@ class LiveTable {
   void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
 
   // Calls visit(record, ref, &ended_by) for each live record, one shard locked at a time; when it returns true the
-  // record is ended on the spot. `visit` must not call back into this table.
+  // record is ended on the spot. `visit` must not call back into this table. On the tracker's own stack only.
   template <typename Visit>
   void sweep(DumpWriter& dump, Visit visit);
 
@@ -160,6 +162,10 @@ class LiveTable {
   // walks everything.
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
+
+  // The calling thread was thrown out of one of these functions: mends and unlocks the shard that it held, if any. What
+  // it was about to enter or to take out may be lost.
+  void repair_left_shard(DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
   void free_memory() {
@@ -176,6 +182,12 @@ class LiveTable {
     young_.enter(&own->young_memory);
     young_.enter(&own->young_events);
   }
+  // The same for a thread that was thrown out of one of these functions: `own` may be in disorder, and what it kept
+  // unused is lost.
+  void abandon_thread(ThreadRecords* own, DumpWriter& dump) {
+    young_.leave(&own->young_memory, into_index(dump));
+    young_.leave(&own->young_events, into_index(dump));
+  }
   void end_thread(ThreadRecords* own, DumpWriter& dump) {
     young_.leave(&own->young_memory, into_index(dump));
     young_.leave(&own->young_events, into_index(dump));
@@ -188,6 +200,32 @@ class LiveTable {
   struct alignas(64) Shard {
     SpinLock lock;
     HashIndex index;
+  };
+
+  // Locks a shard, unless another thread holds it for too long: a thread that was thrown out of here and has not called
+  // CUDA since. Then the event is counted instead.
+  class ShardGuard {
+   public:
+    ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
+      thread_state.shard = &lock_;
+      locked_ = lock_.try_lock_for(kShardWaitMs, owner_of_locks());
+      if (CULPRIT_UNLIKELY(!locked_)) give_up(dump);
+    }
+    ~ShardGuard() {
+      if (CULPRIT_LIKELY(locked_)) lock_.unlock();
+      thread_state.shard = nullptr;
+    }
+    ShardGuard(const ShardGuard&) = delete;
+    ShardGuard& operator=(const ShardGuard&) = delete;
+    bool locked() const { return CULPRIT_LIKELY(locked_); }
+
+   private:
+    static constexpr std::uint32_t kShardWaitMs = 100;
+    static std::uint32_t owner_of_locks() { return CULPRIT_LIKELY(thread_state.owner != 0) ? thread_state.owner : 1; }
+    CULPRIT_COLD static void give_up(DumpWriter& dump) { add_counter(dump.header()->lock_timeouts, 1); }
+
+    SpinLock& lock_;
+    bool locked_;
   };
 
   // By other bits of the hash than the index uses.
@@ -217,14 +255,16 @@ class LiveTable {
   // Puts a record into the index. Returns its Ref, 0 when there is no room there; then the record is gone.
   format::Ref add_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     std::uint32_t stale = 0;
-    bool indexed;
+    bool indexed = false;
+    bool locked;
     Shard& shard = shard_of(record.handle);
     {
-      SpinGuard guard(shard.lock);
-      indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
+      ShardGuard guard(shard, dump);
+      locked = guard.locked();
+      if (locked) indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
     }
     if (CULPRIT_LIKELY(indexed && stale == 0)) return record.ref;
-    return drop_stale(record.ref, stale, dump, own);
+    return drop_stale(record.ref, stale, locked, dump, own);
   }
   // The same, out of the way of those who do not need it.
   __attribute__((noinline)) void move_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
@@ -248,15 +288,16 @@ class LiveTable {
   // make_event() found the thread's young records closed. Keeps errno: the short way does nothing else that could
   // change it.
   CULPRIT_COLD void index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
-  // add_to_index() found `stale` in the place of `ref`, or (0) no room.
-  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, DumpWriter& dump, ThreadRecords* own);
+  // add_to_index() found `stale` in the place of `ref`, or (0) no room, or could not lock the shard.
+  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
+                                      ThreadRecords* own);
 
-  format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
   template <typename Device>
-  format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device);
+  format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
   // Not in the index: perhaps some thread has it. It is in the index afterwards.
   CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
-    young_.fetch(space, handle, into_index(dump));
+    on_own_stack([&] { young_.fetch(space, handle, into_index(dump)); });
   }
   void fetch_all_young(DumpWriter& dump) { young_.fetch_all(into_index(dump)); }
 
@@ -288,10 +329,10 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
   format::Ref ref = 0;
   if (own != nullptr && may_be_young(space)) ref = own->young(space).take(handle);
   if (ref == 0) {
-    ref = take_indexed(space, handle, device);
+    ref = take_indexed(space, handle, device, dump);
     if (CULPRIT_UNLIKELY(ref == 0 && may_be_young(space) && young_.in_use())) {
       fetch_young(space, handle, dump);
-      ref = take_indexed(space, handle, device);
+      ref = take_indexed(space, handle, device, dump);
     }
     if (ref == 0) return 0;
   }
@@ -311,9 +352,11 @@ __attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t h
 }
 
 template <typename Device>
-__attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space, std::uint64_t handle, Device device) {
+__attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space, std::uint64_t handle, Device device,
+                                                              DumpWriter& dump) {
   Shard& shard = shard_of(handle);
-  SpinGuard guard(shard.lock);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return 0;
   HashIndex::Found found = shard.index.find_by_tag(handle, space);
   if (found.entry == nullptr) return 0;
   if (CULPRIT_UNLIKELY(found.several)) found.entry = look_up(shard, space, handle, device());
@@ -326,7 +369,8 @@ template <typename Visit>
 void LiveTable::sweep(DumpWriter& dump, Visit visit) {
   fetch_all_young(dump);
   for (Shard& shard : shards_) {
-    SpinGuard guard(shard.lock);
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) continue;
     // An entry that is ended moves others into its place, so collect until none is left to end.
     for (bool again = true; again;) {
       again = false;

@@ -29,19 +29,6 @@ std::uint32_t bounded_length(const char* name) {
   return static_cast<std::uint32_t>(strnlen(name, OpenMarks::kNameBytes - 1));
 }
 
-// Keeps a signal handler that interrupts us out, as a Recording does.
-class InTracker {
- public:
-  InTracker() : outer_(thread_state.in_tracker) { thread_state.in_tracker = true; }
-  ~InTracker() { thread_state.in_tracker = outer_; }
-  InTracker(const InTracker&) = delete;
-  InTracker& operator=(const InTracker&) = delete;
-  bool nested() const { return outer_; }
-
- private:
-  bool outer_;
-};
-
 std::uint32_t thread_index(const Process& process) {
   return thread_state.generation == process.generation ? thread_state.index : format::kNoIndex;
 }
@@ -164,38 +151,32 @@ Ref MarkTable::label(Ref mark, Ref range, DumpWriter& dump) {
 }
 
 int open_mark(const char* name) {
-  InTracker guard;
-  OpenMarks* marks = guard.nested() || name == nullptr ? nullptr : own_marks();
-  if (marks == nullptr) return 0;
-  std::uint32_t length = bounded_length(name);
-  Process* process = process_if_recording();
-  if (process != nullptr && marks->generation != process->generation) resolve_label(*process);
-  return push(marks->marks, name, length, nullptr, note_name(name, length, MarkKind::kMark));
+  return on_own_stack([&]() -> int {
+    OpenMarks* marks = name == nullptr ? nullptr : own_marks();
+    if (marks == nullptr) return 0;
+    std::uint32_t length = bounded_length(name);
+    Process* process = process_if_recording();
+    if (process != nullptr && marks->generation != process->generation) resolve_label(*process);
+    return push(marks->marks, name, length, nullptr, note_name(name, length, MarkKind::kMark));
+  });
 }
 
-int close_mark() {
-  InTracker guard;
-  if (guard.nested() || thread_state.marks == nullptr) return -1;
-  return pop(thread_state.marks->marks, nullptr);
-}
+int close_mark() { return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->marks, nullptr); }
 
 int open_range(const char* name, std::uint32_t length, const void* domain) {
-  InTracker guard;
-  OpenMarks* marks = guard.nested() ? nullptr : own_marks();
+  OpenMarks* marks = thread_state.marks;
+  if (CULPRIT_UNLIKELY(marks == nullptr)) marks = on_own_stack([] { return own_marks(); });
   if (marks == nullptr) return 0;
   if (length >= OpenMarks::kNameBytes) length = OpenMarks::kNameBytes - 1;
   return push(marks->ranges, name, length, domain, 0);
 }
 
 int close_range(const void* domain) {
-  InTracker guard;
-  if (guard.nested() || thread_state.marks == nullptr) return -1;
-  return pop(thread_state.marks->ranges, domain);
+  return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->ranges, domain);
 }
 
 void note_moment(const char* name) {
-  InTracker guard;
-  if (!guard.nested() && name != nullptr) note_name(name, bounded_length(name), MarkKind::kMoment);
+  if (name != nullptr) on_own_stack([&] { note_name(name, bounded_length(name), MarkKind::kMoment); });
 }
 
 void begin_marks(Process& process) {
@@ -215,7 +196,9 @@ void forget_open_marks() {
   if (marks != nullptr) os.unmap(marks, sizeof(OpenMarks));
 }
 
-Ref resolve_label(Process& process) {
+namespace {
+
+Ref resolve_label_here(Process& process) {
   OpenMarks* marks = thread_state.marks;
   if (marks == nullptr) return thread_state.label = 0;
   if (marks->generation != process.generation) {
@@ -228,6 +211,12 @@ Ref resolve_label(Process& process) {
   Ref mark = innermost(process, marks->marks, MarkKind::kMark);
   Ref range = innermost(process, marks->ranges, MarkKind::kRange);
   return thread_state.label = process.marks.label(mark, range, process.dump);
+}
+
+}  // namespace
+
+Ref resolve_label(Process& process) {
+  return on_own_stack([&] { return resolve_label_here(process); });
 }
 
 }  // namespace culprit

@@ -60,7 +60,18 @@ class StringArena {
  public:
   // A copy of the text; nullptr when there are too many.
   const char* add(const char* text, std::uint32_t length) {
-    SpinGuard guard(lock_);
+    return on_own_stack([&] { return add_here(text, length); });
+  }
+
+ private:
+  const char* add_here(const char* text, std::uint32_t length) {
+    // A fork child may find it locked for ever by a thread that it does not have.
+    if (!lock_.try_lock_for(kLongestWaitMs)) return nullptr;
+    const char* copy = add_locked(text, length);
+    lock_.unlock();
+    return copy;
+  }
+  const char* add_locked(const char* text, std::uint32_t length) {
     if (memory_ == nullptr) {
       int error = 0;
       memory_ = static_cast<char*>(map_private(kBytes, &error));
@@ -72,8 +83,8 @@ class StringArena {
     return copy;
   }
 
- private:
   static constexpr std::uint32_t kBytes = 1 << 20;
+  static constexpr std::uint32_t kLongestWaitMs = 100;
   SpinLock lock_;
   char* memory_;
   std::uint32_t used_;

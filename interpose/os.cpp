@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace culprit {
@@ -55,6 +58,10 @@ void* system_map(void* address, std::uint64_t bytes, int protection, int flags, 
 
 void system_unmap(void* address, std::uint64_t bytes) { munmap(address, bytes); }
 
+int system_protect(void* address, std::uint64_t bytes, int protection) {
+  return mprotect(address, bytes, protection) != 0 ? -errno : 0;
+}
+
 int system_advise(void* address, std::uint64_t bytes, int advice) {
   return madvise(address, bytes, advice) != 0 ? -errno : 0;
 }
@@ -73,10 +80,30 @@ std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64
 
 int system_membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) != 0 ? -errno : 0; }
 
+void system_futex(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds) {
+  const int saved_errno = errno;
+  struct timespec limit = {microseconds / 1000000, static_cast<long>(microseconds % 1000000) * 1000};
+  syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT_PRIVATE ? &limit : nullptr, nullptr, 0);
+  errno = saved_errno;
+}
+
+std::uint64_t set_signal_mask(std::uint64_t mask) {
+  const int saved_errno = errno;
+  std::uint64_t before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
+  errno = saved_errno;
+  return before;
+}
+
+std::uint64_t system_block_signals() { return set_signal_mask(~std::uint64_t{0}); }
+
+void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
+
 }  // namespace
 
 OsCalls os = {system_open,  system_close,  system_identify, system_reserve,         system_file_size_limit, system_map,
-              system_unmap, system_advise, system_read_at,  system_read_own_memory, system_membarrier};
+              system_unmap, system_protect, system_advise, system_read_at,  system_read_own_memory, system_membarrier, system_futex, system_block_signals,
+              system_restore_signals};
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';
@@ -113,9 +140,7 @@ bool meet_other_threads() {
 }
 
 void* map_private(std::uint64_t bytes, int* error) {
-  void* memory = os.map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, error);
-  if (memory != nullptr) os.advise(memory, bytes, MADV_DONTFORK);
-  return memory;
+  return os.map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, error);
 }
 
 }  // namespace culprit

@@ -30,6 +30,7 @@ struct OsCalls {
   // mmap(2). Returns nullptr on failure and stores the error.
   void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
   void (*unmap)(void* address, std::uint64_t bytes);
+  int (*protect)(void* address, std::uint64_t bytes, int protection);
   int (*advise)(void* address, std::uint64_t bytes, int advice);
   // pread(2). Returns the number of bytes or -errno.
   std::int64_t (*read_at)(int fd, void* to, std::uint64_t bytes, std::uint64_t offset);
@@ -38,6 +39,12 @@ struct OsCalls {
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
+  // futex(2), FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Leaves errno alone. A wait ends after `microseconds` at the latest.
+  void (*futex)(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds);
+  // Blocks every signal of the calling thread, those of libc itself (cancellation, setuid) included, which libc's own
+  // function leaves out. Returns the mask as it was, for restore_signals(). Leaves errno alone.
+  std::uint64_t (*block_signals)();
+  void (*restore_signals)(std::uint64_t mask);
 };
 
 // The calls in use. Only tests store here.
@@ -55,7 +62,8 @@ void write_stderr(const char* text, std::size_t bytes);
 bool meet_other_threads();
 void prepare_to_meet_threads();
 
-// Anonymous private memory that is zero, not inherited across fork, and never returned to malloc. nullptr on failure.
+// Anonymous private memory that is zero and never returned to malloc. nullptr on failure. A fork child inherits a copy:
+// a signal handler that forks may have interrupted code that goes on to use it in the child.
 void* map_private(std::uint64_t bytes, int* error);
 
 }  // namespace culprit

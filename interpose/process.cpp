@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,8 +27,6 @@
 
 namespace culprit {
 
-__thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {};
-
 Process* quick_process = nullptr;
 std::atomic<std::uint32_t> module_generation;
 
@@ -44,7 +42,7 @@ Process* mapped_process() {
   int error = 0;
   void* memory = os.map(nullptr, sizeof(Process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error);
   if (memory == nullptr) return nullptr;
-  bool wiped = os.advise(memory, sizeof(Process), MADV_WIPEONFORK) == 0;
+  bool wiped = os.advise(memory, Process::kWipedBytes, MADV_WIPEONFORK) == 0;
   Process* expected = nullptr;
   if (!the_process.compare_exchange_strong(expected, static_cast<Process*>(memory))) {
     os.unmap(memory, sizeof(Process));
@@ -106,22 +104,20 @@ void describe_process(Process& process) {
   }
 }
 
-// A thread that is being cancelled must not be unwound from in here: everybody else would wait for it for ever.
-class NoCancellation {
- public:
-  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_;
-};
+// A fork child: what the parent had is not this process's. Of the parent's tables some may have been copied while
+// another thread changed them, so nothing in them is looked at; they stay mapped.
+void drop_copy(Process& process) {
+  if (!process.in_use) return;
+  process.dump.close();
+  auto* rest = reinterpret_cast<char*>(&process) + Process::kWipedBytes;
+  std::memset(rest, 0, sizeof(process) - Process::kWipedBytes);
+}
 
 // Returns 0, or the errno for which there is no dump.
 int start(Process& process) {
-  NoCancellation guard;
   process.pid = static_cast<int>(getpid());
+  drop_copy(process);
+  process.in_use = true;
   read_options(&process.options);
   apply_attach_options(&process.options);
   if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
@@ -146,7 +142,7 @@ int start(Process& process) {
   return 0;
 }
 
-// What register_thread() made, of a thread that does not use it any more.
+// What a thread has for itself, of a thread that does not use it any more.
 void release_thread(ThreadState* state) {
   if (state->paths != nullptr) state->paths->destroy();
   if (state->memory != nullptr) os.unmap(state->memory, sizeof(ThreadMemory));
@@ -157,11 +153,23 @@ void release_thread(ThreadState* state) {
   state->session = ThreadState::kNoSession;
 }
 
+void make_thread_memory(Process& process) {
+  int error = 0;
+  thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
+  if (thread_state.memory != nullptr) process.live.begin_thread(&thread_state.memory->records);
+  thread_state.paths = ThreadPaths::create(process.dump);
+  thread_state.path = 0;
+  const bool complete =
+      thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
+  thread_state.session = complete ? process.generation : ThreadState::kNoSession;
+}
+
 void register_thread(Process& process) {
+  release_thread(&thread_state);  // a fork child's copy of what the thread had in the parent
+  thread_state.owner = static_cast<std::uint32_t>(syscall(SYS_gettid));
   thread_state.generation = process.generation;
   thread_state.label = label_at_start();
   thread_state.times = {};
-  thread_state.error_number = &errno;
   thread_state.forget_context();
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
@@ -171,20 +179,14 @@ void register_thread(Process& process) {
   }
   thread_state.made = thread_state.ended = 0;
   watch_thread_end();
-  // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
-  int error = 0;
-  thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
-  if (thread_state.memory != nullptr) process.live.begin_thread(&thread_state.memory->records);
-  thread_state.paths = ThreadPaths::create(process.dump);
-  thread_state.path = 0;
   thread_state.counters = process.counters.take(process.dump);
   thread_state.calls_to_watch = 0;
   thread_state.live_delta = 0;
   thread_state.live_device = format::kNoDevice;
-  const bool complete =
-      thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
-  thread_state.session = complete ? process.generation : ThreadState::kNoSession;
+  make_thread_memory(process);
 }
+
+std::atomic<std::uint64_t> lost_calls;  // not yet in a header
 
 }  // namespace
 
@@ -195,15 +197,23 @@ Process* process_if_recording() {
   return process;
 }
 
+namespace {
+
+// How long a thread waits for another one that is starting the recording.
+constexpr std::uint32_t kLongestStartUs = 5000000;
+constexpr std::uint32_t kPollUs = 100;
+
+}  // namespace
+
 Process* recording_process() {
   if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
   if (process == nullptr) return nullptr;
-  if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid())) {
+  // A kernel that can not wipe the page in a fork child.
+  if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid()))
     std::memset(static_cast<void*>(process), 0, sizeof(*process));
-  }
-  for (;;) {
+  for (std::uint32_t waited = 0;; waited += kPollUs) {
     Phase phase = process->phase.load(std::memory_order_acquire);
     if (phase == Phase::kRecording) return process;
     if (phase == Phase::kFailed || phase == Phase::kDetached || (phase == Phase::kNone && !recording_wanted()))
@@ -215,13 +225,26 @@ Process* recording_process() {
       } else {
         process->phase.store(Phase::kFailed, std::memory_order_release);
       }
+    } else if (waited < kLongestStartUs) {
+      sleep_microseconds(kPollUs);  // another thread is starting it: a millisecond, unless the disk is slow
     } else {
-      sched_yield();  // another thread is starting it: a millisecond at most
+      count_lost_call();
+      return nullptr;
     }
   }
 }
 
+void count_lost_call() {
+  Process* process = process_if_recording();
+  if (process != nullptr) {
+    add_counter(process->dump.header()->handler_calls, 1);
+  } else {
+    lost_calls.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
 void begin_recording(Process& process) {
+  add_counter(process.dump.header()->handler_calls, lost_calls.exchange(0));
   process.session.store(process.generation, std::memory_order_release);
   process.phase.store(Phase::kRecording, std::memory_order_release);
 }
@@ -271,14 +294,46 @@ void release_recording() {
 Process* Recording::begin(int* saved_errno) {
   *saved_errno = errno;
   thread_state.in_tracker = true;
-  // A detach waits for the threads that it knows of: before looking whether something is recorded.
-  Process* process = loaded_late() && !know_this_thread() ? nullptr : recording_process();
-  if (process == nullptr) {
-    thread_state.in_tracker = false;
-    return nullptr;
-  }
-  if (thread_state.generation != process->generation) register_thread(*process);
+  Process* process = on_own_stack([]() -> Process* {
+    thread_state.error_number = &errno;
+    if (loaded_late() && !attached_here()) return nullptr;
+    // A detach waits for the threads that it knows of: before looking whether something is recorded.
+    if (!know_this_thread()) {
+      count_lost_call();
+      return nullptr;
+    }
+    Process* found = recording_process();
+    if (found != nullptr && thread_state.generation != found->generation) register_thread(*found);
+    return found;
+  });
+  if (process == nullptr) thread_state.in_tracker = false;
   return process;
+}
+
+void repair_left_hook() {
+  ThreadState& thread = thread_state;
+  const bool torn = thread.in_tracker;
+  thread.outermost_hook = nullptr;
+  thread.in_tracker = false;
+  Process* process = process_if_recording();
+  if (process == nullptr || thread.generation != process->generation) {
+    thread.shard = nullptr;
+    return;
+  }
+  add_counter(process->dump.header()->left_hooks, 1);
+  process->live.repair_left_shard(process->dump);
+  if (!torn) return;
+  // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
+  if (thread.memory != nullptr) {
+    process->live.abandon_thread(&thread.memory->records, process->dump);
+    os.unmap(thread.memory, sizeof(ThreadMemory));
+  }
+  if (thread.paths != nullptr) thread.paths->destroy();
+  thread.label = label_at_start();
+  thread.calls_to_watch = 0;
+  thread.forget_context();
+  thread.stream = nullptr;
+  make_thread_memory(*process);
 }
 
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
@@ -324,7 +379,9 @@ void verify_stack(Process& process, format::Ref remembered) {
 
 }  // namespace
 
-format::Ref find_current_stack(Process& process) {
+namespace {
+
+format::Ref find_current_stack_here(Process& process) {
   if (process.options.depth == 0) {
     thread_state.path = 0;
     return 0;
@@ -347,13 +404,23 @@ format::Ref find_current_stack(Process& process) {
   return with_python_frames(process, ref);
 }
 
-Place ask_current_place(Process& process) {
+Place ask_current_place_here(Process& process) {
   thread_state.forget_context();
   CUcontext handle = nullptr;
   if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
   thread_state.context_place = process.contexts.of_handle(handle, now_ns(process), process.dump);
   thread_state.context_epoch = process.contexts.epoch();
   return thread_state.context_place;
+}
+
+}  // namespace
+
+format::Ref find_current_stack(Process& process) {
+  return on_own_stack([&] { return find_current_stack_here(process); });
+}
+
+Place ask_current_place(Process& process) {
+  return on_own_stack([&] { return ask_current_place_here(process); });
 }
 
 void verify_place(Process& process, Place remembered) {

@@ -1,6 +1,9 @@
-// Everything that recording knows about this process, in one mapping that the kernel wipes in a fork child
-// (MADV_WIPEONFORK): a child finds `phase` zero and starts a dump of its own at its first event, and never writes into
-// its parent's.
+// Everything that recording knows about this process, in one mapping.
+//
+// Its first page is wiped by the kernel in a fork child (MADV_WIPEONFORK): a child finds `phase` zero and starts a dump
+// of its own at its first event. The rest is copied, and the dump stays mapped: a signal handler may have forked after
+// it had interrupted this very code, which then comes to its end in the child as well as in the parent, and stores the
+// same there. The child gives the copy up when it begins its own dump.
 #pragma once
 
 #include <atomic>
@@ -11,11 +14,13 @@
 #include "interpose/dump_writer.h"
 #include "interpose/error_returns.h"
 #include "interpose/event_tables.h"
+#include "interpose/hook_entry.h"
 #include "interpose/live_table.h"
 #include "interpose/log.h"
 #include "interpose/marks.h"
 #include "interpose/modules.h"
 #include "interpose/options.h"
+#include "interpose/own_stack.h"
 #include "interpose/pictures.h"
 #include "interpose/placement.h"
 #include "interpose/python_frames.h"
@@ -57,16 +62,22 @@ struct ThreadMemory {
   StackMemo stacks;
   PendingFailures failures;
   PythonMemo python;
+  NestingMemo nestings;
+  alignas(16) unsigned char judged[2560];  // exceptions.cpp
 };
 
 struct Process {
-  // What every call reads, and hardly any writes, in three cache lines.
+  static constexpr std::uint64_t kWipedBytes = 4096;
+
+  // What every call reads, and hardly any writes, in three cache lines; the first of them in the page that is wiped.
   std::atomic<Phase> phase;
   std::atomic<std::uint32_t> mode;
   std::atomic<std::uint32_t> session;  // `generation` while something is recorded, else 0: see ThreadState
   std::uint32_t generation;
   int pid;
   Clock clock;
+  // Set while the rest is in use. Set already when a recording starts: the rest is a copy of a fork parent's.
+  alignas(kWipedBytes) bool in_use;
   alignas(64) DumpWriter dump;
   alignas(64) std::atomic<std::uint32_t> stream_epoch;  // moves whenever a stream comes or goes
   std::atomic<int> captures;                            // streams being captured
@@ -137,6 +148,10 @@ __attribute__((always_inline)) inline Process* process_at_hand() {
   return process;
 }
 
+// Counts a call that is not recorded: of a signal handler that interrupted the tracker, of a thread that is past its
+// end, or while another thread takes too long to start the recording. Thread-safe and async-signal-safe.
+CULPRIT_COLD void count_lost_call();
+
 // Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
 // this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
 class Recording {
@@ -158,7 +173,8 @@ class Recording {
   __attribute__((always_inline)) ~Recording() {
     if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
     thread_state.in_tracker = false;
-    if (CULPRIT_UNLIKELY(process_->dump.stopped())) warn_if_stopped(*process_);
+    if (CULPRIT_UNLIKELY(process_->dump.stopped()) && process_->stop_warned.load(std::memory_order_relaxed) == 0)
+      on_own_stack([this] { warn_if_stopped(*process_); });
     *thread_state.error_number = saved_errno_;
   }
   Recording(const Recording&) = delete;
@@ -171,6 +187,19 @@ class Recording {
   Process* process_;
   int saved_errno_;
 };
+
+// Calls work(process) as a Recording, on the tracker's own stack: for whatever is not done on every call.
+template <typename Work>
+void record_on_own_stack(Work work) {
+  on_own_stack([&] {
+    Recording recording;
+    if (Process* process = recording.process()) work(*process);
+  });
+}
+
+// The calling thread was thrown out of its outermost hook: brings its state, and the lock that it may hold, in order,
+// and counts it. On the tracker's own stack only.
+void repair_left_hook();
 
 // Adds to what is known of why `record` is not freed: `change(fields)` sets what is new. Two threads that do so at the
 // same time may lose one of the two.

@@ -271,9 +271,9 @@ Ref PythonFrames::merged(Process& process, Ref native) {
   if (native == 0 || symbols_.finalizing() != 0) return native;
   auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
   if (!python_plausible(thread)) return native;
-  if (CULPRIT_UNLIKELY(!structure_checked_.load(std::memory_order_acquire)) && !check_structure(process, thread)) {
+  if (CULPRIT_UNLIKELY(!structure_checked_.load(std::memory_order_acquire)) &&
+      !on_own_stack([&] { return check_structure(process, thread); }))
     return native;
-  }
   std::uint64_t hash = hash_(layout_, innermost(thread), process.options.depth);
   if (hash == 0) return native;
   std::uint64_t key = hash ^ quick_hash(native);
@@ -284,7 +284,7 @@ Ref PythonFrames::merged(Process& process, Ref native) {
     if (CULPRIT_LIKELY(known) && (globals_checked_.load(std::memory_order_acquire) || !has_gil(thread)))
       return entry->stack;
   }
-  Ref stack = merge(process, native, thread);
+  Ref stack = on_own_stack([&] { return merge(process, native, thread); });
   if (stack == 0) return native;
   if (entry != nullptr) *entry = {key, native, stack};
   return stack;

@@ -1,5 +1,7 @@
 #include "interpose/record_pool.h"
 
+#include "interpose/own_stack.h"
+
 namespace culprit {
 
 using format::AllocationRecord;
@@ -17,6 +19,10 @@ Ref RecordPool::unchain_locked(DumpWriter& dump) {
 }
 
 Ref RecordPool::take_shared(DumpWriter& dump) {
+  return on_own_stack([&] { return take_shared_here(dump); });
+}
+
+Ref RecordPool::take_shared_here(DumpWriter& dump) {
   {
     SpinGuard guard(lock_);
     if (Ref ref = unchain_locked(dump)) return ref;
@@ -25,6 +31,10 @@ Ref RecordPool::take_shared(DumpWriter& dump) {
 }
 
 Ref RecordPool::refill(RecordCache* cache, DumpWriter& dump) {
+  return on_own_stack([&] { return refill_here(cache, dump); });
+}
+
+Ref RecordPool::refill_here(RecordCache* cache, DumpWriter& dump) {
   {
     SpinGuard guard(lock_);
     while (cache->fresh_count_ < RecordCache::kBatch && free_head_ != 0)
@@ -43,6 +53,10 @@ Ref RecordPool::refill(RecordCache* cache, DumpWriter& dump) {
 }
 
 void RecordPool::give_shared(RecordCache* cache, Ref ref, DumpWriter& dump) {
+  on_own_stack([&] { give_shared_here(cache, ref, dump); });
+}
+
+void RecordPool::give_shared_here(RecordCache* cache, Ref ref, DumpWriter& dump) {
   SpinGuard guard(lock_);
   if (cache == nullptr) {
     chain_locked(ref, dump);

@@ -58,9 +58,13 @@ class RecordPool {
   void give_all(RecordCache* cache, DumpWriter& dump);
 
  private:
-  format::Ref take_shared(DumpWriter& dump);
+  // Each of these with the lock, on the tracker's own stack.
+  CULPRIT_COLD format::Ref take_shared(DumpWriter& dump);
   CULPRIT_COLD format::Ref refill(RecordCache* cache, DumpWriter& dump);
   CULPRIT_COLD void give_shared(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  format::Ref take_shared_here(DumpWriter& dump);
+  format::Ref refill_here(RecordCache* cache, DumpWriter& dump);
+  void give_shared_here(RecordCache* cache, format::Ref ref, DumpWriter& dump);
   void chain_locked(format::Ref ref, DumpWriter& dump);
   format::Ref unchain_locked(DumpWriter& dump);
 

@@ -174,7 +174,7 @@ bool note_mode(Process& process, std::uint8_t device, std::uint64_t bytes, std::
   if ((mode & kModeOff) != 0) return false;
   if ((mode & kModeJustOn) != 0 &&
       (process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn)) & kModeJustOn) != 0)
-    begin_span(process, device, bytes);
+    on_own_stack([&] { begin_span(process, device, bytes); });
   if ((mode & kModeExiting) != 0) *flags |= format::kFlagExitPhase;
   return true;
 }

@@ -24,6 +24,16 @@ struct StackChecks;
 // signal handler of the same thread (the hook guard sees to that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
 
+// Looks for the frame of one of our functions whose frame address is `frame` among those of the calling thread. On the
+// tracker's own stack only.
+enum class FrameSearch {
+  kFound,
+  kBehindSignal,  // found, and a signal frame lies in between: a handler runs that interrupted what it called
+  kGone,
+  kNotKnown,  // the stack could not be walked to its end
+};
+FrameSearch find_frame(std::uint64_t frame);
+
 // From now on leading frames in these ranges of addresses are left out too: libcuda's and CUPTI's, when the latter
 // tells of a call from inside the former. `count`: at most 2; 0 = none any more. Not thread-safe.
 struct CodeRange {

@@ -122,6 +122,30 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
   list.end();
 }
 
+FrameSearch find_frame(std::uint64_t frame) {
+  constexpr int kMostFrames = 10000;
+  unw_context_t context;
+  unw_cursor_t cursor;
+  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) return FrameSearch::kNotKnown;
+  bool behind_signal = false;
+  unw_word_t address = 0;
+  unw_word_t stack_pointer = 0;
+  for (int i = 0; i < kMostFrames; ++i) {
+    if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer) != 0)
+      return FrameSearch::kNotKnown;
+    behind_signal = behind_signal || unw_is_signal_frame(&cursor) > 0;
+    int result = unw_step(&cursor);
+    // The next frame's stack pointer is this one's CFA.
+    unw_word_t cfa = 0;
+    if (result > 0) unw_get_reg(&cursor, UNW_REG_SP, &cfa);
+    if (result > 0 && in_own_module(address) && stack_pointer <= frame && frame < cfa)
+      return behind_signal ? FrameSearch::kBehindSignal : FrameSearch::kFound;
+    if (result == 0) return FrameSearch::kGone;
+    if (result < 0) return FrameSearch::kNotKnown;
+  }
+  return FrameSearch::kNotKnown;
+}
+
 void forget_unwind_information() { unw_flush_cache(unw_local_addr_space, 0, 0); }
 
 }  // namespace culprit

@@ -61,6 +61,10 @@ ThreadPaths::Path ThreadPaths::intern(const RawStack& stack, const std::uint64_t
 }
 
 void ThreadPaths::make_room() {
+  on_own_stack([this] { make_room_here(); });
+}
+
+void ThreadPaths::make_room_here() {
   drop_ended();
   if (count_ < capacity_ / 4 * 3) return;
   std::uint32_t capacity = capacity_ == 0 ? kFirstEntries : capacity_ * 2;
@@ -121,6 +125,10 @@ void ThreadPaths::renumber() {
 
 // After 2^32 hook calls. What lives counts as judged: an exception is not blamed for it any more.
 void ThreadPaths::restart_clock() {
+  on_own_stack([this] { restart_clock_here(); });
+}
+
+void ThreadPaths::restart_clock_here() {
   clock_ = 2;
   for (Path path = 0; path < path_count_; ++path) {
     PathData& data = paths_[path];

@@ -17,6 +17,7 @@
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
+#include "interpose/own_stack.h"
 #include "interpose/placement.h"
 #include "interpose/stack.h"
 
@@ -232,9 +233,11 @@ class ThreadPaths {
   Node add_node(Node outer, std::uint64_t address, std::uint64_t pointer, bool cut);
   Path add_path(const std::uint64_t* addresses, const std::uint64_t* pointers, int count, bool cut);
   CULPRIT_COLD void make_room();
+  void make_room_here();
   void drop_ended();
   void renumber();
   CULPRIT_COLD void restart_clock();
+  void restart_clock_here();
 
   DumpWriter* dump_;
   Entry* entries_;

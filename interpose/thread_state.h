@@ -11,6 +11,7 @@
 
 namespace culprit {
 
+class SpinLock;
 struct OpenMarks;
 struct ThreadMemory;
 class ThreadPaths;
@@ -20,14 +21,12 @@ struct alignas(64) ThreadState {
   static constexpr std::uint32_t kNoSession = ~0U;
   static constexpr std::uint32_t kNoEpoch = ~0U;
 
-  // Stack pointer of the outermost hook that this thread is in, nullptr = in none. A hook entered below it is nested:
-  // the driver, or another interposer, calling back. An address and not a flag, because an exception or a cancellation
-  // that leaves through a hook can not clear a flag; a later hook higher on the stack sees that the old one is gone.
+  // Frame address of the outermost hook that this thread is in, nullptr = in none. An address and not a flag: a jump or
+  // a cancellation out of a hook clears neither, but an unwind tells whether the frame is still there (hook_entry.h).
   const char* outermost_hook;
-  bool asks_what;               // inside what() of an exception that abandoned something
   bool injected;                // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
   std::uint8_t calls_to_watch;  // successful calls that may still be the retry of a failed one
-  bool in_tracker;              // inside our own bookkeeping: a signal handler's CUDA call goes through unrecorded
+  bool in_tracker;              // inside our own bookkeeping: a signal handler's CUDA call is counted, not recorded
   // Equal to Process::session while something is recorded and this thread has all that it takes: `memory`, `paths` and
   // `counters` are there then.
   std::uint32_t session = kNoSession;
@@ -61,7 +60,14 @@ struct alignas(64) ThreadState {
 
   void forget_context() { context_epoch = kNoEpoch; }
 
+  char* own_stack;     // own_stack.h: nullptr = none yet
+  bool on_own_stack;   // running there, with all signals blocked
+  bool past_its_end;   // the thread's end was noted for good: it is in no list any more
+  std::uint8_t ends;   // how often thread-specific destructors have told of the end
+  std::uint32_t owner; // of locks that this thread takes: the kernel's thread number
+  SpinLock* shard;     // of the live table, that this thread holds or waits for; nullptr = none
   OpenMarks* marks;    // nullptr = none
+  const char* what_frame;  // inside what() of an exception that abandoned something: frame of the note that asks it
   void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
 
   // known_threads.h; used only when the library was loaded late.

@@ -1,7 +1,5 @@
 #include "interpose/young_records.h"
 
-#include <sched.h>
-
 #include "interpose/os.h"
 
 namespace culprit {
@@ -33,15 +31,18 @@ void YoungList::close(Choice choice) {
   for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
     if (choice.covers(records)) was_open |= records->open_.exchange(0, std::memory_order_acq_rel) != 0;
   }
-  if (!was_open) return;
-  if (!meet_other_threads()) {
-    // Forbidden since then. A store is seen by everybody long before this is over.
-    for (int i = 0; i < 1000; ++i) sched_yield();
+  // Where membarrier is forbidden, time does it: a store is seen by all processors long before this is over.
+  if (was_open && !meet_other_threads()) sleep_microseconds(20000);
+}
+
+bool YoungList::wait_until_idle(const YoungRecords& records) {
+  constexpr std::uint32_t kPollUs = 50;
+  constexpr std::uint32_t kLongestWaitUs = 100000;
+  for (std::uint32_t waited = 0; records.busy_.load(std::memory_order_acquire) != 0; waited += kPollUs) {
+    if (waited >= kLongestWaitUs) return false;
+    if (waited != 0) sleep_microseconds(kPollUs);
   }
-  for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-    if (!choice.covers(records)) continue;
-    while (records->busy_.load(std::memory_order_acquire) != 0) sched_yield();
-  }
+  return true;
 }
 
 }  // namespace culprit

@@ -233,7 +233,7 @@ class YoungList {
   void empty(Choice choice, Move move) {
     close(choice);
     for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-      if (!choice.covers(records)) continue;
+      if (!choice.covers(records) || !wait_until_idle(*records)) continue;
       for (YoungRecords::Slot& slot : records->slots_) {
         YoungRecord record = slot.get();
         if (record.handle == 0) continue;
@@ -243,6 +243,9 @@ class YoungList {
     }
   }
   CULPRIT_COLD void close(Choice choice);
+  // The owner is at its slots for some instructions, unless a jump from a signal handler threw it out of them, or it has
+  // to wait for this very processor: then false, and its records stay where they are until it calls again or ends.
+  CULPRIT_COLD static bool wait_until_idle(const YoungRecords& records);
   CULPRIT_COLD void open(YoungRecords* own);
 
   SpinLock lock_;
@@ -258,6 +261,7 @@ void YoungList::leave(YoungRecords* own, Move move) {
   while (*link != nullptr && *link != own) link = &(*link)->other_;
   if (*link == nullptr) return;
   own->open_.store(0, std::memory_order_relaxed);  // by its owner: nobody to wait for
+  own->busy_.store(0, std::memory_order_relaxed);  // it may have been thrown out of its slots
   empty({own}, move);
   *link = own->other_;
 }

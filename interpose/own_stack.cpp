@@ -1,0 +1,97 @@
+#include "interpose/own_stack.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "interpose/os.h"
+#include "interpose/spin_lock.h"
+#include "interpose/thread_state.h"
+
+// Calls work(argument) with the stack pointer at `top` (own_stack_*.S). An unwinder passes through it.
+extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void* argument, void (*work)(void*),
+                                                                           void* top);
+
+namespace culprit {
+namespace {
+
+// libunwind takes some 10 KiB, a walk of 256 frames with all that is compared later 60 KiB, and what the driver takes
+// for a question is not known. Only pages that are touched count.
+constexpr std::uint64_t kStackBytes = 256 * 1024;
+constexpr std::uint64_t kGuardBytes = 4096;
+
+// A sanitizer's unit tests know the stacks that they made themselves only.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSwitches = false;
+#else
+constexpr bool kSwitches = true;
+#endif
+
+// For a thread that finds no memory for a stack of its own. Guarded by a lock that its holder can not be interrupted in.
+alignas(64) char spare_stack[64 * 1024];
+SpinLock spare_lock;
+constexpr std::uint32_t kSpareWaitMs = 100;
+
+// valgrind takes a jump of the stack pointer for an overflow, and says so, unless the stack was registered: its client
+// request VG_USERREQ__STACK_REGISTER (valgrind.h). The sequence does nothing on a processor.
+void tell_valgrind(std::uint64_t begin, std::uint64_t end) {
+#if defined(__x86_64__)
+  constexpr std::uint64_t kStackRegister = 0x1501;
+  const std::uint64_t request[6] = {kStackRegister, begin, end, 0, 0, 0};
+  std::uint64_t result = 0;
+  asm volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
+               : "=d"(result)
+               : "a"(request), "0"(result)
+               : "cc", "memory");
+#else
+  static_cast<void>(begin);
+  static_cast<void>(end);
+#endif
+}
+
+char* own_stack() {
+  if (thread_state.own_stack != nullptr) return thread_state.own_stack;
+  int error = 0;
+  char* memory = static_cast<char*>(map_private(kStackBytes, &error));
+  if (memory == nullptr) return nullptr;
+  os.protect(memory, kGuardBytes, PROT_NONE);
+  tell_valgrind(reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
+                reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
+  return thread_state.own_stack = memory;
+}
+
+}  // namespace
+
+bool run_on_own_stack(void (*work)(void*), void* argument) {
+  if (thread_state.on_own_stack) {
+    work(argument);
+    return true;
+  }
+  const std::uint64_t mask = os.block_signals();
+  bool ran = true;
+  thread_state.on_own_stack = true;
+  char* stack = kSwitches ? own_stack() : nullptr;
+  if (!kSwitches) {
+    work(argument);
+  } else if (stack != nullptr) {
+    culprit_switch_stack(argument, work, stack + kStackBytes);
+  } else {
+    ran = spare_lock.try_lock_for(kSpareWaitMs);
+    if (ran) culprit_switch_stack(argument, work, spare_stack + sizeof(spare_stack));
+    if (ran) spare_lock.unlock();
+  }
+  thread_state.on_own_stack = false;
+  os.restore_signals(mask);
+  return ran;
+}
+
+void release_own_stack() {
+  const std::uint64_t mask = os.block_signals();
+  char* stack = thread_state.own_stack;
+  thread_state.own_stack = nullptr;
+  if (stack != nullptr) os.unmap(stack, kStackBytes);
+  os.restore_signals(mask);
+}
+
+}  // namespace culprit
