@@ -324,7 +324,7 @@ void Ending::finish(CUresult status) {
       // While recording is off there will be more of these, of what was made unseen, and none is to look into every
       // thread for it. Here, because a signal handler switches it off.
       const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
-      if (off) on_own_stack([&] { process->live.pause_young(process->dump); });
+      if (off) process->live.pause_young(process->dump);
       if (!late && !off) add_counter(header->unknown_frees, 1);
       return;
     }
@@ -344,7 +344,7 @@ void Ending::finish(CUresult status) {
     retire(*process, record_, stack_);
     return;
   }
-  on_own_stack([&] { record_refusal(*process, status); });
+  record_refusal(*process, status);
 }
 
 void note_late_free(Kind kind, std::uint64_t handle) {
@@ -360,6 +360,10 @@ void note_late_free(Kind kind, std::uint64_t handle) {
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
+  on_own_stack([&] { record_refusal_here(process, status); });
+}
+
+void Ending::record_refusal_here(Process& process, CUresult status) {
   if (record_ == 0 && (process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
   if (stack_ == 0) stack_ = current_stack(process);
   format::ErrorRecord error = {};

@@ -63,6 +63,7 @@ class Ending {
  private:
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);
   CULPRIT_COLD void record_refusal(Process& process, CUresult status);
+  void record_refusal_here(Process& process, CUresult status);
 
   Api api_;
   format::Kind kind_;

@@ -21,13 +21,26 @@ CULPRIT_CALLED_OFTEN(cuEventCreate)
 CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #undef CULPRIT_CALLED_OFTEN
 
+// The beginning of each hook: `call` is what it has to call.
+#define CULPRIT_ENTER(symbol, arguments)                                                   \
+  if (CULPRIT_UNLIKELY(thread_state.outermost_hook != nullptr)) {                          \
+    Reentry reentry(static_cast<const char*>(__builtin_frame_address(0)));                 \
+    if (reentry.is_users()) return symbol arguments;                                       \
+    if (!reentry.is_first()) {                                                             \
+      auto* nested = reentry.target<decltype(::symbol)>(Api::symbol);                      \
+      CUresult status = nested == nullptr ? CUDA_ERROR_NOT_INITIALIZED : nested arguments; \
+      if constexpr (changes_context(Api::symbol)) thread_state.forget_context();           \
+      return status;                                                                       \
+    }                                                                                      \
+  }                                                                                        \
+  HookScope scope;                                                                         \
+  auto* call = reinterpret_cast<decltype(&::symbol)>(next_address(Api::symbol));           \
+  if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;
+
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
-    HookScope scope;                                                                                              \
-    auto* call = scope.target<decltype(::symbol)>(Api::symbol);                                      \
-    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                     \
+    CULPRIT_ENTER(symbol, arguments)                                                                              \
     CUresult status = call arguments;                                                                             \
-    if (CULPRIT_UNLIKELY(scope.nested())) return status;                                                          \
     if (CULPRIT_LIKELY(status == CUDA_SUCCESS) &&                                                                 \
         !(format::Kind::kind == format::Kind::kEvent && note_cuda_event(Api::symbol, made_handle))) {             \
       note_made(                                                                                                  \
@@ -39,10 +52,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                                 \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                               \
-    HookScope scope;                                                                                                \
-    auto* call = scope.target<decltype(::symbol)>(Api::symbol);                                        \
-    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;                                       \
-    if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                                                    \
+    CULPRIT_ENTER(symbol, arguments)                                                                                \
     format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0;              \
     if (CULPRIT_LIKELY(ended != 0)) {                                                                               \
       CUresult status = call arguments;                                                                             \
@@ -58,11 +68,8 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
 #define HOOK_CUSTOM(symbol, parameters, arguments)                               \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
-    HookScope scope;                                                             \
-    auto* call = scope.target<decltype(::symbol)>(Api::symbol);     \
-    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;    \
+    CULPRIT_ENTER(symbol, arguments)                                             \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
-    if (CULPRIT_UNLIKELY(scope.nested())) return call arguments;                 \
     CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
     if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
@@ -71,12 +78,10 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_CHECK(symbol, parameters, arguments)                              \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
-    HookScope scope;                                                           \
-    auto* call = scope.target<decltype(::symbol)>(Api::symbol);   \
-    if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;  \
+    CULPRIT_ENTER(symbol, arguments)                                           \
     CUresult status = call arguments;                                          \
     if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \
-    if (CULPRIT_LIKELY(!scope.nested())) note_result(Api::symbol, status, 0);  \
+    note_result(Api::symbol, status, 0);                                       \
     return status;                                                             \
   }
 

@@ -17,36 +17,40 @@
 
 namespace culprit {
 
-// Tells a call of the user from one that the driver or another interposer makes while it serves such a call: the latter
-// goes straight to libcuda and is not recorded again.
+// Marks the hook that the calling thread is in.
 class HookScope {
  public:
   __attribute__((always_inline)) HookScope() {
-    const auto* frame = static_cast<const char*>(__builtin_frame_address(0));
-    outer_ = thread_state.outermost_hook;
-    entry_ = CULPRIT_LIKELY(outer_ == nullptr) ? Entry::kOutermost : enter_again(frame);
-    if (CULPRIT_LIKELY(!nested())) thread_state.outermost_hook = frame;
+    thread_state.outermost_hook = static_cast<const char*>(__builtin_frame_address(0));
   }
-  __attribute__((always_inline)) ~HookScope() {
-    if (CULPRIT_LIKELY(entry_ == Entry::kOutermost)) {
-      thread_state.outermost_hook = nullptr;
-    } else if (entry_ == Entry::kInHandler) {
-      thread_state.outermost_hook = outer_;
-    }
-  }
+  __attribute__((always_inline)) ~HookScope() { thread_state.outermost_hook = nullptr; }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
-  // Whether nothing is to be recorded.
-  bool nested() const { return entry_ == Entry::kNested || entry_ == Entry::kUnrecorded; }
+};
 
+// A hook that is entered while the thread is, or seems to be, in one. The call of a signal handler that interrupted the
+// driver is a call of the user, and goes through the hook once more as if nothing had been interrupted. A call that the
+// driver or another interposer makes while it serves such a call goes straight to libcuda and is not recorded again.
+class Reentry {
+ public:
+  explicit Reentry(const char* frame) : interrupted_(thread_state.outermost_hook), entry_(enter_again(frame)) {
+    if (is_users()) thread_state.outermost_hook = nullptr;
+  }
+  ~Reentry() {
+    if (is_users()) thread_state.outermost_hook = interrupted_;
+  }
+  Reentry(const Reentry&) = delete;
+  Reentry& operator=(const Reentry&) = delete;
+  bool is_users() const { return entry_ == Entry::kInHandler; }
+  bool is_first() const { return entry_ == Entry::kOutermost; }
   // What the hook of this row has to call.
   template <typename Function>
-  __attribute__((always_inline)) Function* target(Api api) const {
+  Function* target(Api api) const {
     return reinterpret_cast<Function*>(entry_ == Entry::kNested ? driver_address(api) : next_address(api));
   }
 
  private:
-  const char* outer_;  // of a handler's call: the hook that it interrupted
+  const char* interrupted_;
   Entry entry_;
 };
 

@@ -175,7 +175,9 @@ class LiveTable {
   // Threads may keep records out of the index from now on, or (pause) none does any more.
   void start_young() { young_.start(); }
   void resume_young() { young_.resume(); }
-  void pause_young(DumpWriter& dump) { young_.pause(into_index(dump)); }
+  CULPRIT_COLD void pause_young(DumpWriter& dump) {
+    on_own_stack([&] { young_.pause(into_index(dump)); });
+  }
 
   // A thread begins, and ends.
   void begin_thread(ThreadRecords* own) {

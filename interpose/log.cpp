@@ -88,7 +88,9 @@ void warn_not_recording(const Options& options, const char* path, int error) {
              path, strerrordesc_np(error));
 }
 
-void warn_if_stopped(Process& process) {
+namespace {
+
+void warn_of_stop(Process& process) {
   if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
   if (process.options.log_level < LogLevel::kWarn) return;
   const format::Header* header = process.dump.header();
@@ -97,6 +99,12 @@ void warn_if_stopped(Process& process) {
       "culprit: warning: recording stopped: {}{}{}. The program runs on; the report counts what is missing ({}).",
       reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "",
       process.dump.path());
+}
+
+}  // namespace
+
+void warn_if_stopped(Process& process) {
+  if (process.stop_warned.load(std::memory_order_relaxed) == 0) on_own_stack([&] { warn_of_stop(process); });
 }
 
 void log_summary(Process& process) {

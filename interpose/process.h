@@ -173,8 +173,7 @@ class Recording {
   __attribute__((always_inline)) ~Recording() {
     if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
     thread_state.in_tracker = false;
-    if (CULPRIT_UNLIKELY(process_->dump.stopped()) && process_->stop_warned.load(std::memory_order_relaxed) == 0)
-      on_own_stack([this] { warn_if_stopped(*process_); });
+    if (CULPRIT_UNLIKELY(process_->dump.stopped())) warn_if_stopped(*process_);
     *thread_state.error_number = saved_errno_;
   }
   Recording(const Recording&) = delete;
