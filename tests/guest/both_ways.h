@@ -40,6 +40,12 @@ BothWays both_ways(const Situation& situation);
 // that it counts what was not recorded; a report that knows of neither is a lie.
 void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected);
 
+// The same, where the program itself counted what it left: its figure "live".
+void check_live_or_dropped(const BothWays& runs);
+
+// A figure that the program wrote; when it did not, that fails the test, and 0.
+long long figure(const std::map<std::string, long long>& figures, const std::string& name);
+
 // The path of a guest program.
 std::filesystem::path guest_path(const std::string& program);
 

@@ -31,7 +31,7 @@ TEST_CASE("a handler that jumps out of calls leaves a program and a recording th
     Situation situation{"jump_out", {threads}};
     situation.fake_driver_only = true;
     const BothWays runs = both_ways(situation);
-    if (runs.ran) check_leaks_or_dropped(runs, static_cast<std::uint64_t>(runs.figures_under.at("live")));
+    check_live_or_dropped(runs);
   }
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("threads cancelled inside calls leave a program and a recording that g
   Situation situation{"cancel_async", {}};
   situation.fake_driver_only = true;
   const BothWays runs = both_ways(situation);
-  if (runs.ran) check_leaks_or_dropped(runs, static_cast<std::uint64_t>(runs.figures_under.at("live")));
+  check_live_or_dropped(runs);
 }
 
 }  // namespace culprit::test

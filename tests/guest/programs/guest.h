@@ -17,7 +17,11 @@
 
 #include "tests/guest/driver/guest_driver.h"
 
+#ifdef __clang__
+#define GUEST_FUNCTION __attribute__((noinline))
+#else
 #define GUEST_FUNCTION __attribute__((noinline, noclone))
+#endif
 // After a call at a function's end: no tail call, so that the function keeps its frame.
 #define KEEP_FRAME() asm volatile("" ::: "memory")
 
@@ -142,7 +146,8 @@ GUEST_FUNCTION inline void pair(size_t bytes = 512) {
   KEEP_FRAME();
 }
 
-// The pair through a path of calls that `path` chooses: two places at each of `depth` levels, so 2^depth different stacks.
+// The pair through a path of calls that `path` chooses: two places at each of `depth` levels, so 2^depth different
+// stacks.
 GUEST_FUNCTION inline void pair_by_path(uint64_t path, int depth) {
   if (depth == 0) {
     pair();
