@@ -1,0 +1,39 @@
+// Situation 8: programs that never do the same twice.
+#include <sys/stat.h>
+
+#include "tests/catch.h"
+#include "tests/guest/both_ways.h"
+
+namespace culprit::test {
+namespace {
+
+constexpr long long kMiB = 1 << 20;
+
+// What the dump takes on the disk, and the memory that the process has more, stay below what the first few stacks took.
+void check_flat(const char* what, const char* count) {
+  Situation situation{"endless", {what, count}};
+  situation.seconds = 100;
+  const BothWays runs = both_ways(situation);
+  check_leaks_or_dropped(runs, 1);
+  if (!runs.ran || runs.figures_under.count("resident") == 0) return;
+  const long long grown = figure(runs.figures_under, "resident") - figure(runs.figures_alone, "resident");
+  INFO(what << ": " << grown / kMiB << " MiB of memory more than alone");
+  CHECK(grown < 32 * kMiB);
+  struct stat status = {};
+  REQUIRE(stat(runs.under.dump().c_str(), &status) == 0);
+  INFO(what << ": " << status.st_blocks * 512 / kMiB << " MiB of dump");
+  CHECK(status.st_blocks * 512 < 48 * kMiB);
+}
+
+}  // namespace
+
+TEST_CASE("a program with ever new stacks has a dump that stays small", "[endless]") { check_flat("stacks", "200000"); }
+TEST_CASE("a program with ever new threads has a dump that stays small", "[endless]") {
+  check_flat("threads", "20000");
+}
+TEST_CASE("a program with ever new marks has a dump that stays small", "[endless]") { check_flat("labels", "200000"); }
+TEST_CASE("a program with ever new contexts has a dump that stays small", "[endless]") {
+  check_flat("contexts", on_gpu() ? "50" : "50000");
+}
+
+}  // namespace culprit::test

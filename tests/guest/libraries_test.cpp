@@ -1,0 +1,42 @@
+// Situation 1 and its neighbours: who else is in the process, and under which loader.
+#include "tests/catch.h"
+#include "tests/guest/both_ways.h"
+
+namespace culprit::test {
+
+TEST_CASE("hooks call no function that a program may have put its own in place of", "[libraries]") {
+  Situation situation{"interposed_libc", {}};
+  situation.fake_driver_only = true;  // NVIDIA's calls libc itself
+  both_ways(situation);
+}
+
+TEST_CASE("a program whose malloc calls CUDA is not entered from within", "[libraries]") {
+  Situation situation{"own_malloc", {}};
+  situation.fake_driver_only = true;
+  both_ways(situation);
+}
+
+TEST_CASE("CUDA used in another namespace or by a library that prefers its own names works, and is no secret",
+          "[libraries]") {
+  for (const char* how : {"dlmopen", "deepbind"}) {
+    const BothWays runs = both_ways({"other_namespace", {how, guest_path("namespace_plugin").string()}});
+    if (!runs.ran) continue;
+    INFO(how << ": " << runs.under.err);
+    if (runs.under.dumps.empty()) {
+      CHECK(runs.under.err.find("culprit: ") != std::string::npos);  // that CUDA was used and nothing was seen
+    } else {
+      check_leaks_or_dropped(runs, 1);
+    }
+  }
+}
+
+TEST_CASE("a program of musl starts under the library", "[libraries]") {
+  if (!guest_built("musl_guest", "musl-gcc")) return;
+  Situation situation{"musl_guest", {}};
+  situation.fake_driver_only = true;  // NVIDIA's needs glibc
+  both_ways(situation);
+  situation.arguments = {"cuda"};
+  both_ways(situation);
+}
+
+}  // namespace culprit::test

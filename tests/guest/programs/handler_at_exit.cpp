@@ -1,0 +1,89 @@
+// A handler calls CUDA while its thread or process ends: handler_at_exit HOW [first]
+//   HOW: exit, quick_exit, _exit, main-thread (main ends by pthread_exit), threads, tls (a thread-local object
+//   that calls CUDA), statics (a global that does). first: the handler makes the process's first CUDA call, after the
+//   end began.
+// The program forks and looks at forty children, each of which ends so; one that takes 20 s counts as hanging.
+#include <errno.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "tests/guest/programs/signals.h"
+
+namespace {
+
+const char* how;
+bool armed;
+unsigned handled;
+
+void handler(int) {
+  if (!__atomic_load_n(&armed, __ATOMIC_RELAXED)) return;
+  const int saved = errno;
+  if (guest::primary_context() == nullptr) guest::start_cuda();
+  guest::pair_in_handler(++handled);
+  errno = saved;
+}
+
+bool is(const char* name) { return strcmp(how, name) == 0; }
+
+struct CallsAtEnd {
+  bool used = false;
+  ~CallsAtEnd() {
+    for (unsigned i = 0; used && i < 64; ++i) guest::pair_in_handler(i);
+  }
+};
+thread_local CallsAtEnd of_thread;
+CallsAtEnd of_process;
+
+void* short_thread(void* number) {
+  guest::pair_in_handler(reinterpret_cast<uint64_t>(number));
+  of_thread.used = is("tls");
+  return nullptr;
+}
+
+void run_threads() {
+  for (uint64_t i = 0; i < 100; ++i) {
+    pthread_t threads[2];
+    for (pthread_t& thread : threads)
+      CHECKED(pthread_create(&thread, nullptr, short_thread, reinterpret_cast<void*>(i)));
+    for (pthread_t thread : threads) CHECKED(pthread_join(thread, nullptr));
+  }
+}
+
+[[noreturn]] void child(bool first, int number) {
+  alarm(20);
+  guest::on_signal(SIGRTMIN, handler);
+  armed = !first;
+  if (!first) {
+    guest::start_cuda();
+    guest::pair();
+  }
+  static const guest::Timer timer(SIGRTMIN, 20000, 0);
+  for (int i = 0; i < number && !first; ++i) guest::pair_by_path(static_cast<uint64_t>(i), 8);
+  if (is("threads") || is("tls")) run_threads();
+  if (is("statics")) of_process.used = true;
+  if (is("main-thread")) pthread_exit(nullptr);
+  armed = true;
+  if (is("quick_exit")) quick_exit(5);
+  if (is("_exit")) _exit(5);
+  exit(5);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  how = argv[1];
+  const bool first = argc > 2;
+  // A process whose last thread ends has exit code 0.
+  const int code = is("main-thread") ? 0 : 5;
+  for (int number = 0; number < 40; ++number) {
+    const pid_t pid = fork();
+    HOLDS(pid >= 0);
+    if (pid == 0) child(first, number);
+    int status = 0;
+    HOLDS(waitpid(pid, &status, 0) == pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != code)
+      guest::broken(__FILE__, __LINE__, "a child's status", status);
+  }
+  guest::say("all children ended as they should");
+  return 0;
+}

@@ -1,0 +1,88 @@
+// Situation 1: programs built with a sanitizer, of both compilers, with either runtime; and under valgrind.
+#include <sys/personality.h>
+
+#include "tests/catch.h"
+#include "tests/guest/both_ways.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+Situation sanitized(const std::string& program, bool cuda) {
+  Situation situation{program, {}};
+  if (cuda) situation.arguments.push_back("cuda");
+  situation.fake_driver_only = cuda;  // NVIDIA's driver maps memory where they have their shadow
+  // The runtimes of gcc 12 and clang 14 can not place their shadow where addresses have more than 28 random bits.
+  situation.before_exec = [] { personality(ADDR_NO_RANDOMIZE); };
+  situation.environment["UBSAN_OPTIONS"] = "halt_on_error=1";
+  return situation;
+}
+
+void check_sanitized(const std::string& program) {
+  if (!guest_built(program, "this compiler and this runtime")) return;
+  for (const bool cuda : {false, true}) {
+    Situation situation = sanitized(program, cuda);
+    // Its runtime refuses to start behind any other preloaded library, unless told so.
+    if (program.find("_shared") != std::string::npos)
+      situation.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
+    const BothWays runs = both_ways(situation);
+    if (!runs.ran) continue;
+    CHECK(runs.alone.exit_code == 7);
+    if (cuda) check_leaks_or_dropped(runs, 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gcc's address sanitizer, shared runtime", "[sanitizers]") {
+  check_sanitized("sanitized_gcc_address_undefined_shared");
+}
+TEST_CASE("gcc's address sanitizer, static runtime", "[sanitizers]") {
+  check_sanitized("sanitized_gcc_address_undefined_static");
+}
+TEST_CASE("gcc's thread sanitizer, shared runtime", "[sanitizers]") { check_sanitized("sanitized_gcc_thread_shared"); }
+TEST_CASE("gcc's thread sanitizer, static runtime", "[sanitizers]") { check_sanitized("sanitized_gcc_thread_static"); }
+TEST_CASE("clang's address sanitizer, static runtime", "[sanitizers]") {
+  check_sanitized("sanitized_clang_address_undefined_static");
+}
+TEST_CASE("clang's address sanitizer, shared runtime", "[sanitizers]") {
+  check_sanitized("sanitized_clang_address_shared");
+}
+TEST_CASE("clang's thread sanitizer", "[sanitizers]") { check_sanitized("sanitized_clang_thread_static"); }
+TEST_CASE("clang's memory sanitizer", "[sanitizers]") { check_sanitized("sanitized_clang_memory_static"); }
+
+TEST_CASE("the address sanitizer's runtime preloaded in front of the library and behind it", "[sanitizers]") {
+  const char* library = CULPRIT_GCC_LIBASAN;
+  if (!guest_built("sanitized_gcc_address_undefined_shared", "gcc's libasan") || !fs::exists(library)) return;
+  for (const bool in_front : {true, false}) {
+    for (const bool cuda : {false, true}) {
+      for (const char* program : {"sanitized_gcc_address_undefined_shared", "fork_storm"}) {
+        Situation situation = sanitized(program, cuda);
+        if (std::string(program) == "fork_storm") situation.arguments = {cuda ? "cuda" : "plain"};
+        (in_front ? situation.preload_before : situation.preload_after).push_back(library);
+        if (!in_front) situation.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
+        INFO((in_front ? "in front" : "behind"));
+        both_ways(situation);
+      }
+    }
+  }
+}
+
+TEST_CASE("valgrind finds as many errors as without the library", "[sanitizers]") {
+  if (!fs::exists("/usr/bin/valgrind")) return not_run_here("there is no valgrind");
+  for (const std::vector<std::string>& guest : {std::vector<std::string>{"endless", "stacks", "300"},
+                                                {"endless", "threads", "20"},
+                                                {"small_threads", "52"},
+                                                {"vfork_spawn"},
+                                                {"no_cuda_signal", "0"}}) {
+    Situation situation{"/usr/bin/valgrind",
+                        {"-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite"}};
+    situation.arguments.push_back(guest_path(guest[0]).string());
+    situation.arguments.insert(situation.arguments.end(), guest.begin() + 1, guest.end());
+    situation.fake_driver_only = guest[0] != "no_cuda_signal";
+    both_ways(situation);
+  }
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,45 @@
+// Situation 4: handlers that call CUDA wherever they interrupt, and calls that never come back to where they were.
+#include "tests/catch.h"
+#include "tests/guest/both_ways.h"
+
+namespace culprit::test {
+
+TEST_CASE("handlers call CUDA 20,000 times a second while threads start and end", "[signals]") {
+  Situation situation{"signal_storm", {}};
+  situation.fake_driver_only = true;
+  both_ways(situation);
+}
+
+TEST_CASE("a handler calls CUDA while its thread or process ends", "[signals]") {
+  for (const char* how : {"exit", "quick_exit", "_exit", "main-thread", "threads", "tls", "statics"}) {
+    Situation situation{"handler_at_exit", {how}};
+    situation.fake_driver_only = true;
+    both_ways(situation);
+  }
+}
+
+TEST_CASE("a handler makes the first CUDA call while the process ends", "[signals]") {
+  for (const char* how : {"exit", "quick_exit", "_exit"}) {
+    Situation situation{"handler_at_exit", {how, "first"}};
+    situation.fake_driver_only = true;
+    both_ways(situation);
+  }
+}
+
+TEST_CASE("a handler that jumps out of calls leaves a program and a recording that go on", "[signals]") {
+  for (const char* threads : {"1", "3"}) {
+    Situation situation{"jump_out", {threads}};
+    situation.fake_driver_only = true;
+    const BothWays runs = both_ways(situation);
+    check_live_or_dropped(runs);
+  }
+}
+
+TEST_CASE("threads cancelled inside calls leave a program and a recording that go on", "[signals]") {
+  Situation situation{"cancel_async", {}};
+  situation.fake_driver_only = true;
+  const BothWays runs = both_ways(situation);
+  check_live_or_dropped(runs);
+}
+
+}  // namespace culprit::test

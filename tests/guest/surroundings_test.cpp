@@ -1,0 +1,88 @@
+// Situations 7, 9 and 10: priorities, filters of system calls, the dump in other hands, and what else surrounds a
+// program.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "tests/catch.h"
+#include "tests/guest/both_ways.h"
+
+namespace culprit::test {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a real-time thread waits for no ordinary one", "[surroundings]") {
+  const BothWays runs = both_ways({"fifo_priority", {}});
+  if (runs.ran && runs.alone.out == "not permitted\n") return not_run_here("SCHED_FIFO is not permitted");
+  CHECK(runs.alone.out == "no call took 100 ms\n");
+}
+
+TEST_CASE("a filter that kills at other system calls than documented kills nobody", "[surroundings]") {
+  for (const char* when : {"after", "before", "exec"}) {
+    Situation situation{"seccomp_kill", {when}};
+    situation.fake_driver_only = true;
+    const BothWays runs = both_ways(situation);
+    if (runs.ran) CHECK(runs.alone.exit_code == 0);
+  }
+}
+
+TEST_CASE("a dump that somebody truncates, removes, renames or locks away harms no program", "[surroundings]") {
+  for (const char* how : {"truncate", "half", "unlink", "rename", "chmod"}) {
+    const BothWays runs = both_ways({"harmed_dump", {how}});
+    CHECK(figure(runs.figures_under, "found") == 1);
+  }
+}
+
+TEST_CASE("a program that closes all descriptors, leaves its folder, its user or its root directory goes on",
+          "[surroundings]") {
+  for (const char* how : {"closefrom", "daemon", "setuid", "chroot", "clearenv"}) {
+    Situation situation{"own_descriptors", {how}};
+    situation.fake_driver_only = true;
+    both_ways(situation);
+  }
+}
+
+TEST_CASE("a handler that interrupts hooks may replace the program", "[surroundings]") {
+  Situation situation{"exec_in_handler", {}};
+  situation.fake_driver_only = true;
+  both_ways(situation);
+}
+
+TEST_CASE("a program without CUDA dies of a signal as it would, whatever starts a recording", "[surroundings]") {
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM}) {
+    for (const char* start : {"now", "signal"}) {
+      INFO("signal " << signal << ", CULPRIT_START=" << start);
+      Situation situation{"no_cuda_signal", {std::to_string(signal)}};
+      situation.environment["CULPRIT_START"] = start;
+      const BothWays runs = both_ways(situation);
+      CHECK(runs.alone.signal == signal);
+    }
+  }
+}
+
+TEST_CASE("a device as CULPRIT_OUT stays what it is, and gets no neighbour", "[surroundings]") {
+  for (const std::string& device : {"/dev/null", "/dev/full", "/dev/zero"}) {
+    INFO(device);
+    Situation situation{"endless", {"stacks", "3000"}};
+    situation.environment["CULPRIT_OUT"] = device;
+    both_ways(situation);
+    CHECK(fs::is_character_file(device));
+    CHECK_FALSE(fs::exists(device + ".1"));
+    std::error_code ignored;
+    fs::remove(device + ".1", ignored);
+  }
+}
+
+TEST_CASE("a program with a small limit of file sizes goes on", "[surroundings]") {
+  for (const rlim_t limit : {0, 4096, 1 << 20}) {
+    INFO("RLIMIT_FSIZE " << limit);
+    Situation situation{"endless", {"stacks", "20000"}};
+    situation.environment["GUEST_FIGURES"] = "";
+    situation.before_exec = [limit] {
+      const rlimit bound = {limit, limit};
+      setrlimit(RLIMIT_FSIZE, &bound);
+    };
+    both_ways(situation);
+  }
+}
+
+}  // namespace culprit::test
