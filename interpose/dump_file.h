@@ -129,7 +129,11 @@ struct Header {
   std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
   std::uint32_t job_size;          // ranks that the job has, 0 = not known
   std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
-  std::uint8_t reserved1[4096 - 432];
+  // What was not recorded, beside `dropped_*`. No field says what the events were: they were not looked at.
+  std::uint64_t handler_calls;  // live: CUDA calls of a signal handler that interrupted the tracker itself
+  std::uint64_t left_hooks;  // live: calls that siglongjmp or cancellation left before the tracker was done with them
+  std::uint64_t lock_timeouts;  // live: events given up because a lock of the tracker was not free in time
+  std::uint8_t reserved1[4096 - 456];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

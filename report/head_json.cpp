@@ -1,5 +1,6 @@
 // What a JSON report says of the run as a whole.
 #include "report/kinds.h"
+#include "report/not_recorded.h"
 #include "report/report_json.h"
 
 namespace culprit {
@@ -98,6 +99,10 @@ Json summary_json(const Report& report) {
   one["dropped_allocations"] = report.dropped.allocations;
   one["dropped_stacks"] = report.dropped.stacks;
   one["dropped_others"] = report.dropped.others;
+  one["handler_calls"] = report.dropped.handler_calls;
+  one["left_hooks"] = report.dropped.left_hooks;
+  one["lock_timeouts"] = report.dropped.lock_timeouts;
+  one["complete"] = is_complete(report);
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
   one["caches"] = Json::array();
   for (const CacheTotal& cache : summary.caches) {

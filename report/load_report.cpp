@@ -212,6 +212,9 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.allocations = header.dropped_allocations;
   report.dropped.stacks = header.dropped_stacks;
   report.dropped.others = header.dropped_others;
+  report.dropped.handler_calls = header.handler_calls;
+  report.dropped.left_hooks = header.left_hooks;
+  report.dropped.lock_timeouts = header.lock_timeouts;
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};

@@ -77,6 +77,9 @@ void fields(Archive& archive, Dropped* dropped) {
   archive("allocations", &dropped->allocations);
   archive("stacks", &dropped->stacks);
   archive("others", &dropped->others);
+  archive("handler_calls", &dropped->handler_calls);
+  archive("left_hooks", &dropped->left_hooks);
+  archive("lock_timeouts", &dropped->lock_timeouts);
   archive("reason", &dropped->reason);
   archive("stop_time_ns", &dropped->stop_time_ns);
 }

@@ -3,6 +3,7 @@
 
 #include "report/evidence_text.h"
 #include "report/html_page.h"
+#include "report/not_recorded.h"
 #include "report/page_frames.h"
 #include "report/render.h"
 #include "report/report_json.h"
@@ -31,6 +32,7 @@ class PageData {
     add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
+    head["not_recorded"] = not_recorded_text(report_);
     write_members(head, out);
     write_groups("leaks", report_.leaks, out);
     write_groups("library", report_.library, out);

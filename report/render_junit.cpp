@@ -10,6 +10,7 @@
 #include "report/hints.h"
 #include "report/kinds.h"
 #include "report/marks.h"
+#include "report/not_recorded.h"
 #include "report/render.h"
 #include "report/summary.h"
 #include "report/text_fields.h"
@@ -161,7 +162,11 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
   for (const Group* group : groups) skipped += group->comparison == Comparison::kKnown ? 1 : 0;
   std::size_t failures = groups.size() - skipped + report.errors.size();
   for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
-  const std::size_t cases = groups.size() + report.errors.size() + tests.size();
+  // Neither green nor red: what was not recorded may have leaked.
+  const std::string dropped = not_recorded_text(report);
+  const bool incomplete = !is_complete(report);
+  if (incomplete) ++skipped;
+  const std::size_t cases = groups.size() + report.errors.size() + tests.size() + (incomplete ? 1 : 0);
   const std::string program = std::string(base_name(report.process.executable));
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.3f", static_cast<double>(report.process.end_time_ns) / 1e9);
@@ -169,6 +174,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
       << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
       << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
+  if (incomplete) print_case(leaks, "everything was recorded", "skipped", "not recorded: " + dropped, "", "", out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
     const std::string message = message_of(*group, group->bytes, group->count);

@@ -8,6 +8,7 @@
 #include "report/hints.h"
 #include "report/kinds.h"
 #include "report/markdown_text.h"
+#include "report/not_recorded.h"
 #include "report/render.h"
 #include "report/spread.h"
 #include "report/summary.h"
@@ -69,7 +70,8 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
-  out << "### " << (summary.groups == 0 ? "Nothing leaked" : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
+  const char* none = is_complete(report) ? "Nothing leaked" : "No leak among what was recorded";
+  out << "### " << (summary.groups == 0 ? none : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
       << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
@@ -78,9 +80,8 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   }
   print_failures(report, out);
 
-  if (report.dropped.total() != 0 || !report.dropped.reason.empty())
-    out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "
-        << markdown_escaped(report.dropped.reason) << "\n\n";
+  const std::string dropped = not_recorded_text(report);
+  if (!dropped.empty()) out << "**Not recorded:** " << markdown_escaped(dropped) << "\n\n";
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";

@@ -8,6 +8,7 @@
 
 #include "report/hints.h"
 #include "report/kinds.h"
+#include "report/not_recorded.h"
 #include "report/render.h"
 #include "report/summary.h"
 #include "report/text_fields.h"
@@ -182,9 +183,14 @@ Json run_json(const Report& report, std::size_t number, const RenderOptions& opt
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (!command.empty()) invocation["commandLine"] = command;
-  invocation["executionSuccessful"] = report.dropped.total() == 0 && report.dropped.reason.empty();
+  invocation["executionSuccessful"] = is_complete(report);
   invocation["processId"] = report.process.pid;
   if (!report.process.host.empty()) invocation["machine"] = report.process.host;
+  const std::string dropped = not_recorded_text(report);
+  if (!dropped.empty()) {
+    invocation["toolExecutionNotifications"].push_back(
+        {{"level", "error"}, {"message", {{"text", "Not recorded: " + dropped}}}});
+  }
   for (const std::string& note : report.notes) {
     invocation["toolExecutionNotifications"].push_back({{"level", "note"}, {"message", {{"text", note}}}});
   }

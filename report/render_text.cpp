@@ -9,6 +9,7 @@
 
 #include "report/group_text.h"
 #include "report/kinds.h"
+#include "report/not_recorded.h"
 #include "report/parallel.h"
 #include "report/render.h"
 #include "report/spread.h"
@@ -96,23 +97,8 @@ class TextReport {
 
   // Comes first: everything below it is only part of the truth.
   void print_dropped() {
-    const Dropped& dropped = report_.dropped;
-    if (dropped.total() == 0 && dropped.reason.empty()) return;
-    std::string what;
-    auto add = [&](std::uint64_t count, const char* one, const char* many) {
-      if (count != 0) what += (what.empty() ? "" : ", ") + plural(count, one, many);
-    };
-    add(dropped.allocations, "allocation", "allocations");
-    add(dropped.stacks, "stack", "stacks");
-    add(dropped.others, "other event", "other events");
-    if (what.empty()) what = "nothing lost yet";
-    out_ << palette_.bad("NOT RECORDED") << ": " << what;
-    if (!dropped.reason.empty()) {
-      out_ << ", from " << format_time(dropped.stop_time_ns) << " on · " << printable(dropped.reason);
-    } else {
-      out_ << " · a table of fixed size was full";
-    }
-    out_ << "\n";
+    const std::string text = not_recorded_text(report_);
+    if (!text.empty()) out_ << palette_.bad("NOT RECORDED") << ": " << text << "\n";
   }
 
   void print_header() {
@@ -182,9 +168,13 @@ class TextReport {
   void print_verdict() {
     const Summary& summary = report_.summary;
     if (summary.groups == 0) {
-      out_ << palette_.good(running() ? "NOTHING HELD" : "NOTHING LEAKED") << " · "
-           << plural(summary.allocations, "allocation", "allocations") << ", " << plural(summary.frees, "free", "frees")
-           << "\n";
+      if (is_complete(report_)) {
+        out_ << palette_.good(running() ? "NOTHING HELD" : "NOTHING LEAKED");
+      } else {
+        out_ << palette_.warn(running() ? "NOTHING HELD AMONG WHAT WAS RECORDED" : "NO LEAK AMONG WHAT WAS RECORDED");
+      }
+      out_ << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
+           << plural(summary.frees, "free", "frees") << "\n";
     } else {
       const char* word = running() ? "STILL HELD" : "LEAKED";
       out_ << palette_.bad(word) << " " << palette_.title(format_bytes(summary.leaked_bytes)) << " in "

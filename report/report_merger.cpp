@@ -209,6 +209,9 @@ void ReportMerger::add_head(const Report& report) {
   dropped.allocations += report.dropped.allocations;
   dropped.stacks += report.dropped.stacks;
   dropped.others += report.dropped.others;
+  dropped.handler_calls += report.dropped.handler_calls;
+  dropped.left_hooks += report.dropped.left_hooks;
+  dropped.lock_timeouts += report.dropped.lock_timeouts;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();
     dropped.reason = none ? report.dropped.reason : std::min(dropped.reason, report.dropped.reason);

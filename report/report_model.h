@@ -213,9 +213,12 @@ struct Dropped {
   std::uint64_t allocations = 0;
   std::uint64_t stacks = 0;
   std::uint64_t others = 0;
+  std::uint64_t handler_calls = 0;  // CUDA calls of signal handlers that interrupted the tracker
+  std::uint64_t left_hooks = 0;     // calls left by siglongjmp or cancellation
+  std::uint64_t lock_timeouts = 0;  // events that could not wait longer for a lock of the tracker
   std::string reason;  // why recording stopped and what to do; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
-  std::uint64_t total() const { return allocations + stacks + others; }
+  std::uint64_t total() const { return allocations + stacks + others + handler_calls + left_hooks + lock_timeouts; }
 };
 
 // The search for globals that hold what was not freed, at exit.

@@ -43,6 +43,7 @@ add_executable(report_unit_test
   ${unit}/report_lists_test.cpp
   ${unit}/report_merge_test.cpp
   ${unit}/report_names_test.cpp
+  ${unit}/report_not_recorded_test.cpp
   ${unit}/report_parallel_test.cpp
   ${unit}/report_pictures_test.cpp
   ${unit}/report_pools_test.cpp

@@ -1,0 +1,31 @@
+#include "report/not_recorded.h"
+
+#include "report/text_fields.h"
+#include "report/text_style.h"
+
+namespace culprit {
+
+bool is_complete(const Report& report) { return report.dropped.total() == 0 && report.dropped.reason.empty(); }
+
+std::string not_recorded_text(const Report& report) {
+  const Dropped& dropped = report.dropped;
+  if (dropped.total() == 0 && dropped.reason.empty()) return {};
+  std::string what;
+  auto add = [&](std::uint64_t count, const char* one, const char* many) {
+    if (count != 0) what += (what.empty() ? "" : ", ") + plural(count, one, many);
+  };
+  add(dropped.allocations, "allocation", "allocations");
+  add(dropped.stacks, "stack", "stacks");
+  add(dropped.others, "other event", "other events");
+  add(dropped.handler_calls, "call of a signal handler that interrupted culprit",
+      "calls of signal handlers that interrupted culprit");
+  add(dropped.left_hooks, "call that siglongjmp or cancellation left", "calls that siglongjmp or cancellation left");
+  add(dropped.lock_timeouts, "event that could not wait for a lock", "events that could not wait for a lock");
+  if (what.empty()) what = "nothing lost yet";
+  if (!dropped.reason.empty())
+    return what + ", from " + format_time(dropped.stop_time_ns) + " on · " + printable(dropped.reason);
+  const bool no_room = dropped.allocations + dropped.stacks + dropped.others != 0;
+  return no_room ? what + " · a table of fixed size was full" : what;
+}
+
+}  // namespace culprit
