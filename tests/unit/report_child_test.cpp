@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "report/run_dumps.h"
 #include "tests/catch.h"
+#include "tests/unit/dump_builder.h"
+#include "tests/unit/shell.h"
 
 using culprit::TemporaryFolder;
 
@@ -28,15 +30,20 @@ bool comes_true(Condition holds) {
   return holds();
 }
 
-// `culprit run -- sh -c script`, killed at the latest when the test is over.
+// `culprit run -- command`, killed at the latest when the test is over.
 class Started {
  public:
-  // Comes back once the script has made the file `ready`. `before_exec` runs in the child.
-  Started(const std::string& script, const std::string& ready, void (*before_exec)() = nullptr) : child_(::fork()) {
+  // Comes back once the command has made the file `ready`. `before_exec` runs in the child.
+  Started(std::vector<std::string> command, const std::string& ready, void (*before_exec)() = nullptr)
+      : child_(::fork()) {
     if (child_ == 0) {
       ::setenv("CULPRIT_LIBRARY", "/lib/x86_64-linux-gnu/libm.so.6", 1);
       if (before_exec != nullptr) before_exec();
-      ::execl(CULPRIT_COMMAND, "culprit", "run", "--", "sh", "-c", script.c_str(), nullptr);
+      command.insert(command.begin(), {"culprit", "run", "--"});
+      std::vector<char*> words;
+      for (std::string& word : command) words.push_back(word.data());
+      words.push_back(nullptr);
+      ::execv(CULPRIT_COMMAND, words.data());
       ::_exit(125);
     }
     REQUIRE(child_ > 0);
@@ -44,6 +51,8 @@ class Started {
     if (!is_ready) end();
     REQUIRE(is_ready);
   }
+  Started(const std::string& script, const std::string& ready, void (*before_exec)() = nullptr)
+      : Started(std::vector<std::string>{"sh", "-c", script}, ready, before_exec) {}
   ~Started() { end(); }
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -78,6 +87,11 @@ std::string text_of(const std::string& path) {
 std::string line_of(const std::string& status, const std::string& name) {
   const std::size_t at = status.find(name);
   return at == std::string::npos ? "" : status.substr(at, status.find('\n', at) - at);
+}
+
+bool ignores(const std::string& status, int number) {
+  const std::string line = line_of(status, "SigIgn");
+  return line.size() > 8 && (std::stoull(line.substr(8), nullptr, 16) >> (number - 1) & 1) == 1;
 }
 
 }  // namespace
@@ -122,10 +136,9 @@ TEST_CASE("the command's signals are as culprit found them", "[report][child]") 
       for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD, SIGUSR1}) ::signal(number, SIG_IGN);
     });
     CHECK(WEXITSTATUS(child.wait()) == 7);
-    const std::uint64_t ignored = std::stoull(line_of(text_of(mask), "SigIgn").substr(8), nullptr, 16);
-    for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD, SIGUSR1}) {
+    for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1}) {
       INFO("signal " << number);
-      CHECK((ignored >> (number - 1) & 1) == 1);
+      CHECK(ignores(text_of(mask), number));
     }
   }
 }
@@ -144,18 +157,38 @@ TEST_CASE("a signal that culprit and the command ignore ends neither", "[report]
   CHECK(WEXITSTATUS(status) == 7);
 }
 
-TEST_CASE("standard descriptors that are closed stay so in the command, and take none of culprit's files",
-          "[report][child]") {
+TEST_CASE("a command that ignores the ends of its children does so under culprit", "[report][child]") {
   TemporaryFolder folder;
-  const std::string open = folder.path() + "/open";
-  // In a process that opens nothing itself: what is listed as 3 or above is `ls`'s own.
-  const std::string script = "ls /proc/$$/fd > " + open + ".new; mv " + open + ".new " + open + "; exit 7";
-  Started child(script, open, [] {
+  const std::string status = folder.path() + "/status";
+  // No shell: one sets SIGCHLD for itself.
+  Started child({"cp", "/proc/self/status", status}, status, [] { ::signal(SIGCHLD, SIG_IGN); });
+  CHECK(WEXITSTATUS(child.wait()) == 0);
+  CHECK(ignores(text_of(status), SIGCHLD));
+}
+
+TEST_CASE("standard descriptors that are closed stay so in the command", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string ready = folder.path() + "/ready";
+  const std::string script = "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] && exit 1; done; (: > " + ready + "); exit 7";
+  Started child(script, ready, [] {
     for (int descriptor : {0, 1, 2}) ::close(descriptor);
   });
   const int status = child.wait();
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 7);
-  std::istringstream lines(text_of(open));
-  for (std::string line; std::getline(lines, line);) CHECK(std::stoi(line) > 2);
+}
+
+TEST_CASE("a report is not printed into a file that became a standard descriptor", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string dump = folder.path() + "/a.dump";
+  culprit::test::DumpBuilder().write(dump);
+  const std::string before = text_of(dump);
+  for (const char* closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
+    INFO(closed);
+    const int code =
+        culprit::test::shell("CULPRIT report " + dump + " -o " + folder.path() + "/out " + closed).exit_code;
+    CHECK(code == 0);
+    CHECK(text_of(folder.path() + "/out").rfind("culprit", 0) == 0);
+    CHECK(text_of(dump) == before);
+  }
 }
