@@ -1,7 +1,9 @@
 #include "interpose/log.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "interpose/process.h"
@@ -11,13 +13,24 @@ namespace {
 
 // One line to stderr, cut when it is very long. Formatted in place: {fmt} allocates nothing for that, where a logger
 // would call malloc, which a signal handler that ends the process may have interrupted.
-template <typename... Args>
+template <std::size_t kLongest = 4600, typename... Args>
 void write_line(fmt::format_string<const Args&...> form, const Args&... args) {
-  char line[4600];
+  char line[kLongest];
   auto written = fmt::format_to_n(line, sizeof(line) - 1, form, args...);
   std::size_t length = written.size < sizeof(line) - 1 ? written.size : sizeof(line) - 1;
   line[length++] = '\n';
   write_stderr(line, length);
+}
+
+// Of what is said on the program's own stack.
+constexpr std::size_t kShortLine = 400;
+
+// "USR2", or the number of a signal that has no name.
+const char* signal_text(int number, char* text, std::size_t capacity) {
+  const char* name = sigabbrev_np(number);
+  if (name != nullptr) return name;
+  *fmt::format_to_n(text, capacity - 1, "{}", number).out = '\0';
+  return text;
 }
 
 struct ReadableBytes {
@@ -88,6 +101,32 @@ void warn_not_recording(const Options& options, const char* path, int error) {
              path, strerrordesc_np(error));
 }
 
+void warn_signal_refused(const char* chosen, int used) {
+  if (chosen_log_level() < LogLevel::kWarn) return;
+  char name[16];
+  write_line<kShortLine>("culprit: warning: CULPRIT_SIGNAL={:.40}: no signal that can be used; {} is used", chosen,
+                         signal_text(used, name, sizeof(name)));
+}
+
+void warn_signal_taken(int number, bool ignored) {
+  if (chosen_log_level() < LogLevel::kWarn) return;
+  char name[16];
+  write_line<kShortLine>(
+      "culprit: warning: signal {} {}: nothing is recorded, and no signal switches it on. Name another with "
+      "CULPRIT_SIGNAL.",
+      signal_text(number, name, sizeof(name)), ignored ? "is ignored" : "is handled by the program itself");
+}
+
+void warn_refused_options(const Options& options) {
+  static std::atomic<bool> told{false};  // inherited by fork children
+  if (options.refused_count == 0 || options.log_level < LogLevel::kWarn || told.exchange(true)) return;
+  for (int i = 0; i < options.refused_count; ++i) {
+    const RefusedOption& refused = options.refused[i];
+    write_line<kShortLine>("culprit: warning: {}={:.60}: this value cannot be used; {} is used", refused.variable,
+                           refused.value, refused.used);
+  }
+}
+
 namespace {
 
 void warn_of_stop(Process& process) {
@@ -110,8 +149,6 @@ void warn_if_stopped(Process& process) {
 void log_summary(Process& process) {
   const LogLevel level = process.options.log_level;
   const format::Header* header = process.dump.header();
-  if (process.options.malformed != nullptr && level >= LogLevel::kWarn)
-    write_line("culprit: warning: {} has a value that can not be used; its default stood", process.options.malformed);
   if (level >= LogLevel::kInfo) {
     std::uint64_t allocations = 0, frees = 0;
     process.counters.sum(&allocations, &frees, process.dump);

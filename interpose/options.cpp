@@ -48,8 +48,13 @@ bool read_flag(bool* member, const char* variable, bool otherwise) {
 }
 
 bool parse_scan(const char* text, bool* search_holders) {
-  *search_holders = strcasecmp(text, "off") != 0;
+  *search_holders = strcasecmp(text, "off") != 0;  // what is not understood is as if it were not set
   return !*search_holders || strcasecmp(text, "exit") == 0;
+}
+
+void refuse(Options* options, const char* variable, const char* used) {
+  if (options->refused_count == Options::kMostRefused) return;
+  options->refused[options->refused_count++] = {variable, getenv(variable), used};
 }
 
 bool parse_log_level(const char* text, LogLevel* level) {
@@ -92,21 +97,27 @@ void add_program_name(Appender& to) {
 }  // namespace
 
 void read_options(Options* options) {
-  options->malformed = nullptr;
+  options->refused_count = 0;
 #define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
-  if (!read_number(&options->member, variable, value, least, most)) options->malformed = variable;
+  if (!read_number(&options->member, variable, value, least, most)) refuse(options, variable, #value);
 #define OPTION_FLAG(member, variable, value, help) \
-  if (!read_flag(&options->member, variable, value)) options->malformed = variable;
+  if (!read_flag(&options->member, variable, value)) refuse(options, variable, value ? "1" : "0");
 #include "interpose/options.def"
-  if (!parse_log_level(options->log, &options->log_level)) options->malformed = "CULPRIT_LOG";
+  if (!parse_log_level(options->log, &options->log_level)) refuse(options, "CULPRIT_LOG", "warn");
   // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
   FailRules rules;
-  if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) options->malformed = "CULPRIT_FAIL";
+  if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) refuse(options, "CULPRIT_FAIL", "no rule");
   if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)
-    options->malformed = "CULPRIT_START";
-  if (parse_signal(options->signal) == 0) options->malformed = "CULPRIT_SIGNAL";
-  if (!parse_scan(options->scan, &options->search_holders)) options->malformed = "CULPRIT_SCAN";
+    refuse(options, "CULPRIT_START", "now");
+  if (!parse_scan(options->scan, &options->search_holders)) refuse(options, "CULPRIT_SCAN", "exit");
+}
+
+LogLevel chosen_log_level() {
+  LogLevel level = LogLevel::kWarn;
+  const char* value = getenv("CULPRIT_LOG");
+  if (value != nullptr && value[0] != '\0') parse_log_level(value, &level);
+  return level;
 }
 
 int expand_path(const char* pattern, int pid, char* path, int capacity) {

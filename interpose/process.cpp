@@ -131,6 +131,7 @@ int start(Process& process) {
     warn_not_recording(process.options, path, error);
     return error;
   }
+  warn_refused_options(process.options);
   describe_process(process);
   begin_switched(process);
   // Not where a detach would have to wait for the threads' records too.

@@ -1,6 +1,7 @@
 #include "interpose/recording_switch.h"
 
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 
 #include "interpose/driver.h"
 #include "interpose/late_load.h"
+#include "interpose/log.h"
 #include "interpose/process.h"
 #include "interpose/signal_names.h"
 
@@ -18,6 +20,9 @@ namespace {
 // All zeros = on. Inherited by a fork child, which begins as its parent stood.
 std::atomic<int> switched_off;
 std::atomic<int> late;  // it was off once, or the program ran before
+
+// The signal that is to switch recording as soon as the process is known to use CUDA; 0 = none, or taken already.
+std::atomic<int> pending_signal;
 
 void on_signal(int, siginfo_t* info, void*) {
   int saved_errno = errno;
@@ -61,9 +66,50 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
 }
 
+int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
+  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash != nullptr ? slash + 1 : path;
+  return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
+}
+
+// Only a signal that has its default action is taken. A handler is the program's own. What is ignored was chosen to be:
+// by the program, or by who started it, in the belief that the signal does nothing.
+void take_signal(int number) {
+  struct sigaction present;
+  if (sigaction(number, nullptr, &present) != 0) return;
+  if ((present.sa_flags & SA_SIGINFO) != 0 || present.sa_handler != SIG_DFL) {
+    bool ignored = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_IGN;
+    return warn_signal_taken(number, ignored);
+  }
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  struct sigaction replaced = {};
+  if (sigaction(number, &action, &replaced) != 0) return;
+  // Another thread was faster, with a handler of the program's.
+  if ((replaced.sa_flags & SA_SIGINFO) != 0 || replaced.sa_handler != SIG_DFL) sigaction(number, &replaced, nullptr);
+}
+
 }  // namespace
 
-bool recording_wanted() { return switched_off.load(std::memory_order_acquire) == 0; }
+void note_sign_of_cuda() {
+  if (CULPRIT_LIKELY(pending_signal.load(std::memory_order_relaxed) == 0)) return;
+  int number = pending_signal.exchange(0);
+  if (number == 0) return;
+  int saved_errno = errno;
+  const char* chosen = getenv("CULPRIT_SIGNAL");
+  if (chosen != nullptr && chosen[0] != '\0' && parse_signal(chosen) == 0) warn_signal_refused(chosen, number);
+  take_signal(number);
+  errno = saved_errno;
+}
+
+bool recording_wanted() {
+  if (CULPRIT_LIKELY(switched_off.load(std::memory_order_acquire) == 0)) return true;
+  note_sign_of_cuda();
+  return switched_off.load(std::memory_order_acquire) == 0;
+}
 
 void begin_late() { late.store(1, std::memory_order_release); }
 
@@ -149,15 +195,9 @@ void prepare_recording_switch() {
   begin_late();
   switched_off.store(1, std::memory_order_release);
   const char* chosen = getenv("CULPRIT_SIGNAL");
-  int number = chosen == nullptr || chosen[0] == '\0' ? SIGUSR2 : parse_signal(chosen);
-  struct sigaction present;
-  if (number == 0 || sigaction(number, nullptr, &present) != 0) return;
-  if (present.sa_handler != SIG_DFL && present.sa_handler != SIG_IGN) return;
-  struct sigaction action = {};
-  action.sa_sigaction = on_signal;
-  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
+  int number = chosen == nullptr || chosen[0] == '\0' ? 0 : parse_signal(chosen);
+  pending_signal.store(number != 0 ? number : SIGUSR2, std::memory_order_release);
+  if (dl_iterate_phdr(visit_for_cuda, nullptr) != 0) note_sign_of_cuda();
 }
 
 void begin_switched(Process& process) {

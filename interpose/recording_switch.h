@@ -14,16 +14,24 @@ namespace culprit {
 
 struct Process;
 
-// Whether a process that has not begun to record is to begin with its next CUDA call.
+// Whether a process that has not begun to record is to begin with its next CUDA call. Called at such a call: a sign of
+// CUDA too.
 bool recording_wanted();
 
 // Switches recording on or off, for this process and those that it forks later. What is so already stays. Thread-safe
 // and async-signal-safe.
 void switch_recording(bool on);
 
-// At load: with CULPRIT_START=signal recording is off, and the signal that CULPRIT_SIGNAL names switches it, unless the
-// program has a handler of its own by then. Without it no signal is touched.
+// At load: with CULPRIT_START=signal recording is off, and the signal that CULPRIT_SIGNAL names (USR2 where that cannot
+// be used) switches it. The signal is taken in a process that uses CUDA only: now where a CUDA library is among the
+// program's own, else at the first sign of CUDA. Only one with its default action is taken; that a program handles or
+// ignores it itself is said on standard error, and recording stays off. Without CULPRIT_START=signal no signal is
+// touched.
 void prepare_recording_switch();
+
+// The program asked for a CUDA function by name, or called one: takes the signal if that is still to be done. Costs one
+// load otherwise. Thread-safe and async-signal-safe, keeps errno.
+void note_sign_of_cuda();
 
 // The program ran before: a dump that begins from now on says from when on it saw anything.
 void begin_late();

@@ -141,6 +141,7 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
       !culprit::find_hooked_name(name, &api)) {
     return kForward;
   }
+  culprit::note_sign_of_cuda();
   // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what
   // stands behind us instead.
   void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);

@@ -6,14 +6,21 @@
 #include <cstring>
 
 namespace culprit {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
 
 int parse_signal(const char* text) {
   if (strncasecmp(text, "SIG", 3) == 0) text += 3;
   int number = 0;
-  if (strncasecmp(text, "RTMIN", 5) == 0 && (text[5] == '\0' || text[5] == '+')) {
-    number = SIGRTMIN + std::atoi(text + 5);
-    if (number > SIGRTMAX) return 0;
-  } else if (text[0] >= '0' && text[0] <= '9') {
+  if (strncasecmp(text, "RTMIN", 5) == 0 && (text[5] == '\0' || (text[5] == '+' && is_digit(text[6])))) {
+    char* end = nullptr;
+    long above = text[5] == '\0' ? 0 : std::strtol(text + 6, &end, 10);
+    if ((end != nullptr && *end != '\0') || above > SIGRTMAX - SIGRTMIN) return 0;
+    number = SIGRTMIN + static_cast<int>(above);
+  } else if (is_digit(text[0])) {
     char* end = nullptr;
     long value = std::strtol(text, &end, 10);
     if (*end != '\0' || value > SIGRTMAX || (value > 31 && value < SIGRTMIN)) return 0;

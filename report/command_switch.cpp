@@ -46,10 +46,16 @@ int run_switch_command(const SwitchCommand& command, bool on) {
     return fail(name + " was not prepared to be switched: start it with culprit run --paused, or with " +
                 "CULPRIT_START=signal in its environment");
   const std::string signal_text = "signal " + target.signal_name;
+  if (target.ignores_signal)
+    return fail(name + " ignores " + signal_text +
+                ", and did so before it used CUDA, or does so itself: choose another with CULPRIT_SIGNAL");
+  // Without a handler of ours the signal would end the process, or be the program's own business.
+  if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
+    return fail(name + " has not used CUDA yet, and waits for " + signal_text +
+                " only from its first CUDA call on: try again then");
   if (!target.catches_signal)
     return fail(name + " does not wait for " + signal_text +
-                ": it cannot be caught, or the program has reset it; choose "
-                "another with CULPRIT_SIGNAL");
+                ": the program has reset it; choose another with CULPRIT_SIGNAL");
   union sigval value = {};
   value.sival_int = on ? format::kSwitchOn : format::kSwitchOff;
   if (::sigqueue(static_cast<pid_t>(target.pid), target.signal_number, value) != 0)

@@ -1,4 +1,6 @@
 // The culprit command: arguments only. Each subcommand has a file of its own.
+#include <fcntl.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
@@ -43,9 +45,20 @@ int usage_error(const std::string& message, const std::string& command) {
   return culprit::kExitUsage;
 }
 
+// Started with standard descriptors closed: a file that is opened must not become one, and be printed into. Closed
+// again for a command that is run.
+void fill_standard_descriptors() {
+  int descriptor = 0;
+  do {
+    descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) ::close(descriptor);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool running = !arguments.empty() && (arguments.front() == "run" || arguments.front() == "sweep");
   std::vector<std::string> words;

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "interpose/signal_names.h"
 #include "report/doctor/proc_facts.h"
 #include "report/proc_text.h"
 
@@ -40,23 +41,11 @@ std::string variable_of(const std::string& environment, const std::string& name)
   return {};
 }
 
-// The same names and numbers as the library takes; it has refused those that cannot be used.
-int signal_of(std::string name) {
-  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (name.compare(0, 3, "SIG") == 0) name.erase(0, 3);
-  if (name.compare(0, 5, "RTMIN") == 0) return SIGRTMIN + std::atoi(name.c_str() + 5);
-  if (!name.empty() && name[0] >= '0' && name[0] <= '9') return std::atoi(name.c_str());
-  for (int number = 1; number < 32; ++number) {
-    const char* known = ::sigabbrev_np(number);
-    if (known != nullptr && name == known) return number;
-  }
-  return 0;
-}
-
-bool catches(const std::string& status, int number) {
-  const std::size_t at = status.find("\nSigCgt:");
+// Whether the line `name` of /proc/PID/status has the signal.
+bool has_signal(const std::string& status, const std::string& name, int number) {
+  const std::size_t at = status.find("\n" + name + ":");
   if (at == std::string::npos || number < 1 || number > 64) return false;
-  return (std::strtoull(status.c_str() + at + 8, nullptr, 16) >> (number - 1) & 1) != 0;
+  return (std::strtoull(status.c_str() + at + name.size() + 2, nullptr, 16) >> (number - 1) & 1) != 0;
 }
 
 }  // namespace
@@ -94,9 +83,16 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   const std::string environment = read_proc_text(folder_of(proc, target.pid) + "/environ");
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
-  if (target.signal_name.empty()) target.signal_name = "USR2";
-  target.signal_number = signal_of(target.signal_name);
-  target.catches_signal = catches(read_proc_text(folder_of(proc, target.pid) + "/status"), target.signal_number);
+  target.signal_number = parse_signal(target.signal_name.c_str());
+  if (target.signal_number == 0) {  // so does the library, and says so
+    target.signal_name = "USR2";
+    target.signal_number = SIGUSR2;
+  }
+  const std::string status = read_proc_text(folder_of(proc, target.pid) + "/status");
+  target.catches_signal = has_signal(status, "SigCgt", target.signal_number);
+  target.ignores_signal = has_signal(status, "SigIgn", target.signal_number);
+  const std::string maps = read_proc_text(folder_of(proc, target.pid) + "/maps");
+  target.has_cuda = maps.find("/libcuda.so") != std::string::npos || maps.find("/libcudart") != std::string::npos;
   return target;
 }
 

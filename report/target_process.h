@@ -14,9 +14,11 @@ struct TargetProcess {
   bool has_library = false;       // libculprit.so is mapped
   std::string dump;               // what it writes, a path inside its own root; empty: nothing yet
   bool waits_for_signal = false;  // was started with CULPRIT_START=signal
-  std::string signal_name;        // CULPRIT_SIGNAL, "USR2" when it is not set
-  int signal_number = 0;          // 0: no such signal
+  std::string signal_name;        // CULPRIT_SIGNAL; "USR2" when it is not set, or cannot be used
+  int signal_number = 0;
   bool catches_signal = false;
+  bool ignores_signal = false;
+  bool has_cuda = false;  // a CUDA library is mapped: the process waits for the signal only if it is
 };
 
 // Looks at process `pid`. When the library is not in it but in exactly one of its descendants, that one is meant: of a

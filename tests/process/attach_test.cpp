@@ -581,10 +581,10 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
       CHECK(taken.err.find("another tool holds CUPTI") != std::string::npos);
     }
     kill(pid, SIGSTOP);
-    while (status_of(pid, "State")[0] != 'T') usleep(1000);
+    for (int i = 0; i < 20000 && status_of(pid, "State")[0] != 'T'; ++i) usleep(1000);
     refused({"attach", number}, "is stopped");
     kill(pid, SIGCONT);
-    while (status_of(pid, "State")[0] == 'T') usleep(1000);
+    for (int i = 0; i < 20000 && status_of(pid, "State")[0] == 'T'; ++i) usleep(1000);
     const long seized = ptrace(PTRACE_SEIZE, pid, nullptr, nullptr);
     REQUIRE(seized == 0);
     refused({"attach", number}, "is traced by");

@@ -105,6 +105,92 @@ TEST_CASE("no signal is touched unless it is asked for", "[switch]") {
   CHECK(run_preloaded("switched", {"a", "s"}, other).signal == SIGUSR2);
 }
 
+TEST_CASE("a process that never uses CUDA keeps its signals", "[switch]") {
+  // Also the one that bash runs.
+  const std::string script = "grep -E 'Sig(Cgt|Ign)' /proc/self/status; kill -USR2 $$; echo survived";
+  RunOptions with = paused();
+  RunOptions without = paused();
+  without.preload = false;
+  const Run prepared = run_preloaded("/bin/sh", {"-c", script}, with);
+  const Run plain = run_preloaded("/bin/sh", {"-c", script}, without);
+  CHECK(prepared.signal == SIGUSR2);
+  CHECK(has(prepared.out, "SigCgt"));
+  CHECK(prepared.out == plain.out);
+  CHECK(prepared.err.empty());
+}
+
+TEST_CASE("a program with the static runtime waits for the signal from its first CUDA call on", "[switch]") {
+  RunOptions options = paused();
+  options.when_ready = [](pid_t pid) {
+    const Finished early = culprit({"start", std::to_string(pid)});
+    CHECK(early.exit_code == 3);
+    CHECK(has(early.err, "has not used CUDA yet"));
+    CHECK(has(early.err, "try again then"));
+    CHECK(kill(pid, 0) == 0);
+  };
+  // It is not ended by the command, and by no signal: none was sent.
+  const Run run = run_preloaded("switched_static", {"w", "a", "s", "a"}, options);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(read_report(run.dump()).leaked_bytes() == 10002);
+}
+
+TEST_CASE("a signal that the program ignores stays ignored, and that is said", "[switch]") {
+  RunOptions options = paused();
+  options.before_exec = [] { signal(SIGUSR2, SIG_IGN); };
+  const Run run = run_preloaded("switched", {"a", "s", "a"}, options);
+  CHECK(run.exit_code == 0);
+  CHECK(run.dumps.empty());
+  CHECK(run.err ==
+        "culprit: warning: signal USR2 is ignored: nothing is recorded, and no signal switches it on. Name another "
+        "with CULPRIT_SIGNAL.\n");
+  options.when_ready = [](pid_t pid) {
+    const Finished start = culprit({"start", std::to_string(pid)});
+    CHECK(start.exit_code == 3);
+    CHECK(has(start.err, "ignores signal USR2"));
+  };
+  CHECK(run_preloaded("switched", {"a", "w"}, options).exit_code == 0);
+}
+
+TEST_CASE("a signal that cannot be used is refused, and what is used instead is said", "[switch]") {
+  for (const char* unusable : {"KILL", "STOP", "99", "0", "SIGSEGV", "SIGABRT", "32", "33", "NOPE"}) {
+    INFO(unusable);
+    RunOptions options = paused();
+    options.environment["CULPRIT_SIGNAL"] = unusable;
+    const Run run = run_preloaded("switched", {"a", "s", "a", "f", "f"}, options);
+    CHECK(run.exit_code == 0);
+    CHECK(run.dumps.size() == 1);
+    CHECK(run.err ==
+          std::string("culprit: warning: CULPRIT_SIGNAL=") + unusable + ": no signal that can be used; USR2 is used\n");
+    // In a program without CUDA nothing is said.
+    CHECK(run_preloaded("/bin/sh", {"-c", "true"}, options).err.empty());
+  }
+}
+
+TEST_CASE("a value that cannot be used is said once, in a process that records", "[options]") {
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"CULPRIT_DEPTH=abc", "64"},    {"CULPRIT_DEPTH=100000", "64"}, {"CULPRIT_LOG=loud", "warn"},
+      {"CULPRIT_SCAN=maybe", "exit"}, {"CULPRIT_START=soon", "now"},  {"CULPRIT_FAIL=garbage", "no rule"},
+      {"CULPRIT_QUIET=perhaps", "0"}, {"CULPRIT_PYTHON=x", "1"},
+  };
+  for (const auto& [variable, used] : values) {
+    INFO(variable);
+    RunOptions options;
+    const std::size_t sign = variable.find('=');
+    options.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
+    const std::string line = "culprit: warning: " + variable + ": this value cannot be used; " + used + " is used\n";
+    CHECK(run_preloaded("switched", {"a", "f"}, options).err == line);
+    CHECK(run_preloaded("/bin/sh", {"-c", "true"}, options).err.empty());
+  }
+  if (skip_fork_child()) return;
+  RunOptions options;
+  options.environment["CULPRIT_DEPTH"] = "abc";
+  options.environment["CULPRIT_QUIET"] = "1";
+  const Run forked = run_preloaded("switched", {"a", "k"}, options);
+  CHECK(forked.dumps.size() == 2);
+  CHECK(forked.err == "culprit: warning: CULPRIT_DEPTH=abc: this value cannot be used; 64 is used\n");
+}
+
 TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
   RunOptions options = paused();
   options.when_ready = [](pid_t pid) {

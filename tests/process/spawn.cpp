@@ -26,8 +26,8 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
-    read_end = ends[0];
-    write_end = ends[1];
+    read_end = above_standard(ends[0]);
+    write_end = above_standard(ends[1]);
   }
   ~Pipe() {
     close_end(read_end);
@@ -36,6 +36,14 @@ struct Pipe {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
+  // In a process whose standard descriptors are closed a pipe would become one, and dup2() in the child a no-op.
+  static int above_standard(int end) {
+    if (end > STDERR_FILENO) return end;
+    const int higher = fcntl(end, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(end);
+    if (higher < 0) throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
+    return higher;
+  }
   static void close_end(int& end) {
     if (end >= 0) close(end);
     end = -1;
@@ -131,13 +139,16 @@ Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options
 
   // The pipes are closed; what is left of the time limit is for the program to end.
   int status = 0;
-  while (waitpid(result.pid, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = waitpid(result.pid, &status, WNOHANG)) == 0) {
     if (!result.timed_out && Clock::now() > deadline) {
       result.timed_out = true;
       kill(-result.pid, SIGKILL);
     }
     usleep(1000);
   }
+  // Where SIGCHLD is ignored nobody knows how it ended: not as if it had been well.
+  if (ended != result.pid) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   return result;

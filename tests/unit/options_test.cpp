@@ -33,6 +33,16 @@ std::string expand(const char* pattern) {
   return path;
 }
 
+// The variables that were refused, and what is used.
+std::string refused(const Options& options) {
+  std::string text;
+  for (int i = 0; i < options.refused_count; ++i) {
+    const RefusedOption& one = options.refused[i];
+    text += (text.empty() ? "" : ", ") + std::string(one.variable) + "=" + one.value + ": " + one.used;
+  }
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("without variables the defaults stand") {
@@ -42,7 +52,7 @@ TEST_CASE("without variables the defaults stand") {
   CHECK(options.depth == 64);
   CHECK(options.log_level == LogLevel::kWarn);
   CHECK_FALSE(options.quiet);
-  CHECK(options.malformed == nullptr);
+  CHECK(options.refused_count == 0);
 }
 
 TEST_CASE("the rank in a job is what the launcher says") {
@@ -87,24 +97,36 @@ TEST_CASE("variables are read, and one that can not be used is named") {
     CHECK(options.depth == 256);
     CHECK(options.log_level == LogLevel::kDebug);
     CHECK(options.quiet);
-    CHECK(options.malformed == nullptr);
+    CHECK(options.refused_count == 0);
   }
   SECTION("a number out of range") {
     Variable depth("CULPRIT_DEPTH", "257");
     read_options(&options);
     CHECK(options.depth == 64);
-    CHECK(std::string(options.malformed) == "CULPRIT_DEPTH");
+    CHECK(refused(options) == "CULPRIT_DEPTH=257: 64");
   }
   SECTION("no number") {
     Variable depth("CULPRIT_DEPTH", "64k");
     read_options(&options);
-    CHECK(std::string(options.malformed) == "CULPRIT_DEPTH");
+    CHECK(refused(options) == "CULPRIT_DEPTH=64k: 64");
   }
   SECTION("an unknown level") {
     Variable log("CULPRIT_LOG", "loud");
     read_options(&options);
     CHECK(options.log_level == LogLevel::kWarn);
-    CHECK(std::string(options.malformed) == "CULPRIT_LOG");
+    CHECK(chosen_log_level() == LogLevel::kWarn);
+    CHECK(refused(options) == "CULPRIT_LOG=loud: warn");
+  }
+  SECTION("each of several") {
+    Variable depth("CULPRIT_DEPTH", "abc"), quiet("CULPRIT_QUIET", "perhaps"), fail("CULPRIT_FAIL", "garbage"),
+        start("CULPRIT_START", "soon"), scan("CULPRIT_SCAN", "maybe");
+    read_options(&options);
+    CHECK(refused(options) ==
+          "CULPRIT_DEPTH=abc: 64, CULPRIT_QUIET=perhaps: 0, CULPRIT_FAIL=garbage: no rule, CULPRIT_START=soon: now, "
+          "CULPRIT_SCAN=maybe: exit");
+    CHECK(options.depth == 64);
+    CHECK_FALSE(options.quiet);
+    CHECK(options.search_holders);
   }
 }
 
@@ -135,7 +157,8 @@ TEST_CASE("a signal by name or number") {
   CHECK(parse_signal("sigwinch") == SIGWINCH);
   CHECK(parse_signal("10") == 10);
   CHECK(parse_signal("RTMIN+3") == SIGRTMIN + 3);
-  for (const char* unusable : {"", "KILL", "9", "SEGV", "CHLD", "NOPE", "12x", "99", "33", "RTMIN+99"}) {
+  for (const char* unusable : {"", "0", "-1", "KILL", "9", "STOP", "SIGSEGV", "SIGABRT", "CHLD", "NOPE", "12x", "99",
+                               "32", "33", "RTMIN+99", "RTMIN+", "RTMIN+-5", "RTMIN+x", "RTMIN-1"}) {
     INFO(unusable);
     CHECK(parse_signal(unusable) == 0);
   }

@@ -5,32 +5,93 @@
 
 #include <chrono>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "report/run_dumps.h"
 #include "tests/catch.h"
+#include "tests/unit/dump_builder.h"
+#include "tests/unit/shell.h"
 
 using culprit::TemporaryFolder;
 
 namespace {
 
-// Starts `culprit run -- sh -c script` and returns its pid once the script has made the file `ready`.
-pid_t start(const std::string& script, const std::string& ready) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::setenv("CULPRIT_LIBRARY", "/lib/x86_64-linux-gnu/libm.so.6", 1);
-    ::execl(CULPRIT_COMMAND, "culprit", "run", "--", "sh", "-c", script.c_str(), nullptr);
-    ::_exit(125);
+constexpr int kLongestMs = 30000;
+
+// True as soon as `holds()` is, false when that takes too long.
+template <typename Condition>
+bool comes_true(Condition holds) {
+  for (int ms = 0; ms < kLongestMs; ms += 10) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  for (int i = 0; i < 1000 && !std::ifstream(ready); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  REQUIRE(std::ifstream(ready));
-  return child;
+  return holds();
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  return status;
+// `culprit run -- command`, killed at the latest when the test is over.
+class Started {
+ public:
+  // Comes back once the command has made the file `ready`. `before_exec` runs in the child.
+  Started(std::vector<std::string> command, const std::string& ready, void (*before_exec)() = nullptr)
+      : child_(::fork()) {
+    if (child_ == 0) {
+      ::setenv("CULPRIT_LIBRARY", "/lib/x86_64-linux-gnu/libm.so.6", 1);
+      if (before_exec != nullptr) before_exec();
+      command.insert(command.begin(), {"culprit", "run", "--"});
+      std::vector<char*> words;
+      for (std::string& word : command) words.push_back(word.data());
+      words.push_back(nullptr);
+      ::execv(CULPRIT_COMMAND, words.data());
+      ::_exit(125);
+    }
+    REQUIRE(child_ > 0);
+    const bool is_ready = comes_true([&] { return std::ifstream(ready).good(); });
+    if (!is_ready) end();
+    REQUIRE(is_ready);
+  }
+  Started(const std::string& script, const std::string& ready, void (*before_exec)() = nullptr)
+      : Started(std::vector<std::string>{"sh", "-c", script}, ready, before_exec) {}
+  ~Started() { end(); }
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  void send(int number) const { REQUIRE(::kill(child_, number) == 0); }
+
+  int wait() {
+    int status = 0;
+    const bool ended = comes_true([&] { return ::waitpid(child_, &status, WNOHANG) == child_; });
+    if (ended) child_ = -1;
+    REQUIRE(ended);
+    return status;
+  }
+
+ private:
+  void end() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+
+  pid_t child_;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A line of /proc/PID/status.
+std::string line_of(const std::string& status, const std::string& name) {
+  const std::size_t at = status.find(name);
+  return at == std::string::npos ? "" : status.substr(at, status.find('\n', at) - at);
+}
+
+bool ignores(const std::string& status, int number) {
+  const std::string line = line_of(status, "SigIgn");
+  return line.size() > 8 && (std::stoull(line.substr(8), nullptr, 16) >> (number - 1) & 1) == 1;
 }
 
 }  // namespace
@@ -39,10 +100,9 @@ TEST_CASE("signals are passed on to the command", "[report][child]") {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     TemporaryFolder folder;
     const std::string ready = folder.path() + "/ready";
-    const pid_t child =
-        start("trap 'exit 33' INT TERM HUP USR1; : > " + ready + "; while :; do sleep 0.05; done", ready);
-    ::kill(child, number);
-    const int status = wait_for(child);
+    Started child("trap 'exit 33' INT TERM HUP USR1; : > " + ready + "; while :; do sleep 0.05; done", ready);
+    child.send(number);
+    const int status = child.wait();
     INFO("signal " << number);
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 33);
@@ -53,8 +113,8 @@ TEST_CASE("a command that a signal ends takes culprit with it", "[report][child]
   for (int number : {SIGTERM, SIGKILL, SIGABRT}) {
     TemporaryFolder folder;
     const std::string ready = folder.path() + "/ready";
-    const pid_t child = start(": > " + ready + "; kill -" + std::to_string(number) + " $$", ready);
-    const int status = wait_for(child);
+    Started child(": > " + ready + "; kill -" + std::to_string(number) + " $$", ready);
+    const int status = child.wait();
     INFO("signal " << number);
     CHECK(WIFSIGNALED(status));
     CHECK(WTERMSIG(status) == number);
@@ -64,17 +124,71 @@ TEST_CASE("a command that a signal ends takes culprit with it", "[report][child]
 TEST_CASE("the command's signals are as culprit found them", "[report][child]") {
   TemporaryFolder folder;
   const std::string mask = folder.path() + "/mask";
-  const pid_t child =
-      start("grep -E 'SigBlk|SigIgn' /proc/self/status > " + mask + ".new; mv " + mask + ".new " + mask, mask);
-  wait_for(child);
-  std::ifstream file(mask);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  std::ifstream own("/proc/self/status");
-  const std::string status((std::istreambuf_iterator<char>(own)), {});
-  const auto line = [](const std::string& from, const std::string& name) {
-    const std::size_t at = from.find(name);
-    return from.substr(at, from.find('\n', at) - at);
-  };
-  CHECK(line(text, "SigBlk") == line(status, "SigBlk"));
-  CHECK(line(text, "SigIgn") == line(status, "SigIgn"));
+  const std::string script = "cat /proc/self/status > " + mask + ".new; mv " + mask + ".new " + mask + "; exit 7";
+  SECTION("usual ones") {
+    Started child(script, mask);
+    CHECK(WEXITSTATUS(child.wait()) == 7);
+    for (const char* name : {"SigBlk", "SigIgn"})
+      CHECK(line_of(text_of(mask), name) == line_of(text_of("/proc/self/status"), name));
+  }
+  SECTION("ignored ones, as nohup, a background job or a daemon leaves them") {
+    Started child(script, mask, [] {
+      for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD, SIGUSR1}) ::signal(number, SIG_IGN);
+    });
+    CHECK(WEXITSTATUS(child.wait()) == 7);
+    for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1}) {
+      INFO("signal " << number);
+      CHECK(ignores(text_of(mask), number));
+    }
+  }
+}
+
+TEST_CASE("a signal that culprit and the command ignore ends neither", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string ready = folder.path() + "/ready";
+  const std::string go = folder.path() + "/go";
+  Started child(": > " + ready + "; while [ ! -e " + go + " ]; do sleep 0.05; done; exit 7", ready, [] {
+    for (int number : {SIGHUP, SIGINT}) ::signal(number, SIG_IGN);
+  });
+  for (int number : {SIGHUP, SIGINT}) child.send(number);
+  std::ofstream{go};
+  const int status = child.wait();
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
+TEST_CASE("a command that ignores the ends of its children does so under culprit", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string status = folder.path() + "/status";
+  // No shell: one sets SIGCHLD for itself.
+  Started child({"cp", "/proc/self/status", status}, status, [] { ::signal(SIGCHLD, SIG_IGN); });
+  CHECK(WEXITSTATUS(child.wait()) == 0);
+  CHECK(ignores(text_of(status), SIGCHLD));
+}
+
+TEST_CASE("standard descriptors that are closed stay so in the command", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string ready = folder.path() + "/ready";
+  const std::string script = "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] && exit 1; done; (: > " + ready + "); exit 7";
+  Started child(script, ready, [] {
+    for (int descriptor : {0, 1, 2}) ::close(descriptor);
+  });
+  const int status = child.wait();
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
+TEST_CASE("a report is not printed into a file that became a standard descriptor", "[report][child]") {
+  TemporaryFolder folder;
+  const std::string dump = folder.path() + "/a.dump";
+  culprit::test::DumpBuilder().write(dump);
+  const std::string before = text_of(dump);
+  for (const char* closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
+    INFO(closed);
+    const int code =
+        culprit::test::shell("CULPRIT report " + dump + " -o " + folder.path() + "/out " + closed).exit_code;
+    CHECK(code == 0);
+    CHECK(text_of(folder.path() + "/out").rfind("culprit", 0) == 0);
+    CHECK(text_of(dump) == before);
+  }
 }

@@ -67,4 +67,4 @@ catch_discover_tests(report_unit_test TEST_PREFIX "unit: " PROPERTIES LABELS uni
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME "unit: formats_test.py" COMMAND Python3::Interpreter ${unit}/formats_test.py ${PROJECT_SOURCE_DIR}/tests/golden
          ${CULPRIT_DEPS}/format-readers)
-set_tests_properties("unit: formats_test.py" PROPERTIES LABELS unit)
+set_tests_properties("unit: formats_test.py" PROPERTIES LABELS unit TIMEOUT 120)
