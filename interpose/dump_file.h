@@ -30,6 +30,7 @@ enum class StopReason : std::uint32_t {
   kTooLarge = 3,       // the address range reserved for the dump is used up
   kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
   kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
+  kNoDescriptor = 6,   // no descriptor was free to open the dump with when it had to grow
 };
 
 // The search for globals that hold live handles, at exit.

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstring>
@@ -80,9 +82,19 @@ ChunkSizes chunk_sizes(ChunkType type) {
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
+// Where a dump can not be created under a name that is taken: 0 = it can get a numbered suffix, -1 = memory stands in
+// for a device that keeps nothing, else an errno. Links count as what they lead to: /dev/stdout is a terminal or a
+// pipe.
+int taken_by(const char* path) {
+  const std::int64_t mode = os.file_mode(path);
+  if (mode < 0 || S_ISREG(mode)) return 0;
+  if (S_ISCHR(mode)) return -1;
+  return S_ISDIR(mode) ? EISDIR : ESPIPE;
+}
+
 }  // namespace
 
-int DumpWriter::open_new(const char* path) {
+int DumpWriter::open_new(const char* path, OpenedFile* file) {
   std::size_t length = std::strlen(path);
   if (length == 0 || length + 8 >= kPathBytes) return ENAMETOOLONG;
   int error = 0;
@@ -90,35 +102,43 @@ int DumpWriter::open_new(const char* path) {
   if (path_ == nullptr) return error;
   std::memcpy(path_, path, length + 1);
   for (int suffix = 1; suffix <= kMostSuffixes; ++suffix) {
-    fd_ = os.open_file(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd_ >= 0) return 0;
-    if (fd_ != -EEXIST) return -fd_;
+    *file = open_high(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (file->fd >= 0) return 0;
+    if (file->fd != -EEXIST) return -file->fd;
+    if (suffix == 1) {
+      error = taken_by(path_);
+      in_memory_ = error == -1;
+      if (in_memory_) return 0;
+      if (error != 0) return error;
+    }
     std::snprintf(path_ + length, kPathBytes - length, ".%d", suffix);
   }
   return EEXIST;
 }
 
+// Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind what is mapped. Returns 0
+// or an errno.
+int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
+  const int flags = MAP_FIXED | (in_memory_ ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+  int error = 0;
+  os.map(base_ + size_, bytes, PROT_READ | PROT_WRITE, flags, fd, in_memory_ ? 0 : size_, &error);
+  if (error != 0) return error;
+  os.advise(base_ + size_, bytes, MADV_DONTFORK);
+  size_ += bytes;
+  return 0;
+}
+
 int DumpWriter::start(const char* path) {
-  int error = open_new(path);
+  OpenedFile file = {-1, false};
+  fd_ = -1;
+  int error = open_new(path, &file);
   if (error != 0) return error;
-  error = -os.identify(fd_, &id_);
+  if (!in_memory_) error = -os.identify(file.fd, &id_);
+  if (error == 0) error = map_header(file.fd);
+  const bool kept = file.high && error == 0;
+  fd_ = kept ? file.fd : -1;
+  if (!kept && file.fd >= 0) os.close_file(file.fd);
   if (error != 0) return error;
-
-  for (reserved_ = kReservedAddressRange; reserved_ >= kSmallestAddressRange; reserved_ /= 2) {
-    base_ = static_cast<unsigned char*>(
-        os.map(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &error));
-    if (base_ != nullptr) break;
-  }
-  if (base_ == nullptr) return error;
-  os.advise(base_, reserved_, MADV_DONTFORK);
-
-  if (os.file_size_limit() < format::kHeaderBytes) return EFBIG;
-  error = -os.reserve(fd_, 0, format::kHeaderBytes);
-  if (error != 0) return error;
-  if (os.map(base_, format::kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0, &error) == nullptr)
-    return error;
-  os.advise(base_, format::kHeaderBytes, MADV_DONTFORK);
-  size_ = format::kHeaderBytes;
 
   format::Header* fixed = header();
   std::memcpy(fixed->magic, format::kMagic, sizeof(fixed->magic));
@@ -129,13 +149,28 @@ int DumpWriter::start(const char* path) {
   return 0;
 }
 
+int DumpWriter::map_header(int fd) {
+  int error = 0;
+  for (reserved_ = kReservedAddressRange; reserved_ >= kSmallestAddressRange; reserved_ /= 2) {
+    base_ = static_cast<unsigned char*>(
+        os.map(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &error));
+    if (base_ != nullptr) break;
+  }
+  if (base_ == nullptr) return error;
+  os.advise(base_, reserved_, MADV_DONTFORK);
+  if (!in_memory_) {
+    if (os.limit(RLIMIT_FSIZE) < format::kHeaderBytes) return EFBIG;
+    error = -os.reserve(fd, 0, format::kHeaderBytes);
+    if (error != 0) return error;
+  }
+  return map_piece(fd, format::kHeaderBytes);
+}
+
 void DumpWriter::close() {
   if (path_ != nullptr) os.unmap(path_, kPathBytes);
   if (base_ != nullptr) os.unmap(base_, reserved_);
-  FileId now;
   // The target may have closed it and used the number again.
-  if (fd_ >= 0 && id_.inode != 0 && os.identify(fd_, &now) == 0 && now.device == id_.device && now.inode == id_.inode)
-    os.close_file(fd_);
+  if (id_.inode != 0 && is_ours(fd_)) os.close_file(fd_);
   std::memset(static_cast<void*>(this), 0, sizeof(*this));
 }
 
@@ -147,18 +182,46 @@ void DumpWriter::stop(StopReason reason, int error) {
   fixed->stop_reason = reason;
 }
 
-// A target may close our descriptor ("close everything above 2") and open something else under the same number.
-bool DumpWriter::check_descriptor() {
+bool DumpWriter::is_ours(int fd) const {
   FileId now;
-  if (os.identify(fd_, &now) == 0 && now.device == id_.device && now.inode == id_.inode) return true;
-  int fd = os.open_file(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (fd < 0) return false;
-  if (os.identify(fd, &now) == 0 && now.device == id_.device && now.inode == id_.inode) {
-    fd_ = fd;  // the old number now belongs to the target: it is not ours to close
-    return true;
+  return fd >= 0 && os.identify(fd, &now) == 0 && now.same_file(id_);
+}
+
+// A target may close our descriptor ("close everything above 2") and open something else under the same number: then,
+// and where no descriptor is kept, the file is opened again by its name. `fd` is negative when it is not there any
+// more.
+OpenedFile DumpWriter::borrow_descriptor() {
+  if (is_ours(fd_)) return {fd_, true};
+  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0);
+  if (file.fd < 0) return file;
+  if (!is_ours(file.fd)) {
+    os.close_file(file.fd);
+    return {-EBADF, false};
   }
-  os.close_file(fd);
-  return false;
+  fd_ = file.high ? file.fd : -1;  // the old number now belongs to the target: it is not ours to close
+  return file;
+}
+
+void DumpWriter::give_back_descriptor(const OpenedFile& file) {
+  if (!file.high) os.close_file(file.fd);
+}
+
+// Reserves and maps the next `bytes` of the file. On failure recording stops.
+bool DumpWriter::extend_file(std::uint64_t bytes) {
+  if (size_ + bytes > os.limit(RLIMIT_FSIZE)) {
+    stop(StopReason::kFileSizeLimit, EFBIG);
+    return false;
+  }
+  const OpenedFile file = borrow_descriptor();
+  if (file.fd < 0) {
+    stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
+    return false;
+  }
+  int error = -os.reserve(file.fd, size_, bytes);
+  if (error == 0) error = map_piece(file.fd, bytes);
+  give_back_descriptor(file);
+  if (error != 0) stop(StopReason::kNoSpace, error);
+  return error == 0;
 }
 
 bool DumpWriter::grow(std::uint64_t bytes) {
@@ -166,26 +229,10 @@ bool DumpWriter::grow(std::uint64_t bytes) {
     stop(StopReason::kTooLarge, 0);
     return false;
   }
-  if (size_ + bytes > os.file_size_limit()) {
-    stop(StopReason::kFileSizeLimit, EFBIG);
-    return false;
-  }
-  if (!check_descriptor()) {
-    stop(StopReason::kFileReplaced, EBADF);
-    return false;
-  }
-  int error = -os.reserve(fd_, size_, bytes);
-  if (error == 0) {
-    void* wanted = base_ + size_;
-    os.map(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, size_, &error);
-    if (error == 0) {
-      os.advise(wanted, bytes, MADV_DONTFORK);
-      size_ += bytes;
-      return true;
-    }
-  }
-  stop(StopReason::kNoSpace, error);
-  return false;
+  if (!in_memory_) return extend_file(bytes);
+  const int error = map_piece(-1, bytes);
+  if (error != 0) stop(StopReason::kNoMemory, error);
+  return error == 0;
 }
 
 Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/descriptors.h"
 #include "interpose/dump_format.h"
 #include "interpose/os.h"
 #include "interpose/spin_lock.h"
@@ -22,8 +23,10 @@ namespace culprit {
 // All zeros = not started. Lives in memory that the kernel wipes in a fork child.
 class DumpWriter {
  public:
-  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when the name is taken) and writes the header's
-  // fixed part. `path` is copied. Returns 0 or an errno. Call once.
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when a file or a dangling link has the name) and
+  // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for what can
+  // not be mapped (a FIFO, a socket, a block device). A character device (/dev/null) makes a dump that leaves no file.
+  // Call once.
   int start(const char* path);
 
   // Unmaps and closes the file, which stays. All zeros afterwards. Nobody else may use this any more.
@@ -62,6 +65,8 @@ class DumpWriter {
   }
   format::Header* header() const { return reinterpret_cast<format::Header*>(base_); }
   const char* path() const { return path_; }
+  // False: the dump is in private memory, and nothing is left of it when the process ends.
+  bool leaves_file() const { return !in_memory_; }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
 
   // Marks recording as stopped for good. Idempotent; the first reason stays.
@@ -81,13 +86,19 @@ class DumpWriter {
                               std::uint32_t count);
   void publish_used(format::ChunkType type);
   bool grow(std::uint64_t bytes);
-  bool check_descriptor();
-  int open_new(const char* path);
+  OpenedFile borrow_descriptor();
+  void give_back_descriptor(const OpenedFile& file);
+  bool is_ours(int fd) const;
+  bool extend_file(std::uint64_t bytes);
+  int map_header(int fd);
+  int open_new(const char* path, OpenedFile* file);
+  int map_piece(int fd, std::uint64_t bytes);
 
   unsigned char* base_;
   std::uint64_t reserved_;  // bytes of address range
   std::uint64_t size_;      // bytes of file mapped
-  int fd_;
+  int fd_;                  // a high one; -1 = none is kept: opened again by its name whenever the file grows
+  bool in_memory_;
   FileId id_;
   SpinLock lock_;
   std::atomic<int> stopped_;

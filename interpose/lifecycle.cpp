@@ -21,6 +21,7 @@
 #include "interpose/late_load.h"
 #include "interpose/log.h"
 #include "interpose/marks.h"
+#include "interpose/os.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
@@ -188,6 +189,7 @@ void at_quick_exit_handler() {
 __attribute__((constructor)) void on_load() {
   find_out_when_loaded();
   prepare_dlsym();
+  remember_stderr();
   if (!loaded_late()) prepare_to_meet_threads();
   prepare_cxx_runtime();
   find_next_functions();

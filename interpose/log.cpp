@@ -1,5 +1,6 @@
 #include "interpose/log.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -86,6 +87,8 @@ const char* reason_text(format::StopReason reason) {
       return "the dump's descriptor was closed and the file is not there any more";
     case format::StopReason::kNoMemory:
       return "no memory for the index";
+    case format::StopReason::kNoDescriptor:
+      return "no descriptor was free (ulimit -n) when the dump had to grow";
     case format::StopReason::kNoSpace:
     case format::StopReason::kNone:
       break;
@@ -97,8 +100,9 @@ const char* reason_text(format::StopReason reason) {
 
 void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
-  write_line("culprit: warning: nothing is recorded: can not create {}: {}. Name a writable place with CULPRIT_OUT.",
-             path, strerrordesc_np(error));
+  write_line("culprit: warning: nothing is recorded: can not create {}: {}. {} with CULPRIT_OUT.", path,
+             error == ESPIPE ? "a dump is mapped memory, which this can not hold" : strerrordesc_np(error),
+             error == EISDIR ? "Name a file in it" : "Name a writable place");
 }
 
 void warn_signal_refused(const char* chosen, int used) {
@@ -162,8 +166,10 @@ void log_summary(Process& process) {
   if (process.options.quiet) return;
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
-  write_line("culprit: {} in {} allocation{} not freed. See: culprit report {}", readable_bytes(unfreed.bytes).text,
-             unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
+  const bool kept = process.dump.leaves_file();
+  write_line("culprit: {} in {} allocation{} not freed. {} {}", readable_bytes(unfreed.bytes).text, unfreed.count,
+             unfreed.count == 1 ? "" : "s", kept ? "See: culprit report" : "No dump was kept: CULPRIT_OUT is",
+             process.dump.path());
 }
 
 }  // namespace culprit

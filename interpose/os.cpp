@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,7 +33,18 @@ int system_identify(int fd, FileId* id) {
   if (fstat(fd, &status) != 0) return -errno;
   id->device = status.st_dev;
   id->inode = status.st_ino;
+  id->bytes = static_cast<std::uint64_t>(status.st_size);
   return 0;
+}
+
+std::int64_t system_file_mode(const char* path) {
+  struct stat status;
+  return stat(path, &status) != 0 ? -errno : static_cast<std::int64_t>(status.st_mode);
+}
+
+int system_duplicate_from(int fd, int least) {
+  long high = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
+  return high < 0 ? -errno : static_cast<int>(high);
 }
 
 int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
@@ -42,9 +55,9 @@ int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return -error;
 }
 
-std::uint64_t system_file_size_limit() {
+std::uint64_t system_limit(int resource) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~0ULL;
+  if (syscall(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
   return limit.rlim_cur;
 }
 
@@ -101,9 +114,25 @@ void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 
 }  // namespace
 
-OsCalls os = {system_open,  system_close,  system_identify, system_reserve,         system_file_size_limit, system_map,
-              system_unmap, system_protect, system_advise, system_read_at,  system_read_own_memory, system_membarrier, system_futex, system_block_signals,
-              system_restore_signals};
+OsCalls os = {
+    system_open,
+    system_close,
+    system_identify,
+    system_file_mode,
+    system_duplicate_from,
+    system_reserve,
+    system_limit,
+    system_map,
+    system_unmap,
+    system_protect,
+    system_advise,
+    system_read_at,
+    system_read_own_memory,
+    system_membarrier,
+    system_futex,
+    system_block_signals,
+    system_restore_signals,
+};
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';
@@ -121,10 +150,61 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
   return total;
 }
 
+namespace {
+
+FileId stderr_at_load;
+bool had_stderr = false;
+
+// Waits until all of a message can be written at once (PIPE_BUF bytes for a pipe): never for ever, since the reader may
+// have stopped, and not at all when it has gone.
+bool stderr_takes_text() {
+  struct pollfd waited = {STDERR_FILENO, POLLOUT, 0};
+  struct timespec second = {1, 0};
+  long ready;
+  do {
+    ready = syscall(SYS_ppoll, &waited, 1, &second, nullptr, 0);  // counts `second` down
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1 && waited.revents == POLLOUT;
+}
+
+// A write that found no reader left a SIGPIPE for this thread, which has it blocked. It is taken away, unless one of
+// the program's own was waiting already.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &kPipe, &before_, sizeof(kPipe));
+    blocked_before_ = (before_ & kPipe) != 0;
+  }
+  ~NoPipeSignal() {
+    if (broken_ && !blocked_before_) {
+      const struct timespec now = {0, 0};
+      syscall(SYS_rt_sigtimedwait, &kPipe, nullptr, &now, sizeof(kPipe));
+    }
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  void note_broken() { broken_ = true; }
+
+ private:
+  static constexpr std::uint64_t kPipe = 1ULL << (SIGPIPE - 1);
+  std::uint64_t before_ = 0;
+  bool blocked_before_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
+
 void write_stderr(const char* text, std::size_t bytes) {
-  while (bytes > 0) {
-    long count = syscall(SYS_write, STDERR_FILENO, text, bytes);
+  FileId now;
+  if (!had_stderr || os.identify(STDERR_FILENO, &now) != 0 || !now.same_file(stderr_at_load)) return;
+  NoPipeSignal guard;
+  while (bytes > 0 && stderr_takes_text()) {
+    long count = syscall(SYS_write, STDERR_FILENO, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EPIPE) guard.note_broken();
     if (count <= 0) return;
     text += count;
     bytes -= static_cast<std::size_t>(count);

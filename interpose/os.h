@@ -14,19 +14,25 @@ namespace culprit {
 struct FileId {
   std::uint64_t device;
   std::uint64_t inode;
+  std::uint64_t bytes;  // the file's size
+  bool same_file(const FileId& other) const { return device == other.device && inode == other.inode; }
 };
 
 struct OsCalls {
   // Opens `path` with open(2)'s flags. Returns a descriptor or -errno.
   int (*open_file)(const char* path, int flags, unsigned mode);
   int (*close_file)(int fd);
-  // Device and inode of an open descriptor. Returns 0 or -errno.
+  // Device, inode and size of an open descriptor. Returns 0 or -errno.
   int (*identify)(int fd, FileId* id);
+  // st_mode of what `path` names, links followed, or -errno.
+  std::int64_t (*file_mode)(const char* path);
+  // fcntl(F_DUPFD_CLOEXEC): the same file under the lowest free number from `least` on. Returns it or -errno.
+  int (*duplicate_from)(int fd, int least);
   // Reserves [offset, offset + bytes) on disk, so that touching a mapping of it can not raise SIGBUS. Returns 0 or
   // -errno.
   int (*reserve)(int fd, std::uint64_t offset, std::uint64_t bytes);
-  // RLIMIT_FSIZE's soft limit: growing a file beyond it raises SIGXFSZ.
-  std::uint64_t (*file_size_limit)();
+  // The soft limit of a resource (RLIMIT_FSIZE, ...) as it is now; ~0 = none.
+  std::uint64_t (*limit)(int resource);
   // mmap(2). Returns nullptr on failure and stores the error.
   void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
   void (*unmap)(void* address, std::uint64_t bytes);
@@ -53,7 +59,12 @@ extern OsCalls os;
 // Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
 
-// Writes to standard error: whole, past EINTR, never a cancellation point, never SIGPIPE-safe by itself.
+// Remembers what descriptor 2 is. Called when the library is loaded.
+void remember_stderr();
+
+// Writes one message to standard error, past EINTR; never a cancellation point. Nothing is written unless descriptor 2
+// is still what it was at load: a daemon that closed it may have its database there. Nothing either when the reader of
+// a pipe has gone (the program would get a SIGPIPE of ours) or does not take anything for a second.
 void write_stderr(const char* text, std::size_t bytes);
 
 // Every other thread's stores are visible here afterwards, and what was stored here to their next loads. False on a

@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "interpose/descriptors.h"
 #include "interpose/process.h"
 
 namespace culprit {
@@ -92,7 +93,7 @@ int write_snapshot(Process& process, const char* path) {
   int error = 0;
   void* buffer = map_private(kPieceBytes, &error);
   if (buffer == nullptr) return error;
-  int fd = os.open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int fd = open_high(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600).fd;
   error = fd < 0 ? -fd : copy_dump(process, fd, static_cast<unsigned char*>(buffer));
   os.unmap(buffer, kPieceBytes);
   if (fd < 0) return error;

@@ -30,6 +30,8 @@ std::string stop_reason_text(const Header& header) {
       return "the program closed the dump's descriptor and the file could not be opened again" + why;
     case StopReason::kNoMemory:
       return "no memory was left for the index of allocations" + why;
+    case StopReason::kNoDescriptor:
+      return "no descriptor was free when the dump had to grow: raise the limit (ulimit -n) and run again";
   }
   return "recording stopped for a reason that this version does not know";
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,9 +22,9 @@ namespace {
 
 int fail_reserve_after = 0;
 int failing_reserve(int, std::uint64_t, std::uint64_t) { return fail_reserve_after-- > 0 ? 0 : -ENOSPC; }
-std::uint64_t small_file_limit() { return 300 * 1024; }
+std::uint64_t small_file_limit(int) { return 300 * 1024; }
 int other_file(int, FileId* id) {
-  *id = {1, 2};
+  *id = {1, 2, 0};
   return 0;
 }
 
@@ -50,7 +51,7 @@ TEST_CASE("a dump starts with its header and is private to its user") {
 TEST_CASE("a name that is taken gets a numbered suffix, and a symbolic link is never followed") {
   TemporaryFolder folder;
   std::string path = folder.file("a.dump");
-  REQUIRE(symlink("/dev/null", path.c_str()) == 0);
+  REQUIRE(symlink("/etc/hostname", path.c_str()) == 0);
   Zeroed<DumpWriter> first, second;
   REQUIRE(first->start(path.c_str()) == 0);
   REQUIRE(second->start(path.c_str()) == 0);
@@ -61,6 +62,94 @@ TEST_CASE("a name that is taken gets a numbered suffix, and a symbolic link is n
 TEST_CASE("a dump in a folder that does not exist is an error and no crash") {
   Zeroed<DumpWriter> dump;
   CHECK(dump->start("/nonexistent/folder/a.dump") == ENOENT);
+}
+
+TEST_CASE("a character device makes a dump in memory, and nothing with a suffix") {
+  TemporaryFolder folder;
+  std::string link = folder.file("link");
+  REQUIRE(symlink("/dev/null", link.c_str()) == 0);
+  for (const char* path : {"/dev/null", link.c_str()}) {
+    Zeroed<DumpWriter> dump;
+    REQUIRE(dump->start(path) == 0);
+    CHECK_FALSE(dump->leaves_file());
+    std::vector<Ref> refs;
+    for (int i = 0; i < 3000; ++i) refs.push_back(dump->allocate_records(ChunkType::kAllocations, 32, nullptr));
+    for (Ref ref : refs) REQUIRE(ref != 0);
+    CHECK(string_at(*dump, dump->add_string("kept", 4)) == "kept");
+    dump->close();
+  }
+  CHECK(access("/dev/null.1", F_OK) != 0);
+  CHECK(access((link + ".1").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("what can not hold a dump is an error, and nothing is made beside it") {
+  TemporaryFolder folder;
+  const std::string fifo = folder.file("fifo"), sub = folder.file("sub");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  REQUIRE(mkdir(sub.c_str(), 0700) == 0);
+  Zeroed<DumpWriter> first, second, third;
+  CHECK(first->start(fifo.c_str()) == ESPIPE);
+  CHECK(second->start(sub.c_str()) == EISDIR);
+  CHECK(third->start((sub + "/").c_str()) == EISDIR);
+  CHECK(access((fifo + ".1").c_str(), F_OK) != 0);
+  CHECK(access((sub + ".1").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a dump takes no low descriptor") {
+  TemporaryFolder folder;
+  struct rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  REQUIRE(limit.rlim_cur >= 64);
+  const int highest = limit.rlim_cur < 1024 ? static_cast<int>(limit.rlim_cur) - 1 : 1023;
+  const int next = dup(0);
+  REQUIRE(next >= 0);
+  close(next);
+  const auto same_next = [&] {
+    const int now = dup(0);
+    close(now);
+    return now == next;
+  };
+  SECTION("when it is made, and when it grows after its descriptor was closed") {
+    Zeroed<DumpWriter> dump;
+    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+    CHECK(same_next());
+    CHECK(fcntl(highest, F_GETFD) == FD_CLOEXEC);
+    REQUIRE(close_range(3, ~0U, 0) == 0);
+    CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
+    CHECK(dup(0) == 3);
+    close(3);
+    CHECK(fcntl(highest, F_GETFD) == FD_CLOEXEC);
+    dump->close();
+    CHECK(fcntl(highest, F_GETFD) == -1);
+  }
+  SECTION("where high numbers are in use, a lower one is as good") {
+    struct rlimit few = limit;
+    if (few.rlim_cur > 1024) few.rlim_cur = 1024;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    REQUIRE(dup2(0, highest) == highest);
+    REQUIRE(dup2(0, highest - 1) == highest - 1);
+    Zeroed<DumpWriter> dump;
+    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+    CHECK(same_next());
+    CHECK(fcntl(highest - 3, F_GETFD) == FD_CLOEXEC);
+    dump->close();
+    close(highest);
+    close(highest - 1);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  SECTION("a program with few descriptors gets none taken, and the dump grows all the same") {
+    RealOs restore;
+    os.limit = [](int resource) { return resource == RLIMIT_NOFILE ? std::uint64_t{63} : ~std::uint64_t{0}; };
+    os.duplicate_from = [](int, int) { return -EMFILE; };
+    Zeroed<DumpWriter> dump;
+    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+    CHECK(same_next());
+    CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
+    CHECK(same_next());
+    os.open_file = [](const char*, int, unsigned) { return -EMFILE; };
+    CHECK(dump->allocate_records(ChunkType::kErrors, 1, nullptr) == 0);
+    CHECK(dump->header()->stop_reason == StopReason::kNoDescriptor);
+  }
 }
 
 TEST_CASE("packed records keep their bytes across chunks") {
@@ -113,7 +202,7 @@ TEST_CASE("the file size limit is looked at before growing: passing it would kil
   TemporaryFolder folder;
   RealOs restore;
   Zeroed<DumpWriter> dump;
-  os.file_size_limit = small_file_limit;
+  os.limit = small_file_limit;
   REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
   CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
   CHECK(dump->allocate_records(ChunkType::kErrors, 1, nullptr) != 0);

@@ -1,0 +1,149 @@
+// The numbers that a program's own files get are the same with the library, and the library writes into no file of the
+// program's.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/process/run_preloaded.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+struct Outcome {
+  Run run;
+  std::string numbers;
+};
+
+Outcome run_descriptors(const char* mode, bool preload, std::function<void()> before_exec) {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  options.preload = preload;
+  options.before_exec = std::move(before_exec);
+  const fs::path result = options.folder->path() / "result";
+  Outcome outcome;
+  outcome.run = run_preloaded("descriptors", {result.string(), mode}, options);
+  outcome.numbers = content(result);
+  return outcome;
+}
+
+std::uint64_t dropped(const Report& report) {
+  return report.json.at("summary").at("dropped_allocations").get<std::uint64_t>();
+}
+
+}  // namespace
+
+TEST_CASE("a program's files get the numbers that they get without the library", "[descriptors]") {
+  for (unsigned closed = 0; closed < 8; ++closed) {
+    INFO("closed at the start: " << closed);
+    const auto close_some = [closed] {
+      for (int fd = 0; fd < 3; ++fd) {
+        if ((closed >> fd & 1) != 0) close(fd);
+      }
+    };
+    const Outcome without = run_descriptors("next", false, close_some);
+    const Outcome with = run_descriptors("next", true, close_some);
+    INFO("stderr: " << with.run.err);
+    REQUIRE(without.run.exit_code == 0);
+    REQUIRE_FALSE(without.numbers.empty());
+    CHECK(with.run.exit_code == 0);
+    CHECK(with.numbers == without.numbers);
+    const Report report = read_report(with.run.dump());
+    CHECK(report.leaked_count() == 50081);
+    CHECK(dropped(report) == 0);
+  }
+}
+
+TEST_CASE("a program with few descriptors keeps all of them", "[descriptors]") {
+  if (on_gpu()) {
+    WARN("skipped: NVIDIA's driver needs more descriptors");
+    return;
+  }
+  const auto few = [] {
+    const rlimit limit = {24, 24};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  };
+  const Outcome without = run_descriptors("fill", false, few);
+  const Outcome with = run_descriptors("fill", true, few);
+  INFO("stderr: " << with.run.err);
+  REQUIRE(without.run.exit_code == 0);
+  REQUIRE_FALSE(without.numbers.empty());
+  CHECK(with.run.exit_code == 0);
+  CHECK(with.numbers == without.numbers);
+  // No number was left when the dump had to grow: that is said, and what is missing is counted.
+  CHECK(with.run.err.find("no descriptor was free") != std::string::npos);
+  const Report report = read_report(with.run.dump());
+  CHECK(dropped(report) > 0);
+  CHECK((report.leaked_count() + dropped(report)) % 10 == 1);
+  CHECK(report.json.at("summary").at("stop_reason").get<std::string>().find("ulimit -n") != std::string::npos);
+}
+
+TEST_CASE("a program that uses all its descriptors is recorded to its end", "[descriptors]") {
+  if (on_gpu()) {
+    WARN("skipped: NVIDIA's driver needs more descriptors");
+    return;
+  }
+  const Outcome with = run_descriptors("fill", true, [] {
+    const rlimit limit = {256, 256};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  });
+  INFO("stderr: " << with.run.err);
+  CHECK(with.run.exit_code == 0);
+  const Report report = read_report(with.run.dump());
+  CHECK(dropped(report) == 0);
+  CHECK(report.leaked_count() > 50000);
+}
+
+TEST_CASE("a file that took the place of stderr is not written to", "[descriptors]") {
+  const Outcome with = run_descriptors("database", true, {});
+  CHECK(with.run.exit_code == 0);
+  CHECK(with.numbers == "data");
+  CHECK(with.run.err.empty());
+  CHECK(read_report(with.run.dump()).leaked_count() == 50001);
+}
+
+TEST_CASE("a program whose stderr nobody reads ends as it would", "[descriptors]") {
+  // The reader of a pipe has gone: a line of ours would be a SIGPIPE.
+  const Outcome with = run_descriptors("next", true, [] {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(126);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+  });
+  CHECK(with.run.signal == 0);
+  CHECK(with.run.exit_code == 0);
+}
+
+TEST_CASE("CULPRIT_OUT=/dev/null records and leaves no file", "[descriptors]") {
+  RunOptions options;
+  options.environment["CULPRIT_OUT"] = "/dev/null";
+  const Run run = run_preloaded("leak_one", {}, options);
+  CHECK(run.exit_code == 7);
+  CHECK(run.out == "done\n");
+  CHECK(run.err.find("not freed. No dump was kept: CULPRIT_OUT is /dev/null") != std::string::npos);
+  CHECK_FALSE(fs::exists("/dev/null.1"));
+  CHECK(run.dumps.empty());
+}
+
+TEST_CASE("CULPRIT_OUT that can not hold a dump costs one line that says what to do", "[descriptors]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  options.environment["CULPRIT_OUT"] = options.folder->path().string();
+  const Run run = run_preloaded("leak_one", {}, options);
+  CHECK(run.exit_code == 7);
+  CHECK(run.err.find("Is a directory. Name a file in it with CULPRIT_OUT") != std::string::npos);
+  CHECK(run.dumps.empty());
+}
+
+}  // namespace culprit::test
