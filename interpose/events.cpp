@@ -314,7 +314,7 @@ void Ending::finish(CUresult status) {
   if (CULPRIT_UNLIKELY(handle_ == 0)) return;
   Recording recording;
   Process* process = recording.process();
-  if (CULPRIT_UNLIKELY(process == nullptr)) return;
+  if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(recording.is_first_of_thread())) return;
   format::Header* header = process->dump.header();
   if (CULPRIT_LIKELY(status == CUDA_SUCCESS) || status == CUDA_ERROR_DEINITIALIZED) {
     // Refused because the driver is shutting down: the program did give it back, the driver is past caring.

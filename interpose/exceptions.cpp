@@ -95,10 +95,7 @@ class NoteScope {
 ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
   const auto* record = process.dump.at<format::StackRecord>(stack);
   if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.path;
-  RawStack further;
-  StackChecks checks;
-  capture_stack(kMaxStackDepth, frame, &further, &checks);
-  return intern_path(further, checks);
+  return walk_path(frame);
 }
 
 // An exception sets out. `object` is what was thrown.
@@ -286,18 +283,10 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     if (judged.abandoned.count == 0) return;
     FoundHandler handler = find_handler(paths, thrown, type, find_function);
     // The innermost frame is the runtime's own throw; the handler's stack is what lies outside of it.
-    RawStack raw;
-    raw.truncated = paths.is_cut(thrown);
-    auto outward = [&](ThreadPaths::Node node) {
-      for (raw.count = 0; node != 0 && raw.count < process->options.depth; node = paths.outer(node))
-        raw.frames[raw.count++] = paths.address(node);
-    };
-    outward(paths.outer(paths.innermost(thrown)));
-    format::Ref thrown_stack = process->stacks.intern(raw, process->modules, process->dump, nullptr);
-    outward(handler.frame);
-    raw.frames[0] = handler.pad | format::kFrameExact;
+    format::Ref thrown_stack = intern_outward(*process, paths, paths.outer(paths.innermost(thrown)), 0);
     format::Ref catch_stack = 0;
-    if (handler.frame != 0) catch_stack = process->stacks.intern(raw, process->modules, process->dump, nullptr);
+    if (handler.frame != 0)
+      catch_stack = intern_outward(*process, paths, handler.frame, handler.pad | format::kFrameExact);
     describe(*process, handler.landing, thrown_stack, catch_stack, false, &judged);
   });
   if (judged.abandoned.count != 0) record(*process, judged, frame);

@@ -44,7 +44,10 @@ Entry enter_again(const char* frame) {
       return Entry::kOutermost;
     }
     if (found == FrameSearch::kBehindSignal) {
-      if (!thread_state.in_tracker) return Entry::kInHandler;
+      // In a fork child the hook that was interrupted is the parent's, and comes to its end first.
+      const Process* process = process_if_recording();
+      const bool inherited = process == nullptr || process->generation != thread_state.generation;
+      if (!thread_state.in_tracker && !inherited) return Entry::kInHandler;
       count_lost_call();
       return Entry::kUnrecorded;
     }

@@ -113,6 +113,7 @@ class TakenMappings {
  public:
   void take(CUdeviceptr begin, std::size_t size) {
     record_on_own_stack([&](Process& process) {
+      generation_ = process.generation;
       for (CUdeviceptr next = begin; next < begin + size && has_room();) {
         Ref mapping = process.live.take(
             space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process.dump);
@@ -124,7 +125,7 @@ class TakenMappings {
   }
   void finish(CUresult status) {
     record_on_own_stack([&](Process& process) {
-      for (int i = 0; i < count_; ++i) {
+      for (int i = 0; i < count_ && process.generation == generation_; ++i) {
         if (status == CUDA_SUCCESS) {
           drop_mapping(process, refs()[i]);
         } else {
@@ -152,6 +153,7 @@ class TakenMappings {
   Ref few_[kFew];
   Ref* many_ = nullptr;
   int count_ = 0;
+  std::uint32_t generation_ = 0;  // of the process that they are of: a fork child has others
 };
 
 template <typename Call>

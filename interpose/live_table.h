@@ -376,7 +376,7 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
     // An entry that is ended moves others into its place, so collect until none is left to end.
     for (bool again = true; again;) {
       again = false;
-      constexpr int kAtOnce = 64;
+      constexpr int kAtOnce = 24;
       format::Ref ending[kAtOnce];
       EndedBy by[kAtOnce];
       int count = 0;

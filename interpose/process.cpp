@@ -53,96 +53,6 @@ Process* mapped_process() {
   return static_cast<Process*>(memory);
 }
 
-// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
-std::uint64_t start_time_ticks() {
-  char text[1024];
-  if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
-  const char* place = std::strrchr(text, ')');
-  if (place == nullptr) return 0;
-  for (int field = 2; field < 22 && place != nullptr; ++field) place = std::strchr(place + 1, ' ');
-  return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
-}
-
-void describe_process(Process& process) {
-  format::Header* header = process.dump.header();
-  header->pid = static_cast<std::uint32_t>(process.pid);
-  header->parent_pid = static_cast<std::uint32_t>(getppid());
-  struct stat space;
-  if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
-  header->start_time_ticks = start_time_ticks();
-  header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
-  std::uint64_t boot_ns = clock_ns(CLOCK_BOOTTIME);
-  std::uint64_t ticks_a_second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
-  std::uint64_t began_ns = header->start_time_ticks * (1000000000 / ticks_a_second);
-  if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
-  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
-    header->boot_id[36] = '\0';
-  struct utsname host;
-  if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
-
-  char text[16384];
-  long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
-  if (length > 0) header->executable = process.dump.add_string(text, static_cast<std::uint64_t>(length));
-  std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
-  if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
-  if (getcwd(text, sizeof(text)) != nullptr)
-    header->working_directory = process.dump.add_string(text, std::strlen(text));
-  header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
-  const JobRank rank = find_job_rank();
-  header->rank = static_cast<std::uint32_t>(rank.rank + 1);
-  header->job_size = static_cast<std::uint32_t>(rank.size);
-  header->hook_calls = 1;
-  header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
-  int version = 0;
-  if (driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
-
-  std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
-  format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
-  for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
-    auto* record = process.dump.at<format::ApiRecord>(apis) + i;
-    std::snprintf(record->name, sizeof(record->name), "%s", api_name(static_cast<Api>(i)));
-  }
-}
-
-// A fork child: what the parent had is not this process's. Of the parent's tables some may have been copied while
-// another thread changed them, so nothing in them is looked at; they stay mapped.
-void drop_copy(Process& process) {
-  if (!process.in_use) return;
-  process.dump.close();
-  auto* rest = reinterpret_cast<char*>(&process) + Process::kWipedBytes;
-  std::memset(rest, 0, sizeof(process) - Process::kWipedBytes);
-}
-
-// Returns 0, or the errno for which there is no dump.
-int start(Process& process) {
-  process.pid = static_cast<int>(getpid());
-  drop_copy(process);
-  process.in_use = true;
-  read_options(&process.options);
-  apply_attach_options(&process.options);
-  if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
-  if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
-  process.clock.start();
-  StackMemo::choose_comparison();
-  char path[4096];
-  expand_path(process.options.out, process.pid, path, sizeof(path));
-  int error = process.dump.start(path);
-  if (error != 0) {
-    warn_not_recording(process.options, path, error);
-    return error;
-  }
-  warn_refused_options(process.options);
-  describe_process(process);
-  begin_switched(process);
-  // Not where a detach would have to wait for the threads' records too.
-  if (!loaded_late()) process.live.start_young();
-  begin_marks(process);
-  static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
-  process.generation = ++generations;
-  register_exit_handlers();
-  return 0;
-}
-
 // What a thread has for itself, of a thread that does not use it any more.
 void release_thread(ThreadState* state) {
   if (state->paths != nullptr) state->paths->destroy();
@@ -221,7 +131,7 @@ Process* recording_process() {
       return nullptr;
     Phase expected = Phase::kNone;
     if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
-      if (start(*process) == 0) {
+      if (start_recording(*process) == 0) {
         begin_recording(*process);
       } else {
         process->phase.store(Phase::kFailed, std::memory_order_release);
@@ -258,7 +168,7 @@ Process* prepare_recording(int* error) {
     *error = process == nullptr ? ENOMEM : EBUSY;
     return nullptr;
   }
-  *error = start(*process);
+  *error = start_recording(*process);
   if (*error == 0) return process;
   release_recording();
   return nullptr;
@@ -292,19 +202,44 @@ void release_recording() {
   process->phase.store(Phase::kDetached, std::memory_order_release);
 }
 
-Process* Recording::begin(int* saved_errno) {
+namespace {
+
+// Whether a call may be recorded, for those that are not: without changing stacks.
+bool may_record() {
+  if (loaded_late() && !attached_here()) return false;
+  const Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) return recording_wanted();
+  switch (process->phase.load(std::memory_order_acquire)) {
+    case Phase::kFailed:
+    case Phase::kDetached:
+      return false;
+    case Phase::kNone:
+      return recording_wanted();
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   *saved_errno = errno;
+  if (!may_record()) return nullptr;
+  if (thread_state.past_its_end) {
+    count_lost_call();
+    return nullptr;
+  }
   thread_state.in_tracker = true;
-  Process* process = on_own_stack([]() -> Process* {
+  Process* process = on_own_stack([&]() -> Process* {
     thread_state.error_number = &errno;
-    if (loaded_late() && !attached_here()) return nullptr;
     // A detach waits for the threads that it knows of: before looking whether something is recorded.
     if (!know_this_thread()) {
       count_lost_call();
       return nullptr;
     }
     Process* found = recording_process();
-    if (found != nullptr && thread_state.generation != found->generation) register_thread(*found);
+    *first_of_thread = found != nullptr && thread_state.generation != found->generation;
+    if (*first_of_thread) register_thread(*found);
     return found;
   });
   if (process == nullptr) thread_state.in_tracker = false;
@@ -337,73 +272,7 @@ void repair_left_hook() {
   make_thread_memory(*process);
 }
 
-std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
-  ThreadPaths* paths = thread_state.paths;
-  if (paths == nullptr) return 0;
-  std::uint32_t epoch = paths->epoch();
-  std::uint32_t path = paths->intern(stack, checks.pointers);
-  if (paths->epoch() != epoch && thread_state.memory != nullptr) thread_state.memory->stacks.forget_all();
-  return path;
-}
-
 namespace {
-
-// Once for the whole process after a module went; each thread's memo notices by the generation itself.
-void forget_unloaded(Process& process, std::uint32_t generation) {
-  std::uint32_t known = process.module_generation.load(std::memory_order_acquire);
-  if (known == generation || !process.module_generation.compare_exchange_strong(known, generation)) return;
-  process.modules.refresh(process.dump);
-  process.stacks.forget_addresses();
-  forget_unwind_information();
-}
-
-// `checks` may be null; else the calling thread's `path` is set too.
-format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
-  RawStack stack;
-  capture_stack(process.options.depth, frame, &stack, checks);
-  bool is_new = false;
-  format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
-  if (is_new) {
-    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
-      refresh_thread_name(thread);
-  }
-  if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
-  if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
-  return ref;
-}
-
-void verify_stack(Process& process, format::Ref remembered) {
-  format::Header* header = process.dump.header();
-  add_counter(header->stacks_verified, 1);
-  if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
-}
-
-}  // namespace
-
-namespace {
-
-format::Ref find_current_stack_here(Process& process) {
-  if (process.options.depth == 0) {
-    thread_state.path = 0;
-    return 0;
-  }
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
-  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  format::Ref ref = 0;
-  StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
-  if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
-  if (ref == 0) {
-    if (process.options.python) process.python.look(process);
-    StackChecks checks;
-    ref = walk_stack(process, frame, &checks);
-    if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);
-  } else if (process.options.verify_stacks) {
-    verify_stack(process, ref);
-  }
-  if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
-  return with_python_frames(process, ref);
-}
 
 Place ask_current_place_here(Process& process) {
   thread_state.forget_context();
@@ -415,10 +284,6 @@ Place ask_current_place_here(Process& process) {
 }
 
 }  // namespace
-
-format::Ref find_current_stack(Process& process) {
-  return on_own_stack([&] { return find_current_stack_here(process); });
-}
 
 Place ask_current_place(Process& process) {
   return on_own_stack([&] { return ask_current_place_here(process); });

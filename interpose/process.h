@@ -166,8 +166,10 @@ class Recording {
     } else {
       // Not this object's address: in registers it costs half of what it does in memory.
       int saved = 0;
-      process_ = begin(&saved);
+      bool first = false;
+      process_ = begin(&saved, &first);
       saved_errno_ = saved;
+      first_of_thread_ = first;
     }
   }
   __attribute__((always_inline)) ~Recording() {
@@ -179,12 +181,15 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   Process* process() const { return process_; }
+  // Whether the thread came to this process only now: what it found out about records before was in a fork parent.
+  bool is_first_of_thread() const { return first_of_thread_; }
 
  private:
-  CULPRIT_COLD static Process* begin(int* saved_errno);
+  CULPRIT_COLD static Process* begin(int* saved_errno, bool* first_of_thread);
 
   Process* process_;
   int saved_errno_;
+  bool first_of_thread_ = false;
 };
 
 // Calls work(process) as a Recording, on the tracker's own stack: for whatever is not done on every call.
@@ -218,8 +223,19 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-// The path of a stack that this thread just walked, 0 if it could not be stored.
+// Makes the dump of a process that has none. Returns 0, or the errno for which there is none. On the tracker's own stack
+// only, in one thread.
+int start_recording(Process& process);
+
+// The path of a stack that this thread just walked, 0 if it could not be stored. Here and in the next two: on the
+// tracker's own stack only.
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
+
+// The path of the calling thread's stack as far as it can be walked, beyond CULPRIT_DEPTH. 0 if it could not be stored.
+std::uint32_t walk_path(const std::uint64_t* frame);
+
+// The stack of a path's frames from `node` outward. `innermost`: what stands for the address of the first one, 0 = that.
+format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint32_t node, std::uint64_t innermost);
 
 // current_stack() when the stack is not known from the last time.
 CULPRIT_COLD format::Ref find_current_stack(Process& process);

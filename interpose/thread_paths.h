@@ -94,7 +94,8 @@ class ThreadPaths {
   Node innermost(Path path) const { return paths_[path].innermost; }
   Node outer(Node node) const { return nodes_[node].outer; }
   // Whether the outermost frames are not known.
-  bool is_cut(Path path) const { return nodes_[paths_[path].innermost].cut; }
+  bool is_cut(Path path) const { return is_node_cut(paths_[path].innermost); }
+  bool is_node_cut(Node node) const { return nodes_[node].cut; }
 
   // Hook calls so far; the one that made the newest thing, of this path or of all.
   std::uint32_t clock() const { return clock_; }
