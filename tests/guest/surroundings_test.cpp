@@ -60,7 +60,7 @@ TEST_CASE("a program without CUDA dies of a signal as it would, whatever starts 
 }
 
 TEST_CASE("a device as CULPRIT_OUT stays what it is, and gets no neighbour", "[surroundings]") {
-  for (const std::string& device : {"/dev/null", "/dev/full", "/dev/zero"}) {
+  for (const std::string device : {"/dev/null", "/dev/full", "/dev/zero"}) {
     INFO(device);
     Situation situation{"endless", {"stacks", "3000"}};
     situation.environment["CULPRIT_OUT"] = device;
