@@ -21,6 +21,7 @@ Situation sanitized(const std::string& program, bool cuda) {
 
 void check_sanitized(const std::string& program) {
   if (!guest_built(program, "this compiler and this runtime")) return;
+  if (on_gpu() && program.find("_shared") != std::string::npos) return not_run_here("the runtime does not travel");
   for (const bool cuda : {false, true}) {
     Situation situation = sanitized(program, cuda);
     // Its runtime refuses to start behind any other preloaded library, unless told so.
@@ -54,6 +55,7 @@ TEST_CASE("clang's memory sanitizer", "[sanitizers]") { check_sanitized("sanitiz
 
 TEST_CASE("the address sanitizer's runtime preloaded in front of the library and behind it", "[sanitizers]") {
   const char* library = CULPRIT_GCC_LIBASAN;
+  if (on_gpu()) return not_run_here("the runtime does not travel");
   if (!guest_built("sanitized_gcc_address_undefined_shared", "gcc's libasan") || !fs::exists(library)) return;
   for (const bool in_front : {true, false}) {
     for (const bool cuda : {false, true}) {
