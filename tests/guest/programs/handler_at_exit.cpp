@@ -2,7 +2,7 @@
 //   HOW: exit, quick_exit, _exit, main-thread (main ends by pthread_exit), threads, tls (a thread-local object
 //   that calls CUDA), statics (a global that does). first: the handler makes the process's first CUDA call, after the
 //   end began.
-// The program forks and looks at forty children, each of which ends so; one that takes 20 s counts as hanging.
+// The program forks and looks at twenty children, each of which ends so; one that takes 20 s counts as hanging.
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -41,7 +41,7 @@ void* short_thread(void* number) {
 }
 
 void run_threads() {
-  for (uint64_t i = 0; i < 100; ++i) {
+  for (uint64_t i = 0; i < 50; ++i) {
     pthread_t threads[2];
     for (pthread_t& thread : threads)
       CHECKED(pthread_create(&thread, nullptr, short_thread, reinterpret_cast<void*>(i)));
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   const bool first = argc > 2;
   // A process whose last thread ends has exit code 0.
   const int code = is("main-thread") ? 0 : 5;
-  for (int number = 0; number < 40; ++number) {
+  for (int number = 0; number < 20; ++number) {
     const pid_t pid = fork();
     HOLDS(pid >= 0);
     if (pid == 0) child(first, number);
