@@ -51,6 +51,11 @@ run_part() {
   CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" >"$work/part.$1.log" 2>&1 </dev/null
   echo $? >"$work/part.$1.status"
 }
+# Hostile situations, alone and under the library; what NVIDIA's driver does not bear alone is left out.
+run_guests() {
+  CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" --durations no >"$work/guests.log" 2>&1 </dev/null
+  echo $? >"$work/guests.status"
+}
 # The Python examples are PyCUDA's: the machine's own, else one that is built from the source that the package brought.
 run_examples() {
   local pycuda='' status=0 why
@@ -76,6 +81,7 @@ beside=(python_frames python_view torch_profiler torch_segments framework_counts
 running=()
 for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
 run_examples & running+=($!)
+run_guests & running+=($!)
 if [ "$parts" -gt 1 ]; then
   (for check in "${beside[@]}"; do run_check "$check"; done) & running+=($!)
 fi
@@ -97,6 +103,14 @@ for ((part = 1; part <= parts; ++part)); do
   fi
 done
 [ "$run_tests" -eq "$(wc -l <"$names")" ] || row FAIL "process tests" "$run_tests of $(wc -l <"$names") were run"
+summary=$(grep -E '^(All tests passed|test cases:)' "$work/guests.log" | tr '\n' ' ')
+summary="$summary($(grep -c 'not run here:' "$work/guests.log") not run here, $(grep -c 'left out:' "$work/guests.log") runs left out)"
+if [ "$(cat "$work/guests.status")" -eq 0 ]; then
+  row PASS "guest programs" "$summary"
+else
+  row FAIL "guest programs" "exit code $(cat "$work/guests.status"): $summary"
+  cat "$work/guests.log" >&2
+fi
 # A failed run's reason stands on the indented lines below it.
 awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }
      /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }

@@ -78,8 +78,8 @@ tests=culprit-$version-gpu-tests-linux-$(uname -m)
 cp -a "$tree" "$out/$tests"
 cd "$out/$tests"
 # The layout of build/: the process tests find programs relative to themselves.
-cp "$root"/build/bin/process_test bin/
-cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" .
+cp "$root"/build/bin/{process_test,guest_test} bin/
+cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/build/simcuda" "$root/build/guest" .
 rm -f bench/bench_micro  # wants libbenchmark.so
 cp -r "$root/interpose/python" python_package
 cp -r "$root/build/deps/pycuda-source" pycuda_source

@@ -42,7 +42,7 @@ TEST_CASE("a program that needs 48 MiB of a limit of 96 MiB gets them", "[memory
 }
 
 TEST_CASE("64 threads live under a small limit", "[memory]") {
-  both_ways(limited("threads", "64", RLIMIT_AS, 128 * kMiB));
+  both_ways(limited("threads", "64", RLIMIT_AS, 64 * kMiB));
 }
 
 TEST_CASE("a program that locks all its memory can lock what it needs", "[memory]") {

@@ -36,8 +36,8 @@ struct BothWays {
 // is left out with a warning.
 BothWays both_ways(const Situation& situation);
 
-// For a program that left `expected` things undone on purpose: CHECKs that the only dump's report has so many leaks, or
-// that it counts what was not recorded; a report that knows of neither is a lie.
+// For a program that left `expected` allocations behind on purpose: CHECKs that the only dump's report has so many
+// leaks, or that it says that not everything was recorded (summary.complete, or summary.dropped of older reports).
 void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected);
 
 // The same, where the program itself counted what it left: its figure "live".

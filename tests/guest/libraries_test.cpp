@@ -19,7 +19,7 @@ TEST_CASE("a program whose malloc calls CUDA is not entered from within", "[libr
 TEST_CASE("CUDA used in another namespace or by a library that prefers its own names works, and is no secret",
           "[libraries]") {
   for (const char* how : {"dlmopen", "deepbind"}) {
-    const BothWays runs = both_ways({"other_namespace", {how, guest_path("namespace_plugin").string()}});
+    const BothWays runs = both_ways({"other_namespace", {how, guest_path("namespace_plugin.so").string()}});
     if (!runs.ran) continue;
     INFO(how << ": " << runs.under.err);
     if (runs.under.dumps.empty()) {

@@ -8,11 +8,11 @@ extern "C" {
 
 // How many calls of an exported function have been made, by its exported name (cuMemAlloc_v2); 0 for a name that the
 // fake driver does not simulate.
-__attribute__((weak)) uint64_t guestDriverCalls(const char* name);
+__attribute__((weak, visibility("default"))) uint64_t guestDriverCalls(const char* name);
 
 // How many pieces of memory, events, streams and contexts live.
-__attribute__((weak)) uint64_t guestDriverLive(void);
+__attribute__((weak, visibility("default"))) uint64_t guestDriverLive(void);
 
 // From now on each call that makes or frees memory takes this much stack (a page at most), as NVIDIA's does.
-__attribute__((weak)) void guestDriverUseStack(uint64_t bytes);
+__attribute__((weak, visibility("default"))) void guestDriverUseStack(uint64_t bytes);
 }

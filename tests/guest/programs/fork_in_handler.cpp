@@ -46,10 +46,10 @@ int main(int, char** argv) {
   HOLDS(sigaction(SIGALRM, &action, nullptr) == 0);
   uint64_t seed = 88172645463325252ULL;
   for (const guest::Storm storm; storm.goes_on() || *static_cast<volatile int*>(&children) < 50;) {
+    const int before = *static_cast<volatile int*>(&children);  // the shot may come at once
     // A single shot: while a child runs no second one comes.
     const itimerval soon = {{0, 0}, {0, static_cast<suseconds_t>(200 + guest::next_random(&seed) % 800)}};
     HOLDS(setitimer(ITIMER_REAL, &soon, nullptr) == 0);
-    const int before = children;
     while (*static_cast<volatile int*>(&children) == before) guest::pair_by_path(guest::next_random(&seed), 24);
   }
   const itimerval never = {};

@@ -146,21 +146,28 @@ GUEST_FUNCTION inline void pair(size_t bytes = 512) {
   KEEP_FRAME();
 }
 
-// The pair through a path of calls that `path` chooses: two places at each of `depth` levels, so 2^depth different
+// An allocation through a path of calls that `path` chooses: two places at each of `depth` levels, so 2^depth different
 // stacks.
-GUEST_FUNCTION inline void pair_by_path(uint64_t path, int depth) {
+GUEST_FUNCTION inline CUdeviceptr allocate_by_path(size_t bytes, uint64_t path, int depth) {
+  CUdeviceptr memory = 0;
   if (depth == 0) {
-    pair();
+    memory = allocate(bytes);
     KEEP_FRAME();
   } else if ((path & 1) != 0) {
     asm volatile("# left" ::: "memory");  // other texts, or the compiler makes one call of the two
-    pair_by_path(path >> 1, depth - 1);
+    memory = allocate_by_path(bytes, path >> 1, depth - 1);
     asm volatile("# left" ::: "memory");
   } else {
     asm volatile("# right" ::: "memory");
-    pair_by_path(path >> 1, depth - 1);
+    memory = allocate_by_path(bytes, path >> 1, depth - 1);
     asm volatile("# right" ::: "memory");
   }
+  return memory;
+}
+
+GUEST_FUNCTION inline void pair_by_path(uint64_t path, int depth) {
+  release(allocate_by_path(512, path, depth));
+  KEEP_FRAME();
 }
 
 inline uint64_t next_random(uint64_t* seed) {

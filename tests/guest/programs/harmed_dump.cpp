@@ -24,7 +24,7 @@ void find_dump(char* path, size_t room) {
 }
 
 void use_cuda(uint64_t from) {
-  for (uint64_t i = 0; i < 20000; ++i) guest::pair_by_path(from + i, 16);
+  for (uint64_t i = 0; i < 8000; ++i) guest::pair_by_path(from + i, 16);
   try {
     throw 1;
   } catch (int) {

@@ -12,7 +12,7 @@
 namespace {
 
 void use_cuda(uint64_t from) {
-  for (uint64_t i = 0; i < 20000; ++i) guest::pair_by_path(from + i, 16);
+  for (uint64_t i = 0; i < 8000; ++i) guest::pair_by_path(from + i, 16);
   guest::allocate(11001);
 }
 

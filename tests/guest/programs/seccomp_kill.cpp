@@ -15,17 +15,17 @@
 namespace {
 
 // What this program, its threads and libc's start and end of them need.
-constexpr int kOwn[] = {SYS_write,           SYS_exit_group,   SYS_exit,           SYS_rt_sigreturn,
-                        SYS_futex,           SYS_brk,          SYS_mmap,           SYS_munmap,
-                        SYS_mprotect,        SYS_madvise,      SYS_clone,          SYS_clone3,
-                        SYS_set_robust_list, SYS_rseq,         SYS_rt_sigprocmask, SYS_gettid,
-                        SYS_sched_yield,     SYS_clock_gettime};
+constexpr int kOwn[] = {SYS_write,           SYS_exit_group,    SYS_exit,           SYS_rt_sigreturn,
+                        SYS_futex,           SYS_brk,           SYS_mmap,           SYS_munmap,
+                        SYS_mprotect,        SYS_madvise,       SYS_clone,          SYS_clone3,
+                        SYS_set_robust_list, SYS_rseq,          SYS_rt_sigprocmask, SYS_gettid,
+                        SYS_sched_yield,     SYS_clock_gettime, SYS_rt_sigaction};
 // What the library needs besides, once it records. README.md promises that there is nothing else.
 constexpr int kRecording[] = {SYS_getpid, SYS_fallocate, SYS_fstat, SYS_newfstatat};
 // What it needs besides to begin: to make the dump's file, and to read what the process is.
-constexpr int kBeginning[] = {SYS_openat,    SYS_close,     SYS_read,         SYS_pread64, SYS_lseek,
-                              SYS_fcntl,     SYS_ftruncate, SYS_readlink,     SYS_uname,   SYS_prlimit64,
-                              SYS_getrandom, SYS_prctl,     SYS_rt_sigaction, SYS_statx,   SYS_access};
+constexpr int kBeginning[] = {SYS_openat,    SYS_close,     SYS_read,     SYS_pread64, SYS_lseek,
+                              SYS_fcntl,     SYS_ftruncate, SYS_readlink, SYS_uname,   SYS_prlimit64,
+                              SYS_getrandom, SYS_prctl,     SYS_statx,    SYS_access};
 // What the loader needs to start a program.
 constexpr int kLoading[] = {SYS_execve, SYS_arch_prctl, SYS_set_tid_address, SYS_getuid, SYS_sysinfo, SYS_ioctl};
 
