@@ -36,6 +36,7 @@ namespace {
 
 std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
+bool without_calls = false;  // see begin_without_calls()
 
 // The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
 Process* mapped_process() {
@@ -93,10 +94,11 @@ void describe_process(Process& process) {
   const JobRank rank = find_job_rank();
   header->rank = static_cast<std::uint32_t>(rank.rank + 1);
   header->job_size = static_cast<std::uint32_t>(rank.size);
-  header->hook_calls = 1;
+  header->hook_calls = without_calls ? 0 : 1;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
   int version = 0;
-  if (driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
+  if (!without_calls && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS)
+    header->driver_version = version;
 
   std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
@@ -220,6 +222,13 @@ Process* recording_process() {
       sched_yield();  // another thread is starting it: a millisecond at most
     }
   }
+}
+
+Process* begin_without_calls() {
+  without_calls = true;
+  Process* process = recording_process();
+  if (process != nullptr) process->mode.fetch_or(kModeExiting);  // exit handlers that are registered now have no work
+  return process;
 }
 
 void begin_recording(Process& process) {

@@ -107,6 +107,10 @@ Process* recording_process();
 // The same without starting anything: nullptr when nothing is being recorded.
 Process* process_if_recording();
 
+// For a process that ends, and in which no hook was called: begins a dump that says so, without a call of the driver.
+// nullptr when recording is off or there can be no dump.
+Process* begin_without_calls();
+
 // For attach.cpp. Makes a dump, and leaves it to the caller to follow with begin_recording(). nullptr when that is not
 // possible; `error` is then an errno.
 Process* prepare_recording(int* error);
