@@ -16,6 +16,7 @@
 #include "interpose/os.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
+#include "interpose/unseen_users.h"
 #include "interpose/written_memory.h"
 
 namespace culprit {
@@ -26,22 +27,6 @@ constexpr std::uint32_t kAbsolute = R_X86_64_64, kGlobalData = R_X86_64_GLOB_DAT
 #elif defined(__aarch64__)
 constexpr std::uint32_t kAbsolute = R_AARCH64_ABS64, kGlobalData = R_AARCH64_GLOB_DAT, kJumpSlot = R_AARCH64_JUMP_SLOT;
 #endif
-
-// Beginnings of file names. libcuda hands its own addresses around inside; tools on top of CUPTI compare them.
-constexpr const char* kLeftAlone[] = {"libcuda.so", "libcupti", "libcudadebugger", "libnvperf",
-                                      "libnvidia-", "libc.so",  "ld-linux",        "libculprit"};
-
-bool is_left_alone(const struct dl_phdr_info& info, const ElfModule& module) {
-  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return true;
-  const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";
-  const char* slash = std::strrchr(path, '/');
-  for (const char* name : {slash != nullptr ? slash + 1 : path, module.soname != nullptr ? module.soname : ""}) {
-    for (const char* prefix : kLeftAlone) {
-      if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
-    }
-  }
-  return false;
-}
 
 // Functions of libc that we stand in front of when preloaded.
 struct OfLibc {
@@ -188,7 +173,7 @@ class SearchedRanges {
     ElfModule module;
     if (!describe_module(*info, &module)) return 0;
     MemoryRange range = {module.begin & ~7ULL, (module.end + 7) & ~7ULL};
-    if (is_left_alone(*info, module)) {
+    if (may_know_the_driver(*info, module)) {
       if (self->left_out_count_ < kMostLeftOut) self->left_out_[self->left_out_count_++] = range;
     } else if (self->module_count_ < kMostModules) {
       self->modules_[self->module_count_++] = range;
@@ -291,7 +276,7 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
   AddressWords& words = *walk->words;
   words.loads_ = info->dlpi_adds;
   ElfModule module;
-  if (!describe_module(*info, &module) || is_left_alone(*info, module)) return 0;
+  if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
   std::uint64_t* known_end = words.known_modules_ + words.known_count_;
   if (std::find(words.known_modules_, known_end, module.begin) != known_end) return 0;
   if (words.known_count_ < kMostModules) words.known_modules_[words.known_count_++] = module.begin;

@@ -64,6 +64,12 @@ enum class Attached : std::uint32_t {
   kCupti = 2,
 };
 
+// How a library comes to call the driver past the hooks.
+enum class UnseenHow : std::uint8_t {
+  kDirect = 'd',     // it found the driver's functions before ours: dlopen(RTLD_DEEPBIND), or a look-up of its own
+  kNamespace = 'n',  // it has a driver of its own: dlmopen(LM_ID_NEWLM)
+};
+
 enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a process in which the library was from the start
 };
@@ -103,7 +109,7 @@ struct Header {
   std::uint64_t frees;              // live: successful calls that ended something; likewise
   std::uint64_t late_frees;         // live: frees refused because the driver was shutting down
   std::uint64_t unknown_frees;      // live: successful frees of something never seen (made before recording began)
-  std::uint64_t hook_calls;         // live: 1 as soon as any hook was called (a CUDA library alone does not set it)
+  std::uint64_t hook_calls;         // 1: hooks were called; 0: only the driver was, past them (unseen_users)
   std::int32_t driver_version;      // cuDriverGetVersion, 0 = unknown
   std::uint32_t stack_depth_limit;  // CULPRIT_DEPTH
   std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
@@ -134,7 +140,10 @@ struct Header {
   std::uint64_t handler_calls;  // live: CUDA calls of a signal handler that interrupted the tracker itself
   std::uint64_t left_hooks;  // live: calls that siglongjmp or cancellation left before the tracker was done with them
   std::uint64_t lock_timeouts;  // live: events given up because a lock of the tracker was not free in time
-  std::uint8_t reserved1[4096 - 456];
+  // At exit: libraries that call the driver past the hooks. A string: for each an UnseenHow as a byte, its path, a NUL.
+  Ref unseen_users;
+  std::uint32_t unseen_user_count;  // the string has the first of them
+  std::uint8_t reserved1[4096 - 464];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

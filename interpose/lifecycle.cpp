@@ -28,12 +28,14 @@
 #include "interpose/runtime_frees.h"
 #include "interpose/stack_memo.h"
 #include "interpose/thread_paths.h"
+#include "interpose/unseen_users.h"
 
 namespace culprit {
 namespace {
 
 pthread_key_t thread_end_key;
 bool thread_end_key_made = false;
+int loaded_pid;
 
 // The functions of libc that we stand in front of. Found like the driver's: by walking the modules behind us.
 struct NextFunctions {
@@ -151,7 +153,16 @@ void begin_exit(int, void*) {
     if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
     read_devices_at_exit(recording);
     search_holders(recording);
+    if (!loaded_late()) note_unseen_users(recording);  // an attach looks for them itself, in all memory
   });
+}
+
+// No hook was ever called, and the driver was all the same: a dump says so. Not in a fork child, where another thread
+// of the parent may have held the loader's lock.
+void note_unseen_process() {
+  if (loaded_late() || process_if_recording() != nullptr || static_cast<int>(getpid()) != loaded_pid) return;
+  if (!has_unseen_users()) return;
+  if (Process* process = begin_without_calls()) note_unseen_users(*process);
 }
 
 void finish_here(Process& process, int status, bool interrupted) {
@@ -179,7 +190,10 @@ void finish(int status) {
   });
 }
 
-void at_the_very_end(int status, void*) { finish(status); }
+void at_the_very_end(int status, void*) {
+  if (!interrupted_tracker()) on_own_stack([] { note_unseen_process(); });
+  finish(status);
+}
 
 void at_quick_exit_handler() {
   begin_exit(0, nullptr);
@@ -188,6 +202,7 @@ void at_quick_exit_handler() {
 
 __attribute__((constructor)) void on_load() {
   find_out_when_loaded();
+  loaded_pid = static_cast<int>(getpid());
   prepare_dlsym();
   remember_stderr();
   if (!loaded_late()) prepare_to_meet_threads();

@@ -164,6 +164,15 @@ void log_summary(Process& process) {
                header->dropped_stacks, header->dropped_others);
   }
   if (process.options.quiet) return;
+  if (header->unseen_users != 0) {
+    // The first one: its kind, then its path and a NUL.
+    const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
+    write_line(
+        "culprit: {} calls the CUDA driver past culprit ({}): nothing of that was recorded. See: culprit report {}",
+        entry + 1,
+        static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND",
+        process.dump.path());
+  }
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();

@@ -116,7 +116,10 @@ constexpr std::uint32_t kPollUs = 100;
 
 }  // namespace
 
-Process* recording_process() {
+namespace {
+
+// `called`: a hook was. See begin_without_calls().
+Process* begin_process(bool called) {
   if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
@@ -131,7 +134,7 @@ Process* recording_process() {
       return nullptr;
     Phase expected = Phase::kNone;
     if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
-      if (start_recording(*process) == 0) {
+      if (start_recording(*process, called) == 0) {
         begin_recording(*process);
       } else {
         process->phase.store(Phase::kFailed, std::memory_order_release);
@@ -145,6 +148,10 @@ Process* recording_process() {
   }
 }
 
+}  // namespace
+
+Process* recording_process() { return begin_process(true); }
+
 void count_lost_call() {
   Process* process = process_if_recording();
   if (process != nullptr) {
@@ -152,6 +159,12 @@ void count_lost_call() {
   } else {
     lost_calls.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+Process* begin_without_calls() {
+  Process* process = begin_process(false);
+  if (process != nullptr) process->mode.fetch_or(kModeExiting);  // exit handlers that are registered now have no work
+  return process;
 }
 
 void begin_recording(Process& process) {
@@ -168,7 +181,7 @@ Process* prepare_recording(int* error) {
     *error = process == nullptr ? ENOMEM : EBUSY;
     return nullptr;
   }
-  *error = start_recording(*process);
+  *error = start_recording(*process, true);
   if (*error == 0) return process;
   release_recording();
   return nullptr;

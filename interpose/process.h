@@ -118,6 +118,10 @@ Process* recording_process();
 // The same without starting anything: nullptr when nothing is being recorded.
 Process* process_if_recording();
 
+// For a process that ends, and in which no hook was called: begins a dump that says so, without a call of the driver.
+// nullptr when recording is off or there can be no dump.
+Process* begin_without_calls();
+
 // For attach.cpp. Makes a dump, and leaves it to the caller to follow with begin_recording(). nullptr when that is not
 // possible; `error` is then an errno.
 Process* prepare_recording(int* error);
@@ -223,9 +227,9 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-// Makes the dump of a process that has none. Returns 0, or the errno for which there is none. On the tracker's own stack
+// Makes the dump of a process that has none; `called`: a hook was. Returns 0, or the errno for which there is none. On the tracker's own stack
 // only, in one thread.
-int start_recording(Process& process);
+int start_recording(Process& process, bool called);
 
 // The path of a stack that this thread just walked, 0 if it could not be stored. Here and in the next two: on the
 // tracker's own stack only.

@@ -32,7 +32,7 @@ std::uint64_t start_time_ticks() {
   return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
 }
 
-void describe_process(Process& process) {
+void describe_process(Process& process, bool called) {
   format::Header* header = process.dump.header();
   header->pid = static_cast<std::uint32_t>(process.pid);
   header->parent_pid = static_cast<std::uint32_t>(getppid());
@@ -60,10 +60,10 @@ void describe_process(Process& process) {
   const JobRank rank = find_job_rank();
   header->rank = static_cast<std::uint32_t>(rank.rank + 1);
   header->job_size = static_cast<std::uint32_t>(rank.size);
-  header->hook_calls = 1;
+  header->hook_calls = called ? 1 : 0;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
   int version = 0;
-  if (driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
+  if (called && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
 
   std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
@@ -84,7 +84,7 @@ void drop_copy(Process& process) {
 
 }  // namespace
 
-int start_recording(Process& process) {
+int start_recording(Process& process, bool called) {
   process.pid = static_cast<int>(getpid());
   drop_copy(process);
   process.in_use = true;
@@ -102,7 +102,7 @@ int start_recording(Process& process) {
     return error;
   }
   warn_refused_options(process.options);
-  describe_process(process);
+  describe_process(process, called);
   begin_switched(process);
   // Not where a detach would have to wait for the threads' records too.
   if (!loaded_late()) process.live.start_young();

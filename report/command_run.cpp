@@ -65,8 +65,8 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
                  "was made after that\n";
   } else if (paths.empty()) {
     std::cerr
-        << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, so that nothing can be "
-           "preloaded into it\n";
+        << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, or was started with an "
+           "environment without LD_PRELOAD, so that nothing could be preloaded into it\n";
   }
   // Whoever reads JSON or a file expects one, also when it says that there was nothing.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {

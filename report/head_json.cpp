@@ -255,6 +255,9 @@ Json report_head_json(const Report& report) {
                           {"time_ns", report.since_mark_ns ? Json(*report.since_mark_ns) : Json()}};
   }
   if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
+  head["unseen"] = Json::array();
+  for (const UnseenUser& user : report.unseen)
+    head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
   head["holder_search"] = holder_search_json(report.holder_search);
   return head;
 }

@@ -74,6 +74,18 @@ ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
   return process;
 }
 
+std::vector<UnseenUser> unseen_users(const Dump& dump) {
+  std::vector<UnseenUser> users;
+  std::string_view rest = dump.string(dump.header().unseen_users);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    users.push_back({std::string(rest.substr(1, end == 0 ? 0 : end - 1)),
+                     rest[0] == static_cast<char>(format::UnseenHow::kNamespace)});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return users;
+}
+
 DeviceInfo device_info(const DeviceRecord& record) {
   DeviceInfo device;
   device.ordinal = record.ordinal;
@@ -208,6 +220,7 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   for (const DeviceRecord& device : dump.devices()) report.devices.push_back(device_info(device));
   add_time_lines(dump, &report);
   report.hook_called = header.hook_calls != 0;
+  report.unseen = unseen_users(dump);
   report.injected_failures = header.injected_failures;
   std::sort(report.devices.begin(), report.devices.end(),
             [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });

@@ -85,6 +85,12 @@ void fields(Archive& archive, Dropped* dropped) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, UnseenUser* user) {
+  archive("path", &user->path);
+  archive("own_driver", &user->own_driver);
+}
+
+template <typename Archive>
 void fields(Archive& archive, HolderSearchInfo* search) {
   archive.number("state", &search->state, format::HolderSearch::kStopped);
   archive("ns", &search->ns);
@@ -217,6 +223,7 @@ void fields(Archive& archive, Report* report) {
   archive("process", &report->process);
   archive("processes", &report->job);
   archive("hook_called", &report->hook_called);
+  archive("unseen", &report->unseen);
   archive("injected_failures", &report->injected_failures);
   archive("devices", &report->devices);
   archive("summary", &report->summary);

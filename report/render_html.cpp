@@ -32,7 +32,7 @@ class PageData {
     add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
-    head["not_recorded"] = not_recorded_text(report_);
+    head["incomplete"] = incomplete_texts(report_);
     write_members(head, out);
     write_groups("leaks", report_.leaks, out);
     write_groups("library", report_.library, out);

@@ -163,7 +163,9 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
   std::size_t failures = groups.size() - skipped + report.errors.size();
   for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
   // Neither green nor red: what was not recorded may have leaked.
-  const std::string dropped = not_recorded_text(report);
+  std::string missing;
+  for (const std::string& text : incomplete_texts(report)) missing += (missing.empty() ? "" : "; ") + text;
+  if (missing.empty()) missing = "no hook was ever called";
   const bool incomplete = !is_complete(report);
   if (incomplete) ++skipped;
   const std::size_t cases = groups.size() + report.errors.size() + tests.size() + (incomplete ? 1 : 0);
@@ -174,7 +176,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
       << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
       << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
-  if (incomplete) print_case(leaks, "everything was recorded", "skipped", "not recorded: " + dropped, "", "", out);
+  if (incomplete) print_case(leaks, "everything was recorded", "skipped", missing, "", "", out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
     const std::string message = message_of(*group, group->bytes, group->count);

@@ -70,7 +70,9 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
-  const char* none = is_complete(report) ? "Nothing leaked" : "No leak among what was recorded";
+  const char* none = is_complete(report)  ? "Nothing leaked"
+                     : report.hook_called ? "No leak among what was recorded"
+                                          : "Nothing recorded";
   out << "### " << (summary.groups == 0 ? none : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
       << markdown_escaped(command);
   if (report.job.empty()) {
@@ -80,6 +82,8 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   }
   print_failures(report, out);
 
+  for (const UnseenUser& user : report.unseen)
+    out << "**Not seen:** " << markdown_escaped(not_seen_text(user)) << "\n\n";
   const std::string dropped = not_recorded_text(report);
   if (!dropped.empty()) out << "**Not recorded:** " << markdown_escaped(dropped) << "\n\n";
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "

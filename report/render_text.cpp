@@ -97,6 +97,8 @@ class TextReport {
 
   // Comes first: everything below it is only part of the truth.
   void print_dropped() {
+    for (const UnseenUser& user : report_.unseen)
+      out_ << palette_.bad("NOT SEEN") << ": " << not_seen_text(user) << "\n";
     const std::string text = not_recorded_text(report_);
     if (!text.empty()) out_ << palette_.bad("NOT RECORDED") << ": " << text << "\n";
   }
@@ -168,11 +170,8 @@ class TextReport {
   void print_verdict() {
     const Summary& summary = report_.summary;
     if (summary.groups == 0) {
-      if (is_complete(report_)) {
-        out_ << palette_.good(running() ? "NOTHING HELD" : "NOTHING LEAKED");
-      } else {
-        out_ << palette_.warn(running() ? "NOTHING HELD AMONG WHAT WAS RECORDED" : "NO LEAK AMONG WHAT WAS RECORDED");
-      }
+      const std::string verdict = verdict_without_leaks(report_);
+      out_ << (is_complete(report_) ? palette_.good(verdict) : palette_.warn(verdict));
       out_ << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
            << plural(summary.frees, "free", "frees") << "\n";
     } else {

@@ -178,6 +178,10 @@ void ReportMerger::add_head(const Report& report) {
   report_.job.insert(report_.job.end(), added.begin(), added.end());
 
   report_.hook_called = report_.hook_called || report.hook_called;
+  for (const UnseenUser& user : report.unseen) {
+    const auto same = [&](const UnseenUser& one) { return one.path == user.path && one.own_driver == user.own_driver; };
+    if (std::none_of(report_.unseen.begin(), report_.unseen.end(), same)) report_.unseen.push_back(user);
+  }
   report_.injected_failures += report.injected_failures;
   for (DeviceInfo device : report.devices) {
     // A time line is of one process; its peak is known better than by the readings.

@@ -216,7 +216,7 @@ struct Dropped {
   std::uint64_t handler_calls = 0;  // CUDA calls of signal handlers that interrupted the tracker
   std::uint64_t left_hooks = 0;     // calls left by siglongjmp or cancellation
   std::uint64_t lock_timeouts = 0;  // events that could not wait longer for a lock of the tracker
-  std::string reason;  // why recording stopped and what to do; empty: it did not stop
+  std::string reason;               // why recording stopped and what to do; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
   std::uint64_t total() const { return allocations + stacks + others + handler_calls + left_hooks + lock_timeouts; }
 };
@@ -384,11 +384,18 @@ struct JobProcess {
   std::uint64_t leaked_allocations = 0;
 };
 
+// A library that called the driver where it could not be seen.
+struct UnseenUser {
+  std::string path;
+  bool own_driver = false;  // it was loaded with dlmopen; else it found the driver's functions before the hooks
+};
+
 struct Report {
   std::string dump_path;
   ProcessInfo process;          // the first of `job` when there are several
   std::vector<JobProcess> job;  // the processes that were merged into this report, by rank; empty: it is of one
   bool hook_called = false;
+  std::vector<UnseenUser> unseen;
   // Known when CULPRIT_FAIL was set.
   std::uint64_t injected_failures = 0;  // calls that were made to fail
   std::vector<AllocationSite> sites;

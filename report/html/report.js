@@ -33,7 +33,7 @@ culprit.views.report = function (data) {
   // What a reader must know before believing the rest.
   function notes(report) {
     const list = report.notes.slice();
-    if (report.not_recorded) list.unshift("Not recorded: " + report.not_recorded);
+    list.unshift(...report.incomplete);
     for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
     if (report.filtered && report.filtered.groups) list.push(culprit.bytes(report.filtered.bytes) + " in " + culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
     return culprit.notes(list);

@@ -74,7 +74,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
 
     const std::string junit = in_format(report, render_junit);
     CHECK(has(junit, "tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\""));
-    CHECK(has(junit, std::string("<skipped message=\"not recorded: ") + counter.words));
+    CHECK(has(junit, std::string("<skipped message=\"Not recorded: ") + counter.words));
     CHECK_FALSE(has(junit, "nothing leaked"));
 
     const Json invocation = Json::parse(in_format(report, render_sarif)).at("runs").at(0).at("invocations").at(0);
@@ -83,7 +83,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
               std::string("Not recorded: ") + counter.words));
 
     const std::string page = page_data(in_format(report, render_html));
-    CHECK(has(page, std::string("\"not_recorded\": \"") + counter.words));
+    CHECK(has(page, std::string("\"incomplete\": [\"Not recorded: ") + counter.words));
     CHECK(has(page, "\"complete\":false"));
   }
 }
@@ -115,4 +115,45 @@ TEST_CASE("a report to which nothing is missing says so", "[report][not-recorded
   CHECK(has(in_format(report, render_text), "NOTHING LEAKED"));
   CHECK(Json::parse(in_format(report, as_json)).at("summary").at("complete") == true);
   CHECK(has(in_format(report, render_junit), "nothing leaked"));
+}
+
+TEST_CASE("libraries that call the driver past the hooks come first in every format", "[report][not-recorded]") {
+  DumpBuilder dump;
+  constexpr char kUsers[] = "d/opt/lib/libdirect.so\0n/opt/lib/libapart\x1b.so";  // with its NUL at the end
+  const Ref ref = dump.add_string({kUsers, sizeof(kUsers)});
+  dump.header().unseen_users = ref;
+  dump.header().unseen_user_count = 2;
+  const Report report = report_of(dump, FakeSymbols());
+  REQUIRE(report.unseen.size() == 2);
+  CHECK(report.unseen[0].path == "/opt/lib/libdirect.so");
+  CHECK_FALSE(is_complete(report));
+
+  const std::string text = in_format(report, render_text);
+  CHECK(text.rfind("NOT SEEN: libdirect.so calls the driver directly (it was loaded with RTLD_DEEPBIND, ", 0) == 0);
+  CHECK(has(text, "\nNOT SEEN: libapart?.so has a CUDA driver of its own (it was loaded with dlmopen)"));
+  CHECK(has(text, "NO LEAK AMONG WHAT WAS RECORDED"));
+
+  const Json json = Json::parse(in_format(report, as_json));
+  CHECK(json.at("unseen").at(0) == Json({{"module", "/opt/lib/libdirect.so"}, {"how", "direct"}}));
+  CHECK(json.at("unseen").at(1).at("how") == "namespace");
+  CHECK(json.at("summary").at("complete") == false);
+  CHECK(json.at("summary").at("dropped") == 0);
+  CHECK(has(in_format(report, render_markdown), "**Not seen:** libdirect.so"));
+  CHECK(has(in_format(report, render_junit), "<skipped message=\"Not seen: libdirect.so"));
+  CHECK(has(in_format(report, render_sarif), "\"executionSuccessful\": false"));
+  CHECK(has(page_data(in_format(report, render_html)), "\"incomplete\": [\"Not seen: libdirect.so"));
+
+  ReportMerger merger;
+  merger.add(report_of(dump, FakeSymbols()));
+  merger.add(report_of(dump, FakeSymbols()));
+  CHECK(merger.finish(false).unseen.size() == 2);
+}
+
+TEST_CASE("a dump whose hooks were never called says that nothing was recorded", "[report][not-recorded]") {
+  DumpBuilder dump;
+  dump.header().hook_calls = 0;
+  const Report report = report_of(dump, FakeSymbols());
+  CHECK(has(in_format(report, render_text), "NOTHING RECORDED"));
+  CHECK(has(in_format(report, render_markdown), "### Nothing recorded"));
+  CHECK(has(in_format(report, render_junit), "no hook was ever called"));
 }

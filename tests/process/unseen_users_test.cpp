@@ -1,0 +1,76 @@
+// Libraries that call the driver past the hooks: never in silence.
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+
+namespace culprit::test {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string library(const std::string& name) { return subject_path(name + ".so").string(); }
+
+const char* const kLibraries[] = {"apart_driver", "apart_runtime", "apart_by_name"};
+
+// What is named: the runtime is, where it is what the driver's addresses are in.
+std::string named(const std::string& name) { return name == "apart_runtime" ? "libcudart.so" : name + ".so"; }
+
+}  // namespace
+
+TEST_CASE("a library whose calls cannot be seen is named, and the program runs as without us", "[unseen]") {
+  for (const char* how : {"deepbind", "namespace"}) {
+    for (const char* name : kLibraries) {
+      INFO(how << " " << name);
+      RunOptions alone;
+      alone.preload = false;
+      const Run plain = run_preloaded("loads_apart", {how, library(name)}, alone);
+      REQUIRE(plain.out == "worked: 0\n");
+      const Run run = run_preloaded("loads_apart", {how, library(name)});
+      CHECK(run.exit_code == 0);
+      CHECK(run.out == plain.out);
+      INFO(run.err);
+      CHECK(has(run.err, "calls the CUDA driver past culprit"));
+      REQUIRE(run.dumps.size() == 1);
+
+      const Run reported = culprit_run({}, {"loads_apart", how, library(name)});
+      INFO(reported.err);
+      CHECK(reported.exit_code == 4);
+      CHECK(reported.out == plain.out);
+      CHECK(has(reported.err, "NOT SEEN: "));
+      CHECK(has(reported.err, std::string(how) == "namespace" ? std::string(name) + ".so has a CUDA driver of its own"
+                                                              : named(name)));
+      CHECK(has(reported.err, "NOTHING RECORDED"));
+      CHECK_FALSE(has(reported.err, "NOTHING LEAKED"));
+    }
+  }
+}
+
+TEST_CASE("a library whose calls cannot be seen is named beside what was recorded", "[unseen]") {
+  for (const char* how : {"deepbind", "namespace"}) {
+    for (const char* name : {"apart_driver", "apart_by_name"}) {
+      INFO(how << " " << name);
+      const Run run = run_preloaded("loads_apart", {how, library(name), "own"});
+      CHECK(run.out == "worked: 0\n");
+      const Report report = read_report(run.dump());
+      CHECK(report.leaked_bytes() == 20001);
+      CHECK(report.json.at("summary").at("complete") == false);
+      REQUIRE(report.json.at("unseen").size() == 1);
+      const nlohmann::json& unseen = report.json.at("unseen").at(0);
+      CHECK(unseen.at("how") == (std::string(how) == "namespace" ? "namespace" : "direct"));
+      CHECK(has(unseen.at("module").get<std::string>(), name));
+    }
+  }
+}
+
+TEST_CASE("a library that is loaded as usual is seen, and nobody is accused", "[unseen]") {
+  for (const char* name : kLibraries) {
+    INFO(name);
+    const Run run = run_preloaded("loads_apart", {"plain", library(name)});
+    CHECK(run.out == "worked: 0\n");
+    const Report report = read_report(run.dump());
+    CHECK(report.leaked_bytes() == 11001);
+    CHECK(report.json.at("unseen").empty());
+    CHECK(report.json.at("summary").at("complete") == true);
+  }
+}
+
+}  // namespace culprit::test
