@@ -8,6 +8,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/hash.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
 #include "interpose/spin_lock.h"
@@ -71,7 +72,7 @@ const Driver& driver() { return calls; }
 bool driver_ready() {
   if (found.load(std::memory_order_acquire) != 0) return true;
   ElfModule module;
-  if (dl_iterate_phdr(visit_for_libcuda, &module) == 0) return false;
+  if (visit_modules(visit_for_libcuda, &module) == 0) return false;
   SpinGuard guard(finding);
   if (found.load(std::memory_order_acquire) != 0) return true;
   libcuda = module;
@@ -157,7 +158,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
 void find_other_interposers() {
   if (loaded_late()) return;  // nobody stands behind us
   bool past_us = false;
-  dl_iterate_phdr(visit_for_interposers, &past_us);
+  visit_modules(visit_for_interposers, &past_us);
 }
 
 }  // namespace culprit

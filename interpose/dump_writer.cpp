@@ -4,8 +4,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <cstring>
+
+#include "interpose/text_writer.h"
 
 namespace culprit {
 
@@ -93,7 +94,7 @@ int DumpWriter::open_new(const char* path) {
     fd_ = os.open_file(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd_ >= 0) return 0;
     if (fd_ != -EEXIST) return -fd_;
-    std::snprintf(path_ + length, kPathBytes - length, ".%d", suffix);
+    TextWriter(path_, kPathBytes, length) << "." << suffix;
   }
   return EEXIST;
 }

@@ -14,7 +14,12 @@ void find_out_when_loaded();
 
 bool loaded_late();
 
-// Address of a function that libc defines (before glibc 2.34: or libdl), whoever else does; 0 = none.
+// Address of a function that libc defines (before glibc 2.34: or libdl), whoever else does, of its default version; 0 = none.
+// Found in libc's own symbol table, so that it is neither a sanitizer's interceptor nor another interposer's.
 std::uint64_t libc_function(const char* name);
+
+// The first definition of a function in the order of look-up behind this library: another interposer's, or libc's.
+// 0 = none.
+std::uint64_t next_definition(const char* name);
 
 }  // namespace culprit

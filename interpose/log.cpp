@@ -1,44 +1,39 @@
 #include "interpose/log.h"
 
-#include <fmt/format.h>
-
-#include <cstring>
-
+#include "interpose/late_load.h"
 #include "interpose/process.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
 
-// One line to stderr, cut when it is very long. Formatted in place: {fmt} allocates nothing for that, where a logger
-// would call malloc, which a signal handler that ends the process may have interrupted.
-template <typename... Args>
-void write_line(fmt::format_string<const Args&...> form, const Args&... args) {
-  char line[4600];
-  auto written = fmt::format_to_n(line, sizeof(line) - 1, form, args...);
-  std::size_t length = written.size < sizeof(line) - 1 ? written.size : sizeof(line) - 1;
-  line[length++] = '\n';
-  write_stderr(line, length);
-}
+// One line to stderr, cut when it is very long.
+class Line {
+ public:
+  Line() : writer_(text_, sizeof(text_) - 1) { writer_ << "culprit: "; }
+  ~Line() {
+    std::size_t length = writer_.length();
+    text_[length++] = '\n';
+    write_stderr(text_, length);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  TextWriter& operator*() { return writer_; }
 
-struct ReadableBytes {
-  char text[32];
+ private:
+  char text_[4600];
+  TextWriter writer_;
 };
 
-ReadableBytes readable_bytes(std::uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  ReadableBytes readable = {};
-  if (unit == 0) {
-    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{} B", bytes);
+// What an error number means, in libc's words where it has some. Found in libc itself: nothing is translated.
+void add_error(TextWriter& to, int error) {
+  auto* describe = reinterpret_cast<const char* (*)(int)>(libc_function("strerrordesc_np"));
+  const char* text = describe != nullptr ? describe(error) : nullptr;
+  if (text != nullptr) {
+    to << text;
   } else {
-    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{:.2f} {}", value, kUnits[unit]);
+    to << "error " << error;
   }
-  return readable;
 }
 
 struct Unfreed {
@@ -84,41 +79,48 @@ const char* reason_text(format::StopReason reason) {
 
 void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
-  write_line("culprit: warning: nothing is recorded: can not create {}: {}. Name a writable place with CULPRIT_OUT.",
-             path, strerrordesc_np(error));
+  Line line;
+  *line << "warning: nothing is recorded: can not create " << path << ": ";
+  add_error(*line, error);
+  *line << ". Name a writable place with CULPRIT_OUT.";
 }
 
 void warn_if_stopped(Process& process) {
   if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
   if (process.options.log_level < LogLevel::kWarn) return;
   const format::Header* header = process.dump.header();
-  int error = header->stop_errno;
-  write_line(
-      "culprit: warning: recording stopped: {}{}{}. The program runs on; the report counts what is missing ({}).",
-      reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "",
-      process.dump.path());
+  Line line;
+  *line << "warning: recording stopped: " << reason_text(header->stop_reason);
+  if (header->stop_errno != 0) add_error(*line << ": ", header->stop_errno);
+  *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
 }
 
 void log_summary(Process& process) {
   const LogLevel level = process.options.log_level;
   const format::Header* header = process.dump.header();
-  if (process.options.malformed != nullptr && level >= LogLevel::kWarn)
-    write_line("culprit: warning: {} has a value that can not be used; its default stood", process.options.malformed);
+  if (process.options.malformed != nullptr && level >= LogLevel::kWarn) {
+    Line line;
+    *line << "warning: " << process.options.malformed << " has a value that can not be used; its default stood";
+  }
   if (level >= LogLevel::kInfo) {
     std::uint64_t allocations = 0, frees = 0;
     process.counters.sum(&allocations, &frees, process.dump);
-    write_line("culprit: info: {} things made, {} given back, {} late; dump {} ({})", allocations, frees,
-               header->late_frees, process.dump.path(), readable_bytes(header->file_bytes).text);
+    Line line;
+    *line << "info: " << allocations << " things made, " << frees << " given back, " << header->late_frees
+          << " late; dump " << process.dump.path() << " (";
+    (*line).bytes(header->file_bytes) << ")";
   }
   if (level >= LogLevel::kDebug) {
-    write_line("culprit: debug: dropped: {} allocations, {} stacks, {} others", header->dropped_allocations,
-               header->dropped_stacks, header->dropped_others);
+    Line line;
+    *line << "debug: dropped: " << header->dropped_allocations << " allocations, " << header->dropped_stacks
+          << " stacks, " << header->dropped_others << " others";
   }
   if (process.options.quiet) return;
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
-  write_line("culprit: {} in {} allocation{} not freed. See: culprit report {}", readable_bytes(unfreed.bytes).text,
-             unfreed.count, unfreed.count == 1 ? "" : "s", process.dump.path());
+  Line line;
+  (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
+                               << " not freed. See: culprit report " << process.dump.path();
 }
 
 }  // namespace culprit

@@ -6,72 +6,91 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
+#include <time.h>
+
+#include "interpose/raw_calls.h"
 
 namespace culprit {
 namespace {
 
+constexpr std::uint64_t kBlockBytes = 4096;
+
 int system_open(const char* path, int flags, unsigned mode) {
   long fd;
   do {
-    fd = syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-  } while (fd < 0 && errno == EINTR);
-  return fd < 0 ? -errno : static_cast<int>(fd);
+    fd = system_call(SYS_openat, AT_FDCWD, path, flags, mode);
+  } while (fd == -EINTR);
+  return static_cast<int>(fd);
 }
 
-int system_close(int fd) { return syscall(SYS_close, fd) < 0 ? -errno : 0; }
+int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
 
 int system_identify(int fd, FileId* id) {
-  struct stat status;
-  if (fstat(fd, &status) != 0) return -errno;
+  struct stat status;  // the kernel's own on both machines
+  long error = system_call(SYS_fstat, fd, &status);
+  if (error != 0) return static_cast<int>(error);
   id->device = status.st_dev;
   id->inode = status.st_ino;
   return 0;
 }
 
+// Where the file system can not reserve (NFS before 4.2, FAT): a byte of each block, written back as it is.
+int reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t end = offset + bytes;
+  for (std::uint64_t last = (offset | (kBlockBytes - 1)); offset < end; last += kBlockBytes) {
+    if (last >= end) last = end - 1;
+    char byte = 0;
+    long result;
+    do {
+      result = system_call(SYS_pread64, fd, &byte, 1, last);
+      if (result >= 0) result = system_call(SYS_pwrite64, fd, &byte, 1, last);
+    } while (result == -EINTR);
+    if (result < 0) return static_cast<int>(result);
+    offset = last + 1;
+  }
+  return 0;
+}
+
 int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
-  int error;
+  long error;
   do {
-    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  return -error;
+    error = system_call(SYS_fallocate, fd, 0, offset, bytes);
+  } while (error == -EINTR);
+  return error == -EOPNOTSUPP || error == -ENOSYS ? reserve_by_writing(fd, offset, bytes) : static_cast<int>(error);
 }
 
 std::uint64_t system_file_size_limit() {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~0ULL;
-  return limit.rlim_cur;
+  if (system_call(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, &limit) != 0) return ~0ULL;
+  return limit.rlim_cur;  // RLIM_INFINITY is the largest number
 }
 
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
                  int* error) {
-  void* mapped = mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset));
-  if (mapped != MAP_FAILED) return mapped;
-  *error = errno;
+  long mapped = system_call(SYS_mmap, address, bytes, protection, flags, fd, offset);
+  if (mapped >= 0 || mapped < -4095) return reinterpret_cast<void*>(mapped);
+  *error = static_cast<int>(-mapped);
   return nullptr;
 }
 
-void system_unmap(void* address, std::uint64_t bytes) { munmap(address, bytes); }
+void system_unmap(void* address, std::uint64_t bytes) { system_call(SYS_munmap, address, bytes); }
 
 int system_advise(void* address, std::uint64_t bytes, int advice) {
-  return madvise(address, bytes, advice) != 0 ? -errno : 0;
+  return static_cast<int>(system_call(SYS_madvise, address, bytes, advice));
 }
 
 std::int64_t system_read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) {
-  long count = syscall(SYS_pread64, fd, to, bytes, offset);
-  return count < 0 ? -errno : count;
+  return system_call(SYS_pread64, fd, to, bytes, offset);
 }
 
 std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64_t bytes) {
   struct iovec local = {to, bytes};
   struct iovec remote = {reinterpret_cast<void*>(address), bytes};
-  long count = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
-  return count < 0 ? -errno : count;
+  return system_call(SYS_process_vm_readv, system_call(SYS_getpid), &local, 1, &remote, 1, 0);
 }
 
-int system_membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) != 0 ? -errno : 0; }
+int system_membarrier(int command) { return static_cast<int>(system_call(SYS_membarrier, command, 0, 0)); }
 
 }  // namespace
 
@@ -84,8 +103,8 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
   if (fd < 0) return 0;
   std::size_t total = 0;
   while (total + 1 < capacity) {
-    long count = syscall(SYS_read, fd, buffer + total, capacity - 1 - total);
-    if (count < 0 && errno == EINTR) continue;
+    long count = system_call(SYS_read, fd, buffer + total, capacity - 1 - total);
+    if (count == -EINTR) continue;
     if (count <= 0) break;
     total += static_cast<std::size_t>(count);
   }
@@ -94,10 +113,15 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
   return total;
 }
 
+void sleep_for_ns(std::uint64_t nanoseconds) {
+  struct timespec time = {static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
+  system_call(SYS_nanosleep, &time, nullptr);
+}
+
 void write_stderr(const char* text, std::size_t bytes) {
   while (bytes > 0) {
-    long count = syscall(SYS_write, STDERR_FILENO, text, bytes);
-    if (count < 0 && errno == EINTR) continue;
+    long count = system_call(SYS_write, 2, text, bytes);
+    if (count == -EINTR) continue;
     if (count <= 0) return;
     text += count;
     bytes -= static_cast<std::size_t>(count);

@@ -1,6 +1,6 @@
 // Every call into the operating system that recording depends on, behind one table, so that a unit test can make any of
-// them fail. Raw system calls where libc's wrapper is a cancellation point: a thread that is being cancelled must not
-// be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
+// them fail. Raw system calls (raw_calls.h): libc's wrappers are cancellation points, and a thread that is being cancelled
+// must not be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
 // -errno".
 #pragma once
 
@@ -45,6 +45,9 @@ extern OsCalls os;
 
 // Reads at most `capacity` - 1 bytes of `path` and terminates them with NUL. Returns the number of bytes, 0 on failure.
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity);
+
+// Waits, without a cancellation point; a signal ends it early.
+void sleep_for_ns(std::uint64_t nanoseconds);
 
 // Writes to standard error: whole, past EINTR, never a cancellation point, never SIGPIPE-safe by itself.
 void write_stderr(const char* text, std::size_t bytes);

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +21,7 @@
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/stack_memo.h"
+#include "interpose/text_writer.h"
 #include "interpose/thread_names.h"
 #include "interpose/thread_paths.h"
 
@@ -31,6 +31,11 @@ __thread ThreadState thread_state __attribute__((tls_model("initial-exec"))) = {
 
 Process* quick_process = nullptr;
 std::atomic<std::uint32_t> module_generation;
+
+extern "C" __attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes) {
+  ThreadMemory* memory = thread_state.memory;
+  return memory != nullptr && bytes <= sizeof(memory->unwind_cache) ? memory->unwind_cache : nullptr;
+}
 
 namespace {
 
@@ -80,7 +85,7 @@ void describe_process(Process& process) {
   if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
     header->boot_id[36] = '\0';
   struct utsname host;
-  if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
+  if (uname(&host) == 0) copy_text(header->host, sizeof(header->host), host.nodename);
 
   char text[16384];
   long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
@@ -102,7 +107,7 @@ void describe_process(Process& process) {
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
   for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
     auto* record = process.dump.at<format::ApiRecord>(apis) + i;
-    std::snprintf(record->name, sizeof(record->name), "%s", api_name(static_cast<Api>(i)));
+    copy_text(record->name, sizeof(record->name), api_name(static_cast<Api>(i)));
   }
 }
 

@@ -57,6 +57,7 @@ struct ThreadMemory {
   StackMemo stacks;
   PendingFailures failures;
   PythonMemo python;
+  alignas(64) unsigned char unwind_cache[48 << 10];  // libunwind's, see unwind_services.cpp
 };
 
 struct Process {

@@ -7,11 +7,20 @@
 
 namespace culprit {
 
+namespace {
+
+// signal(7), by number: the same on x86-64 and aarch64.
+constexpr const char* kNames[32] = {"",     "HUP",  "INT",  "QUIT", "ILL",  "TRAP",   "ABRT", "BUS",  "FPE",  "KILL", "USR1",
+                                    "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN",
+                                    "TTOU", "URG",  "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS"};
+
+}  // namespace
+
 int parse_signal(const char* text) {
   if (strncasecmp(text, "SIG", 3) == 0) text += 3;
   int number = 0;
   if (strncasecmp(text, "RTMIN", 5) == 0 && (text[5] == '\0' || text[5] == '+')) {
-    number = SIGRTMIN + std::atoi(text + 5);
+    number = SIGRTMIN + static_cast<int>(std::strtol(text + 5, nullptr, 10));
     if (number > SIGRTMAX) return 0;
   } else if (text[0] >= '0' && text[0] <= '9') {
     char* end = nullptr;
@@ -20,8 +29,7 @@ int parse_signal(const char* text) {
     number = static_cast<int>(value);
   } else {
     for (int i = 1; i < 32 && number == 0; ++i) {
-      const char* name = sigabbrev_np(i);
-      if (name != nullptr && strcasecmp(text, name) == 0) number = i;
+      if (strcasecmp(text, kNames[i]) == 0) number = i;
     }
   }
   switch (number) {
