@@ -32,6 +32,7 @@ std::vector<World> built_worlds() {
 // gcc 12's TSan wants fewer random bits of addresses than some kernels give.
 Run run_world(const World& world, const std::vector<std::string>& arguments, RunOptions options) {
   options.environment["CULPRIT_QUIET"] = "1";
+  options.environment["SIMCUDA_RANGE_MB"] = "256";
   const std::string setarch = "/usr/bin/setarch";
   if (!world.has("_thread_") || !std::filesystem::exists(setarch)) return run_preloaded(world.name, arguments, options);
   std::vector<std::string> words = {"--addr-no-randomize", subject_path(world.name).string()};
@@ -121,6 +122,7 @@ TEST_CASE("valgrind finds no error of the library's", "[worlds]") {
       if (argument[0] != '\0') words.push_back(argument);
       RunOptions options;
       options.environment["CULPRIT_QUIET"] = "1";
+      options.environment["SIMCUDA_RANGE_MB"] = "256";
       options.preload = false;
       const Run plain = run_preloaded(valgrind, words, options);
       if (plain.exit_code != 5) {
