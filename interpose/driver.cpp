@@ -55,7 +55,7 @@ void resolve() {
 #undef CULPRIT_RESOLVE
   for (int i = 0; i < kApiCount; ++i) {
     Api api = static_cast<Api>(i);
-    std::uint64_t address = find_symbol(libcuda, api_name(api));
+    std::uint64_t address = find_symbol(libcuda, api_name(api), api_hash(api));
     driver_addresses[i] = reinterpret_cast<void*>(address);
     if (found_addresses[i] == nullptr) found_addresses[i] = driver_addresses[i];
     if (address == 0) continue;
@@ -147,7 +147,8 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
   if (!*static_cast<bool*>(past_us)) return 0;
   if (is_libcuda(module)) return 1;  // what comes later is never reached
   for (int i = 0; i < kApiCount; ++i) {
-    std::uint64_t address = find_symbol(module, api_name(static_cast<Api>(i)));
+    Api api = static_cast<Api>(i);
+    std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
     if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
   }
   return 0;

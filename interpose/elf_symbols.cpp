@@ -3,16 +3,6 @@
 #include <cstring>
 
 namespace culprit {
-namespace {
-
-std::uint32_t gnu_hash_of(const char* name) {
-  std::uint32_t hash = 5381;
-  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
-  return hash;
-}
-
-}  // namespace
-
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   *module = {};
   module->load_bias = info.dlpi_addr;
@@ -56,6 +46,10 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
 }
 
 std::uint64_t find_symbol(const ElfModule& module, const char* name) {
+  return find_symbol(module, name, gnu_hash_of(name));
+}
+
+std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
   // The table: bucket count, first hashed symbol, bloom words, bloom shift; bloom filter; buckets; chain of hashes.
   std::uint32_t bucket_count = module.gnu_hash[0];
   std::uint32_t first = module.gnu_hash[1];
@@ -66,7 +60,6 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name) {
   const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
   const std::uint32_t* chain = buckets + bucket_count;
 
-  std::uint32_t hash = gnu_hash_of(name);
   constexpr std::uint32_t kBits = sizeof(ElfW(Addr)) * 8;
   ElfW(Addr) word = bloom[(hash / kBits) % bloom_words];
   if (((word >> (hash % kBits)) & (word >> ((hash >> bloom_shift) % kBits)) & 1) == 0) return 0;

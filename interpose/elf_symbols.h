@@ -29,4 +29,12 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
 // has several. 0 also for what only the loader can resolve (a choice by processor, a thread-local variable).
 std::uint64_t find_symbol(const ElfModule& module, const char* name);
 
+// The same with the name's hash, for who asks many modules for many names.
+constexpr std::uint32_t gnu_hash_of(const char* name) {
+  std::uint32_t hash = 5381;
+  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
+  return hash;
+}
+std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32_t hash);
+
 }  // namespace culprit

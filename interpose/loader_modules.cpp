@@ -172,29 +172,36 @@ class Walking {
   Walking& operator=(const Walking&) = delete;
 };
 
-int note_find_object(struct dl_phdr_info* info, std::size_t, void*) {
-  ElfModule module;
-  if (!describe_module(*info, &module) || module.soname == nullptr ||
-      (std::strncmp(module.soname, "ld-linux", 8) != 0 && std::strncmp(module.soname, "ld.so", 5) != 0))
-    return 0;
-  loader.find_object = reinterpret_cast<FindObject>(find_symbol(module, "_dl_find_object"));
-  return 1;
+bool is_glibc(const struct link_map& map) {
+  const char* slash = map.l_name != nullptr ? std::strrchr(map.l_name, '/') : nullptr;
+  return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
+}
+
+// glibc's function, which libc has from 2.35 on. nullptr where there is none.
+FindObject look_for_find_object(const struct link_map* node) {
+  for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
+    struct dl_phdr_info info;
+    ElfModule module;
+    if (is_glibc(*node) && describe(*node, node, &info) && describe_module(info, &module))
+      return reinterpret_cast<FindObject>(find_symbol(module, "_dl_find_object"));
+  }
+  return nullptr;
 }
 
 // Looks once where the loader keeps its things. Threads that do so at the same time store the same.
 bool know_loader() {
   if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
   struct r_debug* debug = &_r_debug;
-  if (debug == nullptr || debug->r_map == nullptr) {
-    // Another libc, or none of its list yet.
+  if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);
+  if (loader.find_object == nullptr) {
+    // An older glibc, or another libc.
     const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(auxiliary_from_proc(AT_PHDR));
     int count = static_cast<int>(auxiliary_from_proc(AT_PHNUM));
     loader.program_headers = headers;
     loader.program_header_count = count;
-    debug = headers != nullptr ? debug_of_program(headers, count) : nullptr;
+    if (debug == nullptr) debug = headers != nullptr ? debug_of_program(headers, count) : nullptr;
     if (debug == nullptr || debug->r_map == nullptr) return false;
   }
-  walk_list(debug->r_map, {note_find_object, nullptr});
   loader.debug = debug;
   loader_known.store(1, std::memory_order_release);
   return true;
