@@ -48,7 +48,7 @@ int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
   if (is_ours(module)) *static_cast<bool*>(past_us) = true;
-  if (is_ours(module) || !*static_cast<bool*>(past_us)) return 0;
+  if (is_ours(module) || !*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
   for (int i = 0; i < kFunctions; ++i) {
     if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
     std::uint64_t address = find_symbol(module, kNames[i]);

@@ -144,7 +144,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
     *static_cast<bool*>(past_us) = true;
     return 0;
   }
-  if (!*static_cast<bool*>(past_us)) return 0;
+  if (!*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
   if (is_libcuda(module)) return 1;  // what comes later is never reached
   for (int i = 0; i < kApiCount; ++i) {
     Api api = static_cast<Api>(i);

@@ -17,7 +17,7 @@ struct ElfModule {
   const char* strings;
   const std::uint32_t* gnu_hash;
   const std::uint16_t* versions;  // nullptr = none
-  const char* soname;  // nullptr = none
+  const char* soname;             // nullptr = none
 
   bool contains(std::uint64_t address) const { return address >= begin && address < end; }
 };

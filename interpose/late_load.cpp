@@ -13,21 +13,6 @@ namespace {
 
 bool late = false;
 
-// libc itself, and the libraries that were parts of it before glibc 2.34. musl's, which is its loader, has no name of its
-// own inside.
-bool is_libc(const struct dl_phdr_info& info, const ElfModule& module) {
-  const char* name = module.soname;
-  if (name == nullptr) {
-    const char* slash = info.dlpi_name != nullptr ? std::strrchr(info.dlpi_name, '/') : nullptr;
-    if (slash == nullptr) return false;
-    name = slash + 1;
-  }
-  for (const char* beginning : {"libc.so", "libdl.so", "libpthread.so", "libc.musl", "ld-musl"}) {
-    if (std::strncmp(name, beginning, std::strlen(beginning)) == 0) return true;
-  }
-  return false;
-}
-
 // Modules are listed in the order in which they came. What a program starts with stands before libc, which it needs.
 int visit_for_order(struct dl_phdr_info* info, std::size_t, void*) {
   ElfModule module;
@@ -67,6 +52,21 @@ int visit_for_next(struct dl_phdr_info* info, std::size_t, void* data) {
 }
 
 }  // namespace
+
+// libc itself, and the libraries that were parts of it before glibc 2.34. musl's, which is its loader, has no name of
+// its own inside.
+bool is_libc(const struct dl_phdr_info& info, const ElfModule& module) {
+  const char* name = module.soname;
+  if (name == nullptr) {
+    const char* slash = info.dlpi_name != nullptr ? std::strrchr(info.dlpi_name, '/') : nullptr;
+    if (slash == nullptr) return false;
+    name = slash + 1;
+  }
+  for (const char* beginning : {"libc.so", "libdl.so", "libpthread.so", "libc.musl", "ld-"}) {
+    if (std::strncmp(name, beginning, std::strlen(beginning)) == 0) return true;
+  }
+  return false;
+}
 
 void find_out_when_loaded() { visit_modules(visit_for_order, nullptr); }
 

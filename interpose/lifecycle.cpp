@@ -147,11 +147,11 @@ void at_quick_exit_handler() {
 }
 
 __attribute__((constructor)) void on_load() {
+  // Only what can not wait: each page that is touched here is paid by every process. Functions of libc that we stand in
+  // front of are looked up when they are called.
   find_out_when_loaded();
-  prepare_dlsym();
   if (!loaded_late()) prepare_to_meet_threads();
   prepare_cxx_runtime();
-  find_next_functions();
   find_other_interposers();
   prepare_failures();
   prepare_recording_switch();

@@ -34,7 +34,7 @@ struct ExtendedDebug {
   ExtendedDebug* next;
 };
 
-constexpr int kMostModules = 1 << 16;      // of a list that some error has closed to a ring
+constexpr int kMostModules = 1 << 16;  // of a list that some error has closed to a ring
 constexpr std::uint64_t kLongestName = 512;
 
 struct Loader {

@@ -54,7 +54,7 @@ std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t
   }
   std::size_t used = 0;
   if (name[0] != '/' && std::strchr(name, '/') != nullptr) {  // found through a relative path: make it absolute now
-    long length = system_call(SYS_getcwd, path, capacity);  // with its NUL
+    long length = system_call(SYS_getcwd, path, capacity);    // with its NUL
     used = length > 0 ? static_cast<std::size_t>(length) - 1 : 0;
     TextWriter(path, capacity, used) << "/";
     used += used + 1 < capacity ? 1 : 0;

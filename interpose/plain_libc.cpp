@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sched.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -246,6 +246,5 @@ __attribute__((noreturn)) void abort() noexcept {
   for (;;) culprit::system_call(SYS_exit_group, 127);
 }
 __attribute__((noreturn)) void __stack_chk_fail() { abort(); }
-
 }
 #pragma GCC visibility pop

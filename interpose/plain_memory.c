@@ -2,8 +2,8 @@
  * inserts, what libunwind calls and what we call binds to these. Imported ones would be a sanitizer's in a program that
  * is built with one, and those are not ready while the process starts, nor made for memory that is no program's.
  *
- * Compiled so that the compiler does not recognize a loop as the very function that it is in. Byte for byte where a word
- * would reach past an end: valgrind and page ends. Async-signal-safe. */
+ * Compiled so that the compiler does not recognize a loop as the very function that it is in. Byte for byte where a
+ * word would reach past an end: valgrind and page ends. Async-signal-safe. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -92,11 +92,6 @@ bool find_hooked_name(const char* symbol, Api* api) {
   return false;
 }
 
-void prepare_dlsym() {
-  real_dlvsym();
-  real_dlsym();
-}
-
 }  // namespace culprit
 
 using culprit::Api;

@@ -10,9 +10,10 @@ namespace culprit {
 namespace {
 
 // signal(7), by number: the same on x86-64 and aarch64.
-constexpr const char* kNames[32] = {"",     "HUP",  "INT",  "QUIT", "ILL",  "TRAP",   "ABRT", "BUS",  "FPE",  "KILL", "USR1",
-                                    "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN",
-                                    "TTOU", "URG",  "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS"};
+constexpr const char* kNames[32] = {"",       "HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",
+                                    "FPE",    "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM",
+                                    "STKFLT", "CHLD", "CONT",   "STOP", "TSTP",  "TTIN", "TTOU", "URG",
+                                    "XCPU",   "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR",  "SYS"};
 
 }  // namespace
 

@@ -126,7 +126,8 @@ TEST_CASE("valgrind finds no error of the library's", "[worlds]") {
       options.preload = false;
       const Run plain = run_preloaded(valgrind, words, options);
       if (plain.exit_code != 5) {
-        WARN("skipped: valgrind without the library ended with " << plain.exit_code << ": " << plain.err.substr(0, 400));
+        WARN("skipped: valgrind without the library ended with " << plain.exit_code << ": "
+                                                                 << plain.err.substr(0, 400));
         continue;
       }
       options.preload = true;
