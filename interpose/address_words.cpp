@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,7 +119,7 @@ class SearchedRanges {
     ranges_ = static_cast<Range*>(map_private(capacity_ * sizeof(Range), &error));
     plain_ = static_cast<MemoryRange*>(map_private(capacity_ * sizeof(MemoryRange), &error));
     if (ranges_ == nullptr || plain_ == nullptr) return;
-    dl_iterate_phdr(visit, this);
+    visit_modules(visit, this);
     std::sort(left_out_, left_out_ + left_out_count_,
               [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
     // The stack that this very function runs on holds what is being looked for.
@@ -274,7 +273,6 @@ void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::
 int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
   auto* walk = static_cast<ModuleWalk*>(data);
   AddressWords& words = *walk->words;
-  words.loads_ = info->dlpi_adds;
   ElfModule module;
   if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
   std::uint64_t* known_end = words.known_modules_ + words.known_count_;
@@ -312,7 +310,7 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
         // another interposer's.
         if (type != kJumpSlot || !module.contains(found)) continue;
         FirstDefinition first = {symbol, 0};
-        dl_iterate_phdr(visit_for_definition, &first);
+        visit_modules(visit_for_definition, &first);
         if (first.address != original) continue;
       }
       words.replace_slot(*walk->map, place, found, ours);
@@ -323,7 +321,8 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
 
 void AddressWords::walk_modules(const MemoryMap& map) {
   ModuleWalk walk = {this, &map};
-  dl_iterate_phdr(visit_module, &walk);
+  modules_were_added(&list_end_);
+  visit_modules(visit_module, &walk);
 }
 
 namespace {
@@ -389,20 +388,10 @@ bool AddressWords::put_back(std::uint64_t deadline_ns, WordsResult* result) {
   return search_words(false, map, deadline_ns, result);
 }
 
-namespace {
-
-int visit_for_loads(struct dl_phdr_info* info, std::size_t, void* loads) {
-  *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
-  return 1;
-}
-
-}  // namespace
-
 void AddressWords::look_at_new_modules() {
-  unsigned long long loads = 0;
-  dl_iterate_phdr(visit_for_loads, &loads);
-  if (loads == __atomic_load_n(&loads_, __ATOMIC_RELAXED)) return;
   SpinGuard guard(lock_);
+  ModuleListEnd end = list_end_;
+  if (!modules_were_added(&end)) return;
   MemoryMap map;
   if (slots_ == nullptr || !map.read()) return;
   walk_modules(map);

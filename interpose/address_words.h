@@ -15,10 +15,9 @@
 // memory with a pointer to the driver in it.
 #pragma once
 
-#include <link.h>
-
 #include <cstdint>
 
+#include "interpose/loader_modules.h"
 #include "interpose/memory_map.h"
 #include "interpose/spin_lock.h"
 
@@ -61,7 +60,7 @@ class AddressWords {
   std::uint32_t slot_count_ = 0;
   std::uint64_t known_modules_[kMostModules] = {};  // load biases of those whose slots were looked at
   int known_count_ = 0;
-  unsigned long long loads_ = 0;  // the loader's counter
+  ModuleListEnd list_end_ = {};  // when slots were looked at
   SpinLock lock_;
 };
 

@@ -1,5 +1,7 @@
 #include "interpose/api.h"
 
+#include "interpose/elf_symbols.h"
+
 namespace culprit {
 
 const char* api_name(Api api) {
@@ -21,6 +23,18 @@ const char* api_name(Api api) {
       break;
   }
   return "";
+}
+
+std::uint32_t api_hash(Api api) {
+  static constexpr std::uint32_t kHashes[] = {
+#define HOOK_MAKE(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_END(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_CUSTOM(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_CHECK(symbol, ...) gnu_hash_of(#symbol),
+#include "interpose/hooks.def"
+  };
+  static_assert(sizeof(kHashes) / sizeof(kHashes[0]) == static_cast<std::size_t>(kApiCount));
+  return kHashes[static_cast<int>(api)];
 }
 
 }  // namespace culprit

@@ -4,7 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -16,6 +15,7 @@
 #include "interpose/late_load.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
@@ -106,7 +106,7 @@ AttachResult attach(AttachRequest* request) {
     attached_pid.store(0);
     return AttachResult::kNoDump;
   }
-  std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
+  copy_text(request->dump, sizeof(request->dump), process->dump.path());
   bool cupti = request->backend == AttachBackend::kCupti;
   process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
   AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
@@ -130,7 +130,7 @@ AttachResult detach(AttachRequest* request) {
   if (!one.mine() || !attached_here()) return AttachResult::kNotAttached;
   Process* process = process_if_recording();
   if (process != nullptr) {
-    std::snprintf(request->dump, sizeof(request->dump), "%s", process->dump.path());
+    copy_text(request->dump, sizeof(request->dump), process->dump.path());
     end_recording(*process);
   }
   bool looked = true;
@@ -170,7 +170,7 @@ bool attached_here() {
 
 void apply_attach_options(Options* options) {
   if (!attached_here()) return;
-  std::snprintf(options->out, sizeof(options->out), "%s", chosen.out);
+  copy_text(options->out, sizeof(options->out), chosen.out);
   if (chosen.depth >= 0) options->depth = chosen.depth;
   // The process is somebody else's: it says nothing that it did not say before.
   options->log_level = LogLevel::kOff;

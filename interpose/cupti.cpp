@@ -3,13 +3,13 @@
 #include "interpose/cupti.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <cstring>
 #include <type_traits>
 
 #include "interpose/elf_symbols.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/redirect.h"
 #include "interpose/stack.h"
 
@@ -75,10 +75,10 @@ int visit_for_cupti(struct dl_phdr_info* info, std::size_t, void*) {
 }
 
 bool find_cupti(const char* path) {
-  if (dl_iterate_phdr(visit_for_cupti, nullptr) != 0) return true;
+  if (visit_modules(visit_for_cupti, nullptr) != 0) return true;
   auto* open = reinterpret_cast<void* (*)(const char*, int)>(libc_function("dlopen"));
   if (path[0] == '\0' || open == nullptr || open(path, RTLD_NOW | RTLD_LOCAL) == nullptr) return false;
-  return dl_iterate_phdr(visit_for_cupti, nullptr) != 0;
+  return visit_modules(visit_for_cupti, nullptr) != 0;
 }
 
 // The names that CUPTI gives its numbers are the driver's own symbols.

@@ -11,6 +11,7 @@
 #include "interpose/own_stack.h"
 #include "interpose/hash.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
@@ -48,7 +49,7 @@ int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
   if (is_ours(module)) *static_cast<bool*>(past_us) = true;
-  if (is_ours(module) || !*static_cast<bool*>(past_us)) return 0;
+  if (is_ours(module) || !*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
   for (int i = 0; i < kFunctions; ++i) {
     if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
     std::uint64_t address = find_symbol(module, kNames[i]);
@@ -140,8 +141,8 @@ void* search_for(CxxFunction function, const void* caller) {
   tree.caller = reinterpret_cast<std::uint64_t>(caller);
   tree.count = tree.looked_up = 0;
   tree.in_caller = tree.found = tree.first = 0;
-  dl_iterate_phdr(visit_caller, &tree);
-  for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up) dl_iterate_phdr(visit_needed, &tree);
+  visit_modules(visit_caller, &tree);
+  for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up) visit_modules(visit_needed, &tree);
   std::uint64_t address = tree.found != 0 ? tree.found : tree.in_caller != 0 ? tree.in_caller : tree.first;
   return address != 0 ? reinterpret_cast<void*>(address) : reinterpret_cast<void*>(&no_runtime);
 }
@@ -166,7 +167,7 @@ void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
   // In a process that ran before nobody knows which modules the program was loaded with.
   bool past_us = false;
-  if (!loaded_late()) dl_iterate_phdr(visit_program, &past_us);
+  if (!loaded_late()) visit_modules(visit_program, &past_us);
   prepared.store(true, std::memory_order_release);
 }
 

@@ -8,6 +8,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/hash.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
 #include "interpose/own_stack.h"
@@ -53,7 +54,7 @@ void resolve() {
 #undef CULPRIT_RESOLVE
   for (int i = 0; i < kApiCount; ++i) {
     Api api = static_cast<Api>(i);
-    std::uint64_t address = find_symbol(libcuda, api_name(api));
+    std::uint64_t address = find_symbol(libcuda, api_name(api), api_hash(api));
     driver_addresses[i] = reinterpret_cast<void*>(address);
     if (found_addresses[i] == nullptr) found_addresses[i] = driver_addresses[i];
     if (address == 0) continue;
@@ -71,7 +72,7 @@ void resolve() {
 // fill in the same values, and each of them has filled in all before it goes on.
 bool find_libcuda() {
   ElfModule module;
-  if (dl_iterate_phdr(visit_for_libcuda, &module) == 0) return false;
+  if (visit_modules(visit_for_libcuda, &module) == 0) return false;
   libcuda = module;
   resolve();
   found.store(1, std::memory_order_release);
@@ -150,10 +151,11 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
     *static_cast<bool*>(past_us) = true;
     return 0;
   }
-  if (!*static_cast<bool*>(past_us)) return 0;
+  if (!*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
   if (is_libcuda(module)) return 1;  // what comes later is never reached
   for (int i = 0; i < kApiCount; ++i) {
-    std::uint64_t address = find_symbol(module, api_name(static_cast<Api>(i)));
+    Api api = static_cast<Api>(i);
+    std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
     if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
   }
   return 0;
@@ -164,7 +166,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
 void find_other_interposers() {
   if (loaded_late()) return;  // nobody stands behind us
   bool past_us = false;
-  dl_iterate_phdr(visit_for_interposers, &past_us);
+  visit_modules(visit_for_interposers, &past_us);
 }
 
 }  // namespace culprit

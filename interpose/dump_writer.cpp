@@ -6,8 +6,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <cstring>
+
+#include "interpose/text_writer.h"
 
 namespace culprit {
 
@@ -111,7 +112,7 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
       if (in_memory_) return 0;
       if (error != 0) return error;
     }
-    std::snprintf(path_ + length, kPathBytes - length, ".%d", suffix);
+    TextWriter(path_, kPathBytes, length) << "." << suffix;
   }
   return EEXIST;
 }

@@ -3,16 +3,6 @@
 #include <cstring>
 
 namespace culprit {
-namespace {
-
-std::uint32_t gnu_hash_of(const char* name) {
-  std::uint32_t hash = 5381;
-  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
-  return hash;
-}
-
-}  // namespace
-
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   *module = {};
   module->load_bias = info.dlpi_addr;
@@ -42,6 +32,9 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
       case DT_GNU_HASH:
         module->gnu_hash = reinterpret_cast<const std::uint32_t*>(address(dynamic->d_un.d_ptr));
         break;
+      case DT_VERSYM:
+        module->versions = reinterpret_cast<const std::uint16_t*>(address(dynamic->d_un.d_ptr));
+        break;
       case DT_SONAME:
         soname = dynamic->d_un.d_val;
         break;
@@ -53,6 +46,10 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
 }
 
 std::uint64_t find_symbol(const ElfModule& module, const char* name) {
+  return find_symbol(module, name, gnu_hash_of(name));
+}
+
+std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
   // The table: bucket count, first hashed symbol, bloom words, bloom shift; bloom filter; buckets; chain of hashes.
   std::uint32_t bucket_count = module.gnu_hash[0];
   std::uint32_t first = module.gnu_hash[1];
@@ -63,22 +60,26 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name) {
   const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
   const std::uint32_t* chain = buckets + bucket_count;
 
-  std::uint32_t hash = gnu_hash_of(name);
   constexpr std::uint32_t kBits = sizeof(ElfW(Addr)) * 8;
   ElfW(Addr) word = bloom[(hash / kBits) % bloom_words];
   if (((word >> (hash % kBits)) & (word >> ((hash >> bloom_shift) % kBits)) & 1) == 0) return 0;
   std::uint32_t index = buckets[hash % bucket_count];
   if (index < first) return 0;
+  constexpr std::uint16_t kOldVersion = 0x8000;  // "hidden": for who was linked to that very version
+  std::uint64_t old = 0;
   for (;; ++index) {
     std::uint32_t candidate = chain[index - first];
     if ((candidate | 1) == (hash | 1)) {
       const ElfW(Sym)& symbol = module.symbols[index];
-      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+      auto type = ELF64_ST_TYPE(symbol.st_info);
+      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && type != STT_GNU_IFUNC && type != STT_TLS &&
           std::strcmp(module.strings + symbol.st_name, name) == 0) {
-        return module.load_bias + symbol.st_value;
+        std::uint64_t address = module.load_bias + symbol.st_value;
+        if (module.versions == nullptr || (module.versions[index] & kOldVersion) == 0) return address;
+        old = address;
       }
     }
-    if ((candidate & 1) != 0) return 0;
+    if ((candidate & 1) != 0) return old;
   }
 }
 

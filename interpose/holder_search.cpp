@@ -5,10 +5,10 @@
 // Not searched: thread-local variables, heap and stacks.
 #include "interpose/holder_search.h"
 
-#include <link.h>
 
 #include <cstring>
 
+#include "interpose/loader_modules.h"
 #include "interpose/memory_scan.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
@@ -140,7 +140,7 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   auto* ranges = static_cast<Ranges*>(map_private(sizeof(Ranges), &error));
   if (ranges == nullptr) return format::HolderSearch::kStopped;
   // Listed first and read afterwards: dlopen of other threads need not wait for the reading.
-  dl_iterate_phdr(visit, ranges);
+  visit_modules(visit, ranges);
   search.process.modules.refresh(search.process.dump);
   search.ranges = ranges;
   ScanResult result =

@@ -9,7 +9,7 @@ struct Process;
 
 // Searches the data of the program and its libraries for the live memory handles and writes a HolderRecord for each
 // that it finds, and how the search went into the header. To be called inside a Recording, when exit handlers begin to
-// run: before the destructors of globals. Takes a second at most; takes libc's loader read lock for a moment.
+// run: before the destructors of globals. Takes a second at most.
 void search_holders(Process& process);
 
 // Whether pointers in the data of the module at `path` ("" = the program) say that somebody holds them. Not NVIDIA's

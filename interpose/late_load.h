@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+struct dl_phdr_info;
+
 namespace culprit {
 
 // Call first of all at load.
@@ -14,7 +16,16 @@ void find_out_when_loaded();
 
 bool loaded_late();
 
-// Address of a function that libc defines (before glibc 2.34: or libdl), whoever else does; 0 = none.
+// Whether a module is libc's or the loader's: nobody has to look there for what is no part of C.
+struct ElfModule;
+bool is_libc(const struct dl_phdr_info& info, const ElfModule& module);
+
+// Address of a function that libc defines (before glibc 2.34: or libdl), whoever else does, of its default version; 0 =
+// none. Found in libc's own symbol table, so that it is neither a sanitizer's interceptor nor another interposer's.
 std::uint64_t libc_function(const char* name);
+
+// The first definition of a function in the order of look-up behind this library: another interposer's, or libc's.
+// 0 = none.
+std::uint64_t next_definition(const char* name);
 
 }  // namespace culprit

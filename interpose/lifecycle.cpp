@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "interpose/cxx_runtime.h"
-#include "interpose/elf_symbols.h"
 #include "interpose/events.h"
 #include "interpose/exceptions.h"
 #include "interpose/fault_injection.h"
 #include "interpose/holder_search.h"
 #include "interpose/known_threads.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/log.h"
 #include "interpose/marks.h"
 #include "interpose/os.h"
@@ -37,7 +37,7 @@ pthread_key_t thread_end_key;
 bool thread_end_key_made = false;
 int loaded_pid;
 
-// The functions of libc that we stand in front of. Found like the driver's: by walking the modules behind us.
+// The functions of libc that we stand in front of.
 struct NextFunctions {
   void (*exit_now)(int);
   int (*close_library)(void*);
@@ -46,27 +46,11 @@ struct NextFunctions {
 };
 NextFunctions next;
 
-int visit_for_libc(struct dl_phdr_info* info, std::size_t, void* past_us) {
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
-  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) {
-    *static_cast<bool*>(past_us) = true;
-    return 0;
-  }
-  if (!*static_cast<bool*>(past_us)) return 0;
-  if (next.exit_now == nullptr) next.exit_now = reinterpret_cast<void (*)(int)>(find_symbol(module, "_exit"));
-  if (next.close_library == nullptr)
-    next.close_library = reinterpret_cast<int (*)(void*)>(find_symbol(module, "dlclose"));
-  if (next.exit_thread == nullptr) next.exit_thread = reinterpret_cast<void*>(find_symbol(module, "pthread_exit"));
-  if (next.cancel_thread == nullptr)
-    next.cancel_thread = reinterpret_cast<void*>(find_symbol(module, "pthread_cancel"));
-  return next.exit_now != nullptr && next.close_library != nullptr && next.exit_thread != nullptr &&
-         next.cancel_thread != nullptr;
-}
-
 void find_next_functions() {
-  bool past_us = loaded_late();
-  dl_iterate_phdr(visit_for_libc, &past_us);
+  next.exit_now = reinterpret_cast<void (*)(int)>(next_definition("_exit"));
+  next.close_library = reinterpret_cast<int (*)(void*)>(next_definition("dlclose"));
+  next.exit_thread = reinterpret_cast<void*>(next_definition("pthread_exit"));
+  next.cancel_thread = reinterpret_cast<void*>(next_definition("pthread_cancel"));
 }
 
 void end_thread() {
@@ -201,13 +185,13 @@ void at_quick_exit_handler() {
 }
 
 __attribute__((constructor)) void on_load() {
+  // Only what can not wait: each page that is touched here is paid by every process. Functions of libc that we stand in
+  // front of are looked up when they are called.
   find_out_when_loaded();
   loaded_pid = static_cast<int>(getpid());
-  prepare_dlsym();
   remember_stderr();
   if (!loaded_late()) prepare_to_meet_threads();
   prepare_cxx_runtime();
-  find_next_functions();
   find_other_interposers();
   prepare_failures();
   prepare_recording_switch();
@@ -260,7 +244,9 @@ CULPRIT_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status);
 CULPRIT_EXPORT int dlclose(void* handle) {
   if (culprit::next.close_library == nullptr) culprit::find_next_functions();
   if (culprit::next.close_library == nullptr) return -1;
+  culprit::begin_unloading();
   int result = culprit::next.close_library(handle);
+  culprit::end_unloading();
   culprit::note_module_unloaded();
   return result;
 }

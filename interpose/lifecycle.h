@@ -13,7 +13,4 @@ void watch_thread_end();
 void* next_pthread_exit();
 void* next_pthread_cancel();
 
-// The real dlsym, looked up at load (redirect.cpp).
-void prepare_dlsym();
-
 }  // namespace culprit

@@ -1,58 +1,61 @@
 #include "interpose/log.h"
 
 #include <errno.h>
-#include <fmt/format.h>
-#include <signal.h>
 
 #include <atomic>
-#include <cstring>
 
+#include "interpose/late_load.h"
 #include "interpose/process.h"
+#include "interpose/signal_names.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
 
-// One line to stderr, cut when it is very long. Formatted in place: {fmt} allocates nothing for that, where a logger
-// would call malloc, which a signal handler that ends the process may have interrupted.
-template <std::size_t kLongest = 4600, typename... Args>
-void write_line(fmt::format_string<const Args&...> form, const Args&... args) {
-  char line[kLongest];
-  auto written = fmt::format_to_n(line, sizeof(line) - 1, form, args...);
-  std::size_t length = written.size < sizeof(line) - 1 ? written.size : sizeof(line) - 1;
-  line[length++] = '\n';
-  write_stderr(line, length);
-}
+// One line to stderr, cut when it is very long.
+class Line {
+ public:
+  Line() : writer_(text_, sizeof(text_) - 1) { writer_ << "culprit: "; }
+  ~Line() {
+    std::size_t length = writer_.length();
+    text_[length++] = '\n';
+    write_stderr(text_, length);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  TextWriter& operator*() { return writer_; }
 
-// Of what is said on the program's own stack.
-constexpr std::size_t kShortLine = 400;
-
-// "USR2", or the number of a signal that has no name.
-const char* signal_text(int number, char* text, std::size_t capacity) {
-  const char* name = sigabbrev_np(number);
-  if (name != nullptr) return name;
-  *fmt::format_to_n(text, capacity - 1, "{}", number).out = '\0';
-  return text;
-}
-
-struct ReadableBytes {
-  char text[32];
+ private:
+  char text_[4600];
+  TextWriter writer_;
 };
 
-ReadableBytes readable_bytes(std::uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  ReadableBytes readable = {};
-  if (unit == 0) {
-    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{} B", bytes);
+// What an error number means, in libc's words where it has some. Found in libc itself: nothing is translated.
+void add_error(TextWriter& to, int error) {
+  auto* describe = reinterpret_cast<const char* (*)(int)>(libc_function("strerrordesc_np"));
+  const char* text = describe != nullptr ? describe(error) : nullptr;
+  if (text != nullptr) {
+    to << text;
   } else {
-    fmt::format_to_n(readable.text, sizeof(readable.text) - 1, "{:.2f} {}", value, kUnits[unit]);
+    to << "error " << error;
   }
-  return readable;
+}
+
+// At most so much of a value that somebody chose.
+void add_value(TextWriter& to, const char* value) {
+  constexpr std::size_t kMost = 60;
+  std::size_t length = 0;
+  while (length < kMost && value[length] != '\0') ++length;
+  to.add(value, length);
+}
+
+void add_signal(TextWriter& to, int number) {
+  const char* name = signal_name(number);
+  if (name != nullptr) {
+    to << name;
+  } else {
+    to << number;
+  }
 }
 
 struct Unfreed {
@@ -100,25 +103,39 @@ const char* reason_text(format::StopReason reason) {
 
 void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
-  write_line("culprit: warning: nothing is recorded: can not create {}: {}. {} with CULPRIT_OUT.", path,
-             error == ESPIPE ? "a dump is mapped memory, which this can not hold" : strerrordesc_np(error),
-             error == EISDIR ? "Name a file in it" : "Name a writable place");
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: nothing is recorded: can not create " << path << ": ";
+    if (error == ESPIPE) {
+      *line << "a dump is mapped memory, which this can not hold";
+    } else {
+      add_error(*line, error);
+    }
+    *line << ". " << (error == EISDIR ? "Name a file in it" : "Name a writable place") << " with CULPRIT_OUT.";
+  });
 }
 
 void warn_signal_refused(const char* chosen, int used) {
   if (chosen_log_level() < LogLevel::kWarn) return;
-  char name[16];
-  write_line<kShortLine>("culprit: warning: CULPRIT_SIGNAL={:.40}: no signal that can be used; {} is used", chosen,
-                         signal_text(used, name, sizeof(name)));
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: CULPRIT_SIGNAL=";
+    add_value(*line, chosen);
+    *line << ": no signal that can be used; ";
+    add_signal(*line, used);
+    *line << " is used";
+  });
 }
 
 void warn_signal_taken(int number, bool ignored) {
   if (chosen_log_level() < LogLevel::kWarn) return;
-  char name[16];
-  write_line<kShortLine>(
-      "culprit: warning: signal {} {}: nothing is recorded, and no signal switches it on. Name another with "
-      "CULPRIT_SIGNAL.",
-      signal_text(number, name, sizeof(name)), ignored ? "is ignored" : "is handled by the program itself");
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: signal ";
+    add_signal(*line, number);
+    *line << " is " << (ignored ? "ignored" : "handled by the program itself")
+          << ": nothing is recorded, and no signal switches it on. Name another with CULPRIT_SIGNAL.";
+  });
 }
 
 void warn_refused_options(const Options& options) {
@@ -126,8 +143,10 @@ void warn_refused_options(const Options& options) {
   if (options.refused_count == 0 || options.log_level < LogLevel::kWarn || told.exchange(true)) return;
   for (int i = 0; i < options.refused_count; ++i) {
     const RefusedOption& refused = options.refused[i];
-    write_line<kShortLine>("culprit: warning: {}={:.60}: this value cannot be used; {} is used", refused.variable,
-                           refused.value, refused.used);
+    Line line;
+    *line << "warning: " << refused.variable << "=";
+    add_value(*line, refused.value);
+    *line << ": this value cannot be used; " << refused.used << " is used";
   }
 }
 
@@ -137,11 +156,10 @@ void warn_of_stop(Process& process) {
   if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
   if (process.options.log_level < LogLevel::kWarn) return;
   const format::Header* header = process.dump.header();
-  int error = header->stop_errno;
-  write_line(
-      "culprit: warning: recording stopped: {}{}{}. The program runs on; the report counts what is missing ({}).",
-      reason_text(header->stop_reason), error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "",
-      process.dump.path());
+  Line line;
+  *line << "warning: recording stopped: " << reason_text(header->stop_reason);
+  if (header->stop_errno != 0) add_error(*line << ": ", header->stop_errno);
+  *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
 }
 
 }  // namespace
@@ -156,29 +174,33 @@ void log_summary(Process& process) {
   if (level >= LogLevel::kInfo) {
     std::uint64_t allocations = 0, frees = 0;
     process.counters.sum(&allocations, &frees, process.dump);
-    write_line("culprit: info: {} things made, {} given back, {} late; dump {} ({})", allocations, frees,
-               header->late_frees, process.dump.path(), readable_bytes(header->file_bytes).text);
+    Line line;
+    *line << "info: " << allocations << " things made, " << frees << " given back, " << header->late_frees
+          << " late; dump " << process.dump.path() << " (";
+    (*line).bytes(header->file_bytes) << ")";
   }
   if (level >= LogLevel::kDebug) {
-    write_line("culprit: debug: dropped: {} allocations, {} stacks, {} others", header->dropped_allocations,
-               header->dropped_stacks, header->dropped_others);
+    Line line;
+    *line << "debug: dropped: " << header->dropped_allocations << " allocations, " << header->dropped_stacks
+          << " stacks, " << header->dropped_others << " others";
   }
   if (process.options.quiet) return;
   if (header->unseen_users != 0) {
     // The first one: its kind, then its path and a NUL.
     const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
-    write_line(
-        "culprit: {} calls the CUDA driver past culprit ({}): nothing of that was recorded. See: culprit report {}",
-        entry + 1,
-        static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND",
-        process.dump.path());
+    Line line;
+    *line << entry + 1 << " calls the CUDA driver past culprit ("
+          << (static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND")
+          << "): nothing of that was recorded. See: culprit report " << process.dump.path();
   }
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();
-  write_line("culprit: {} in {} allocation{} not freed. {} {}", readable_bytes(unfreed.bytes).text, unfreed.count,
-             unfreed.count == 1 ? "" : "s", kept ? "See: culprit report" : "No dump was kept: CULPRIT_OUT is",
-             process.dump.path());
+  Line line;
+  (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
+                               << " not freed. "
+                               << (kept ? "See: culprit report " : "No dump was kept: CULPRIT_OUT is ")
+                               << process.dump.path();
 }
 
 }  // namespace culprit

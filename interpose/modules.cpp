@@ -1,43 +1,21 @@
 #include "interpose/modules.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "interpose/hash.h"
+#include "interpose/loader_modules.h"
+#include "interpose/raw_calls.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 
 using format::ModuleRecord;
 
-struct ModuleTable::Listing {
-  ModuleTable* table;
-  DumpWriter* dump;
-  bool first;
-};
-
 namespace {
-
-struct Extent {
-  std::uint64_t begin;
-  std::uint64_t end;
-};
-
-Extent extent_of(const struct dl_phdr_info& info) {
-  Extent extent = {~0ULL, 0};
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info.dlpi_phdr[i];
-    if (header.p_type != PT_LOAD) continue;
-    std::uint64_t begin = info.dlpi_addr + header.p_vaddr;
-    if (begin < extent.begin) extent.begin = begin;
-    if (begin + header.p_memsz > extent.end) extent.end = begin + header.p_memsz;
-  }
-  return extent;
-}
 
 // Copies the GNU build ID out of the mapped notes. Returns its length, 0 when there is none.
 std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std::size_t capacity) {
@@ -69,105 +47,93 @@ std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std:
 std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity) {
   const char* name = info.dlpi_name;
   if (name == nullptr || name[0] == '\0') {
-    long length = syscall(SYS_readlink, "/proc/self/exe", path, capacity - 1);
+    long length = system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, capacity - 1);
     if (length < 0) length = 0;
     path[length] = '\0';
     return static_cast<std::size_t>(length);
   }
-  int length = 0;
+  std::size_t used = 0;
   if (name[0] != '/' && std::strchr(name, '/') != nullptr) {  // found through a relative path: make it absolute now
-    if (syscall(SYS_getcwd, path, capacity) < 0) path[0] = '\0';
-    std::size_t used = std::strlen(path);
-    length = static_cast<int>(used) + std::snprintf(path + used, capacity - used, "/%s", name);
-  } else {
-    length = std::snprintf(path, capacity, "%s", name);
+    long length = system_call(SYS_getcwd, path, capacity);    // with its NUL
+    used = length > 0 ? static_cast<std::size_t>(length) - 1 : 0;
+    TextWriter(path, capacity, used) << "/";
+    used += used + 1 < capacity ? 1 : 0;
   }
-  return static_cast<std::size_t>(length) < capacity ? static_cast<std::size_t>(length) : capacity - 1;
+  return (TextWriter(path, capacity, used) << name).length();
 }
 
-void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
-  Extent extent = extent_of(info);
-  if (extent.end == 0) return;
+void ModuleTable::unmap(Entry& entry) {
+  entry.mapped = false;
+  __atomic_fetch_or(&dump_->at<ModuleRecord>(entry.record)->flags, static_cast<std::uint32_t>(format::kModuleUnloaded),
+                    __ATOMIC_RELEASE);
+}
+
+const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
+  std::uint64_t begin = 0, end = 0;
+  if (dump_ == nullptr || !module_extent(info, &begin, &end)) return nullptr;
   for (int i = 0; i < count_; ++i) {
-    Entry& entry = entries_[i];
-    if (entry.mapped && entry.begin == extent.begin && entry.end == extent.end) {
-      entry.seen = true;
-      return;
-    }
+    // What lies where another module was has taken its place.
+    if (entries_[i].mapped && entries_[i].begin < end && begin < entries_[i].end) unmap(entries_[i]);
   }
-  char path[4096];
-  std::size_t length = module_path(info, path, sizeof(path));
+  std::size_t length = module_path(info, path_, sizeof(path_));
   ModuleRecord record = {};
   record.build_id_bytes = build_id_of(info, record.build_id, sizeof(record.build_id));
-  std::uint64_t identity =
-      hash_bytes(path, length, hash_bytes(record.build_id, record.build_id_bytes, extent.end - extent.begin));
+  std::uint64_t identity = hash_bytes(path_, length, hash_bytes(record.build_id, record.build_id_bytes, end - begin));
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
     if (entry.identity != identity || entry.mapped) continue;
-    entry.begin = extent.begin;
-    entry.end = extent.end;
+    entry.begin = begin;
+    entry.end = end;
     entry.load_bias = info.dlpi_addr;
-    entry.mapped = entry.seen = true;
-    auto* stored = dump.at<ModuleRecord>(entry.record);
+    entry.mapped = true;
+    auto* stored = dump_->at<ModuleRecord>(entry.record);
     stored->load_bias = info.dlpi_addr;
-    stored->begin = extent.begin;
-    stored->end = extent.end;
+    stored->begin = begin;
+    stored->end = end;
     __atomic_fetch_and(&stored->flags, ~static_cast<std::uint32_t>(format::kModuleUnloaded), __ATOMIC_RELEASE);
-    return;
+    return &entry;
   }
-  if (count_ == kCapacity) return;
+  if (count_ == kCapacity) return nullptr;
   std::uint32_t index = 0;
-  format::Ref ref = dump.allocate_records(format::ChunkType::kModules, 1, &index);
-  if (ref == 0 || index + 1 >= format::kPythonModule) return;
+  format::Ref ref = dump_->allocate_records(format::ChunkType::kModules, 1, &index);
+  if (ref == 0 || index + 1 >= format::kPythonModule) return nullptr;
   record.load_bias = info.dlpi_addr;
-  record.begin = extent.begin;
-  record.end = extent.end;
-  record.path = dump.add_string(path, length);
+  record.begin = begin;
+  record.end = end;
+  record.path = dump_->add_string(path_, length);
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == '\0') record.flags |= format::kModuleExecutable;
-  if (path[0] != '/') record.flags |= format::kModuleNoFile;
-  *dump.at<ModuleRecord>(ref) = record;
-  entries_[count_++] = {extent.begin, extent.end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index),
-                        true,         true};
-}
-
-int ModuleTable::visit(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* listing = static_cast<Listing*>(data);
-  ModuleTable* table = listing->table;
-  if (listing->first) {
-    listing->first = false;
-    table->lock_.lock();
-    if (table->loads_ == info->dlpi_adds && table->unloads_ == info->dlpi_subs) return 1;
-    table->loads_ = info->dlpi_adds;
-    table->unloads_ = info->dlpi_subs;
-    for (int i = 0; i < table->count_; ++i) table->entries_[i].seen = false;
-  }
-  table->add(*info, *listing->dump);
-  return 0;
+  if (path_[0] != '/') record.flags |= format::kModuleNoFile;
+  *dump_->at<ModuleRecord>(ref) = record;
+  entries_[count_] = {begin, end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index), true};
+  return &entries_[count_++];
 }
 
 void ModuleTable::refresh(DumpWriter& dump) {
-  Listing listing = {this, &dump, true};
-  int unchanged = dl_iterate_phdr(visit, &listing);
-  if (listing.first) return;  // no module at all: visit() never ran and took no lock
-  for (int i = 0; unchanged == 0 && i < count_; ++i) {
+  SpinGuard guard(lock_);
+  dump_ = &dump;
+  for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
-    if (!entry.mapped || entry.seen) continue;
-    entry.mapped = false;
-    __atomic_fetch_or(&dump.at<ModuleRecord>(entry.record)->flags, static_cast<std::uint32_t>(format::kModuleUnloaded),
-                      __ATOMIC_RELEASE);
+    if (!entry.mapped) continue;
+    struct dl_phdr_info module;
+    std::uint64_t begin = 0, end = 0;
+    bool stands = find_module(entry.begin, &module) && module_extent(module, &begin, &end) && begin == entry.begin &&
+                  end == entry.end && module.dlpi_addr == entry.load_bias;
+    if (!stands) unmap(entry);
   }
-  lock_.unlock();
 }
 
 std::uint64_t ModuleTable::frame_of(std::uint64_t address) {
   SpinGuard guard(lock_);
-  for (int i = count_ - 1; i >= 0; --i) {
+  const Entry* found = nullptr;
+  for (int i = count_ - 1; i >= 0 && found == nullptr; --i) {
     const Entry& entry = entries_[i];
-    if (!entry.mapped || address < entry.begin || address >= entry.end) continue;
-    return (static_cast<std::uint64_t>(entry.index + 1) << format::kFrameModuleShift) |
-           ((address - entry.load_bias) & format::kFrameOffsetMask);
+    if (entry.mapped && address >= entry.begin && address < entry.end) found = &entry;
   }
-  return address & format::kFrameOffsetMask;
+  struct dl_phdr_info module;
+  if (found == nullptr && find_module(address, &module)) found = add(module);
+  if (found == nullptr) return address & format::kFrameOffsetMask;
+  return (static_cast<std::uint64_t>(found->index + 1) << format::kFrameModuleShift) |
+         ((address - found->load_bias) & format::kFrameOffsetMask);
 }
 
 std::uint64_t ModuleTable::identity_of(std::uint64_t frame) {

@@ -13,12 +13,12 @@ namespace culprit {
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class ModuleTable {
  public:
-  // Lists the modules anew if the loader's counters moved. Thread-safe; takes libc's loader read lock (never the loader
-  // lock that dlopen's constructors run under), and its own lock only inside that one: a thread whose dl_iterate_phdr
-  // callback calls CUDA holds them in the same order.
+  // Marks the modules of the table that are not mapped any more, or no longer where they were. Modules are added by
+  // frame_of(), to the dump that was given here last. Thread-safe.
   void refresh(DumpWriter& dump);
 
-  // Turns an absolute address into the format's frame (without kFrameExact), as of the last refresh(). Thread-safe.
+  // Turns an absolute address into the format's frame (without kFrameExact). Asks the loader for the module of an
+  // address that lies in none of the table's. Thread-safe, takes no lock of the loader.
   std::uint64_t frame_of(std::uint64_t address);
 
   // What stands for the module of such a frame in every run of the same program. 0: in no known module. Thread-safe.
@@ -34,16 +34,14 @@ class ModuleTable {
     format::Ref record;
     std::uint16_t index;
     bool mapped;
-    bool seen;
   };
-  struct Listing;
-  static int visit(struct dl_phdr_info* info, std::size_t size, void* listing);
-  void add(const struct dl_phdr_info& info, DumpWriter& dump);
+  void unmap(Entry& entry);
+  const Entry* add(const struct dl_phdr_info& info);
 
   SpinLock lock_;
-  unsigned long long loads_;  // the loader's counters at the last listing
-  unsigned long long unloads_;
+  DumpWriter* dump_;
   int count_;
+  char path_[4096];  // of the module that is being added
   Entry entries_[kCapacity];
 };
 

@@ -1,23 +1,23 @@
 #include "interpose/options.h"
 
-#include "interpose/fail_rules.h"
-#include "interpose/signal_names.h"
-
-#include <sys/syscall.h>
+#include <fcntl.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+
+#include "interpose/fail_rules.h"
+#include "interpose/raw_calls.h"
+#include "interpose/signal_names.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
 
 void read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
   const char* value = getenv(variable);
-  std::snprintf(member, capacity, "%s", value != nullptr && value[0] != '\0' ? value : otherwise);
+  copy_text(member, capacity, value != nullptr && value[0] != '\0' ? value : otherwise);
 }
 
 bool read_number(int* member, const char* variable, int otherwise, int least, int most) {
@@ -69,26 +69,14 @@ bool parse_log_level(const char* text, LogLevel* level) {
   return false;
 }
 
-// Appends at most what fits, keeping room for the NUL.
-struct Appender {
-  char* text;
-  int capacity;
-  int length = 0;
-  void add(const char* what, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes && length + 1 < capacity; ++i) text[length++] = what[i];
-    text[length] = '\0';
-  }
-  void add(const char* what) { add(what, std::strlen(what)); }
-};
-
 // Values of variables become part of one file name: a slash in them must not become a folder.
-void add_as_name(Appender& to, const char* value) {
+void add_as_name(TextWriter& to, const char* value) {
   for (; *value != '\0'; ++value) to.add(*value == '/' ? "_" : value, 1);
 }
 
-void add_program_name(Appender& to) {
+void add_program_name(TextWriter& to) {
   char program[4096];
-  long length = syscall(SYS_readlink, "/proc/self/exe", program, sizeof(program) - 1);
+  long length = system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof(program) - 1);
   program[length < 0 ? 0 : length] = '\0';
   const char* slash = std::strrchr(program, '/');
   add_as_name(to, slash != nullptr ? slash + 1 : "unknown");
@@ -121,31 +109,28 @@ LogLevel chosen_log_level() {
 }
 
 int expand_path(const char* pattern, int pid, char* path, int capacity) {
-  Appender to = {path, capacity};
-  path[0] = '\0';
+  TextWriter to(path, static_cast<std::size_t>(capacity));
   if (pattern[0] != '/') {
-    if (syscall(SYS_getcwd, path, capacity) < 0) std::snprintf(path, static_cast<std::size_t>(capacity), ".");
-    to.length = static_cast<int>(std::strlen(path));
-    to.add("/");
+    char folder[4096];
+    long bytes = system_call(SYS_getcwd, folder, sizeof(folder));
+    to << (bytes > 0 ? folder : ".") << "/";
   }
   for (const char* p = pattern; *p != '\0'; ++p) {
     const char* end = nullptr;
-    char number[16];
     if (p[0] != '%' || p[1] == '\0') {
       to.add(p, 1);
     } else if (p[1] == 'p') {
-      std::snprintf(number, sizeof(number), "%d", pid);
-      to.add(number);
+      to << pid;
       ++p;
     } else if (p[1] == 'h') {
       struct utsname host;
-      add_as_name(to, uname(&host) == 0 ? host.nodename : "unknown");
+      add_as_name(to, system_call(SYS_uname, &host) == 0 ? host.nodename : "unknown");
       ++p;
     } else if (p[1] == 'n') {
       add_program_name(to);
       ++p;
     } else if (p[1] == '%') {
-      to.add("%");
+      to << "%";
       ++p;
     } else if (p[1] == 'q' && p[2] == '{' && (end = std::strchr(p, '}')) != nullptr && end - p - 3 < 255) {
       char name[256];
@@ -159,7 +144,7 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
       to.add(p, 1);
     }
   }
-  return to.length;
+  return static_cast<int>(to.length());
 }
 
 }  // namespace culprit

@@ -10,27 +10,30 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "interpose/raw_calls.h"
 
 namespace culprit {
 namespace {
 
+constexpr std::uint64_t kBlockBytes = 4096;
+
 int system_open(const char* path, int flags, unsigned mode) {
   long fd;
   do {
-    fd = syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-  } while (fd < 0 && errno == EINTR);
-  return fd < 0 ? -errno : static_cast<int>(fd);
+    fd = system_call(SYS_openat, AT_FDCWD, path, flags, mode);
+  } while (fd == -EINTR);
+  return static_cast<int>(fd);
 }
 
-int system_close(int fd) { return syscall(SYS_close, fd) < 0 ? -errno : 0; }
+int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
 
 int system_identify(int fd, FileId* id) {
-  struct stat status;
-  if (fstat(fd, &status) != 0) return -errno;
+  struct stat status;  // the kernel's own on both machines
+  long error = system_call(SYS_fstat, fd, &status);
+  if (error != 0) return static_cast<int>(error);
   id->device = status.st_dev;
   id->inode = status.st_ino;
   id->bytes = static_cast<std::uint64_t>(status.st_size);
@@ -38,73 +41,84 @@ int system_identify(int fd, FileId* id) {
 }
 
 std::int64_t system_file_mode(const char* path) {
-  struct stat status;
-  return stat(path, &status) != 0 ? -errno : static_cast<std::int64_t>(status.st_mode);
+  struct stat status;  // the kernel's own on both machines
+  long error = system_call(SYS_newfstatat, AT_FDCWD, path, &status, 0);
+  return error != 0 ? error : static_cast<std::int64_t>(status.st_mode);
 }
 
 int system_duplicate_from(int fd, int least) {
-  long high = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
-  return high < 0 ? -errno : static_cast<int>(high);
+  return static_cast<int>(system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least));
+}
+
+// Where the file system can not reserve (NFS before 4.2, FAT): a byte of each block, written back as it is.
+int reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t end = offset + bytes;
+  for (std::uint64_t last = (offset | (kBlockBytes - 1)); offset < end; last += kBlockBytes) {
+    if (last >= end) last = end - 1;
+    char byte = 0;
+    long result;
+    do {
+      result = system_call(SYS_pread64, fd, &byte, 1, last);
+      if (result >= 0) result = system_call(SYS_pwrite64, fd, &byte, 1, last);
+    } while (result == -EINTR);
+    if (result < 0) return static_cast<int>(result);
+    offset = last + 1;
+  }
+  return 0;
 }
 
 int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
-  int error;
+  long error;
   do {
-    error = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  return -error;
+    error = system_call(SYS_fallocate, fd, 0, offset, bytes);
+  } while (error == -EINTR);
+  return error == -EOPNOTSUPP || error == -ENOSYS ? reserve_by_writing(fd, offset, bytes) : static_cast<int>(error);
 }
 
 std::uint64_t system_limit(int resource) {
   struct rlimit limit;
-  if (syscall(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
+  if (system_call(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
   return limit.rlim_cur;
 }
 
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
                  int* error) {
-  void* mapped = mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset));
-  if (mapped != MAP_FAILED) return mapped;
-  *error = errno;
+  long mapped = system_call(SYS_mmap, address, bytes, protection, flags, fd, offset);
+  if (mapped >= 0 || mapped < -4095) return reinterpret_cast<void*>(mapped);
+  *error = static_cast<int>(-mapped);
   return nullptr;
 }
 
-void system_unmap(void* address, std::uint64_t bytes) { munmap(address, bytes); }
+void system_unmap(void* address, std::uint64_t bytes) { system_call(SYS_munmap, address, bytes); }
 
 int system_protect(void* address, std::uint64_t bytes, int protection) {
-  return mprotect(address, bytes, protection) != 0 ? -errno : 0;
+  return static_cast<int>(system_call(SYS_mprotect, address, bytes, protection));
 }
 
 int system_advise(void* address, std::uint64_t bytes, int advice) {
-  return madvise(address, bytes, advice) != 0 ? -errno : 0;
+  return static_cast<int>(system_call(SYS_madvise, address, bytes, advice));
 }
 
 std::int64_t system_read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) {
-  long count = syscall(SYS_pread64, fd, to, bytes, offset);
-  return count < 0 ? -errno : count;
+  return system_call(SYS_pread64, fd, to, bytes, offset);
 }
 
 std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64_t bytes) {
   struct iovec local = {to, bytes};
   struct iovec remote = {reinterpret_cast<void*>(address), bytes};
-  long count = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
-  return count < 0 ? -errno : count;
+  return system_call(SYS_process_vm_readv, system_call(SYS_getpid), &local, 1, &remote, 1, 0);
 }
 
-int system_membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) != 0 ? -errno : 0; }
+int system_membarrier(int command) { return static_cast<int>(system_call(SYS_membarrier, command, 0, 0)); }
 
 void system_futex(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds) {
-  const int saved_errno = errno;
   struct timespec limit = {microseconds / 1000000, static_cast<long>(microseconds % 1000000) * 1000};
-  syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT_PRIVATE ? &limit : nullptr, nullptr, 0);
-  errno = saved_errno;
+  system_call(SYS_futex, word, operation, value, operation == FUTEX_WAIT_PRIVATE ? &limit : nullptr, nullptr, 0);
 }
 
 std::uint64_t set_signal_mask(std::uint64_t mask) {
-  const int saved_errno = errno;
   std::uint64_t before = 0;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
-  errno = saved_errno;
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
   return before;
 }
 
@@ -140,8 +154,8 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
   if (fd < 0) return 0;
   std::size_t total = 0;
   while (total + 1 < capacity) {
-    long count = syscall(SYS_read, fd, buffer + total, capacity - 1 - total);
-    if (count < 0 && errno == EINTR) continue;
+    long count = system_call(SYS_read, fd, buffer + total, capacity - 1 - total);
+    if (count == -EINTR) continue;
     if (count <= 0) break;
     total += static_cast<std::size_t>(count);
   }
@@ -162,8 +176,8 @@ bool stderr_takes_text() {
   struct timespec second = {1, 0};
   long ready;
   do {
-    ready = syscall(SYS_ppoll, &waited, 1, &second, nullptr, 0);  // counts `second` down
-  } while (ready < 0 && errno == EINTR);
+    ready = system_call(SYS_ppoll, &waited, 1, &second, nullptr, 0);  // counts `second` down
+  } while (ready == -EINTR);
   return ready == 1 && waited.revents == POLLOUT;
 }
 
@@ -172,15 +186,15 @@ bool stderr_takes_text() {
 class NoPipeSignal {
  public:
   NoPipeSignal() {
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &kPipe, &before_, sizeof(kPipe));
+    system_call(SYS_rt_sigprocmask, SIG_BLOCK, &kPipe, &before_, sizeof(kPipe));
     blocked_before_ = (before_ & kPipe) != 0;
   }
   ~NoPipeSignal() {
     if (broken_ && !blocked_before_) {
       const struct timespec now = {0, 0};
-      syscall(SYS_rt_sigtimedwait, &kPipe, nullptr, &now, sizeof(kPipe));
+      system_call(SYS_rt_sigtimedwait, &kPipe, nullptr, &now, sizeof(kPipe));
     }
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
   }
   NoPipeSignal(const NoPipeSignal&) = delete;
   NoPipeSignal& operator=(const NoPipeSignal&) = delete;
@@ -202,9 +216,9 @@ void write_stderr(const char* text, std::size_t bytes) {
   if (!had_stderr || os.identify(STDERR_FILENO, &now) != 0 || !now.same_file(stderr_at_load)) return;
   NoPipeSignal guard;
   while (bytes > 0 && stderr_takes_text()) {
-    long count = syscall(SYS_write, STDERR_FILENO, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EPIPE) guard.note_broken();
+    long count = system_call(SYS_write, STDERR_FILENO, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+    if (count == -EINTR) continue;
+    if (count == -EPIPE) guard.note_broken();
     if (count <= 0) return;
     text += count;
     bytes -= static_cast<std::size_t>(count);

@@ -1,6 +1,6 @@
 // Every call into the operating system that recording depends on, behind one table, so that a unit test can make any of
-// them fail. Raw system calls where libc's wrapper is a cancellation point: a thread that is being cancelled must not
-// be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
+// them fail. Raw system calls (raw_calls.h): libc's wrappers are cancellation points, and a thread that is being cancelled
+// must not be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
 // -errno".
 #pragma once
 

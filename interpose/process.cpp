@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +21,7 @@
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/stack_memo.h"
+#include "interpose/text_writer.h"
 #include "interpose/thread_names.h"
 #include "interpose/thread_paths.h"
 
@@ -29,6 +29,11 @@ namespace culprit {
 
 Process* quick_process = nullptr;
 std::atomic<std::uint32_t> module_generation;
+
+extern "C" __attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes) {
+  ThreadMemory* memory = thread_state.memory;
+  return memory != nullptr && bytes <= sizeof(memory->unwind_cache) ? memory->unwind_cache : nullptr;
+}
 
 namespace {
 

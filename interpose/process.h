@@ -64,6 +64,7 @@ struct ThreadMemory {
   PythonMemo python;
   NestingMemo nestings;
   alignas(16) unsigned char judged[2560];  // exceptions.cpp
+  alignas(64) unsigned char unwind_cache[48 << 10];  // libunwind's, see unwind_services.cpp
 };
 
 struct Process {

@@ -1,6 +1,5 @@
 #include "interpose/python_frames.h"
 
-#include <link.h>
 #include <pthread.h>
 
 #include "interpose/elf_symbols.h"
@@ -48,17 +47,11 @@ std::uint32_t version_of(const ElfModule& module) {
 struct PythonFrames::Search {
   PythonFrames* frames;
   Process* process;
-  bool first;
 };
 
 int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   PythonFrames* self = search->frames;
-  if (search->first) {
-    search->first = false;
-    if (self->loads_ == info->dlpi_adds) return 1;
-    self->loads_ = info->dlpi_adds;
-  }
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
   std::uint64_t runtime = find_symbol(module, "_PyRuntime");
@@ -96,8 +89,8 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
 
 void PythonFrames::look(Process& process) {
   if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
-  Search search = {this, &process, true};
-  if (!found_) dl_iterate_phdr(visit, &search);
+  Search search = {this, &process};
+  if (!found_ && modules_were_added(&list_end_)) visit_modules(visit, &search);
   searching_.store(false, std::memory_order_release);
 }
 

@@ -18,12 +18,11 @@
 
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
+#include "interpose/loader_modules.h"
 #include "interpose/placement.h"
 #include "interpose/python_hash.h"
 #include "interpose/python_layout.h"
 #include "interpose/stack.h"
-
-struct dl_phdr_info;
 
 namespace culprit {
 
@@ -43,8 +42,7 @@ struct PythonMemo {
 // All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
 class PythonFrames {
  public:
-  // Looks for an interpreter among the modules that were loaded since the last call. Thread-safe; takes libc's loader
-  // read lock (dl_iterate_phdr).
+  // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
   // Sets kModePython when merged() has something to do.
   CULPRIT_COLD void look(Process& process);
 
@@ -101,7 +99,7 @@ class PythonFrames {
   PythonHash hash_;
   Symbols symbols_;
   std::atomic<bool> searching_;
-  unsigned long long loads_;  // the loader's counter at the last look
+  ModuleListEnd list_end_;  // at the last look
   std::atomic<bool> found_;
   SpinLock lock_;
   HashIndex texts_;   // content -> string

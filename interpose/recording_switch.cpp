@@ -10,6 +10,7 @@
 
 #include "interpose/driver.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/log.h"
 #include "interpose/process.h"
 #include "interpose/signal_names.h"
@@ -197,7 +198,7 @@ void prepare_recording_switch() {
   const char* chosen = getenv("CULPRIT_SIGNAL");
   int number = chosen == nullptr || chosen[0] == '\0' ? 0 : parse_signal(chosen);
   pending_signal.store(number != 0 ? number : SIGUSR2, std::memory_order_release);
-  if (dl_iterate_phdr(visit_for_cuda, nullptr) != 0) note_sign_of_cuda();
+  if (visit_modules(visit_for_cuda, nullptr) != 0) note_sign_of_cuda();
 }
 
 void begin_switched(Process& process) {

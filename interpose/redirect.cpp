@@ -18,6 +18,7 @@
 #include "interpose/attach.h"
 #include "interpose/elf_symbols.h"
 #include "interpose/late_load.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/runtime_frees.h"
@@ -43,43 +44,19 @@ namespace {
 using Dlsym = void* (*)(void*, const char*);
 using Dlvsym = void* (*)(void*, const char*, const char*);
 
-int visit_for_dlvsym(struct dl_phdr_info* info, std::size_t, void* result) {
-  ElfModule module;
-  if (!describe_module(*info, &module) || module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 0;
-  // libc's own (libdl's before glibc 2.34): another interposer's would ask us back.
-  if (module.soname == nullptr ||
-      (std::strncmp(module.soname, "libc.so", 7) != 0 && std::strncmp(module.soname, "libdl.so", 8) != 0))
-    return 0;
-  std::uint64_t address = find_symbol(module, "dlvsym");
-  if (address == 0) return 0;
-  *static_cast<Dlvsym*>(result) = reinterpret_cast<Dlvsym>(address);
-  return 1;
-}
-
+// libc's own (libdl's before glibc 2.34): another interposer's, in front or behind, would ask us back.
 Dlvsym real_dlvsym() {
   Dlvsym real = __atomic_load_n(&culprit_real_dlvsym, __ATOMIC_ACQUIRE);
   if (real != nullptr) return real;
-  dl_iterate_phdr(visit_for_dlvsym, &real);
+  real = reinterpret_cast<Dlvsym>(libc_function("dlvsym"));
   __atomic_store_n(&culprit_real_dlvsym, real, __ATOMIC_RELEASE);
   return real;
 }
 
-// By version: an unversioned look-up of "dlsym" from here would find ourselves, and older glibc has it in libdl only.
-// Another interposer that stands behind us defines it without a version, which matches too: then we forward to that
-// one.
 Dlsym real_dlsym() {
   Dlsym real = __atomic_load_n(&culprit_real_dlsym, __ATOMIC_ACQUIRE);
   if (real != nullptr) return real;
-#if defined(__x86_64__)
-  constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
-#else
-  constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.17"};
-#endif
-  if (loaded_late()) real = reinterpret_cast<Dlsym>(libc_function("dlsym"));
-  for (const char* version : kVersions) {
-    if (real != nullptr) break;
-    real = reinterpret_cast<Dlsym>(real_dlvsym()(RTLD_NEXT, "dlsym", version));
-  }
+  real = reinterpret_cast<Dlsym>(libc_function("dlsym"));
   __atomic_store_n(&culprit_real_dlsym, real, __ATOMIC_RELEASE);
   return real;
 }
@@ -99,7 +76,7 @@ int visit_for_order(struct dl_phdr_info* info, std::size_t, void* data) {
 }
 bool stands_before_us(const void* caller) {
   Order order = {reinterpret_cast<std::uint64_t>(caller), false};
-  dl_iterate_phdr(visit_for_order, &order);
+  visit_modules(visit_for_order, &order);
   return order.caller_seen;
 }
 
@@ -113,11 +90,6 @@ bool find_hooked_name(const char* symbol, Api* api) {
     }
   }
   return false;
-}
-
-void prepare_dlsym() {
-  real_dlvsym();
-  real_dlsym();
 }
 
 }  // namespace culprit

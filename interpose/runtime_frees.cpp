@@ -6,6 +6,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/events.h"
 #include "interpose/hash.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
@@ -67,8 +68,8 @@ int no_runtime() { return kInitializationError; }
 
 void* find_real(std::uint64_t function, const void* caller) {
   Search search = {kNames[function], reinterpret_cast<std::uint64_t>(caller), nullptr, 0, 0, 0};
-  dl_iterate_phdr(visit_for_caller, &search);
-  dl_iterate_phdr(visit_for_function, &search);
+  visit_modules(visit_for_caller, &search);
+  visit_modules(visit_for_function, &search);
   std::uint64_t found = search.in_needed != 0   ? search.in_needed
                         : search.in_caller != 0 ? search.in_caller
                                                 : search.in_first;

@@ -10,7 +10,15 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// signal(7), by number: the same on x86-64 and aarch64.
+constexpr const char* kNames[32] = {"",       "HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",
+                                    "FPE",    "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM",
+                                    "STKFLT", "CHLD", "CONT",   "STOP", "TSTP",  "TTIN", "TTOU", "URG",
+                                    "XCPU",   "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR",  "SYS"};
+
 }  // namespace
+
+const char* signal_name(int number) { return number > 0 && number < 32 ? kNames[number] : nullptr; }
 
 int parse_signal(const char* text) {
   if (strncasecmp(text, "SIG", 3) == 0) text += 3;
@@ -27,8 +35,7 @@ int parse_signal(const char* text) {
     number = static_cast<int>(value);
   } else {
     for (int i = 1; i < 32 && number == 0; ++i) {
-      const char* name = sigabbrev_np(i);
-      if (name != nullptr && strcasecmp(text, name) == 0) number = i;
+      if (strcasecmp(text, kNames[i]) == 0) number = i;
     }
   }
   switch (number) {

@@ -11,6 +11,7 @@
 
 #include "interpose/descriptors.h"
 #include "interpose/process.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
@@ -88,8 +89,9 @@ int copy_dump(Process& process, int fd, unsigned char* buffer) {
 int write_snapshot(Process& process, const char* path) {
   if (access(path, F_OK) == 0 && !is_dump(path)) return EEXIST;
   char temporary[4096];
-  int length = snprintf(temporary, sizeof(temporary), "%s.%d.%x.tmp", path, process.pid, thread_state.index);
-  if (length < 0 || length >= static_cast<int>(sizeof(temporary))) return ENAMETOOLONG;
+  TextWriter name(temporary, sizeof(temporary));
+  (name << path << "." << process.pid << ".").hex(thread_state.index) << ".tmp";
+  if (name.cut()) return ENAMETOOLONG;
   int error = 0;
   void* buffer = map_private(kPieceBytes, &error);
   if (buffer == nullptr) return error;

@@ -20,7 +20,7 @@ struct StackChecks;
 // Walks the calling thread's stack. Leading frames inside libculprit.so are left out. `depth` is the most frames kept
 // (1 to kMaxStackDepth). `frame`: the frame address of the hook that was called (see StackMemo), nullptr when there is
 // none; `checks` receives what has to be compared to know this stack again. Both may be null together. Never allocates
-// through malloc; may take libc's loader read lock (dl_iterate_phdr). Thread-safe; not to be entered again from a
+// through malloc; takes no lock. Thread-safe; not to be entered again from a
 // signal handler of the same thread (the hook guard sees to that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
 

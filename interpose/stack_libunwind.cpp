@@ -83,6 +83,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
   stack->count = 0;
   stack->truncated = false;
   CheckList list(frame, checks);
+  culprit_begin_unwinding();
   unw_context_t context;
   unw_cursor_t cursor;
   if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,6 +17,7 @@
 #include "interpose/log.h"
 #include "interpose/process.h"
 #include "interpose/stack_memo.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
@@ -47,7 +47,7 @@ void describe_process(Process& process, bool called) {
   if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
     header->boot_id[36] = '\0';
   struct utsname host;
-  if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
+  if (uname(&host) == 0) copy_text(header->host, sizeof(header->host), host.nodename);
 
   char text[16384];
   long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
@@ -69,7 +69,7 @@ void describe_process(Process& process, bool called) {
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
   for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
     auto* record = process.dump.at<format::ApiRecord>(apis) + i;
-    std::snprintf(record->name, sizeof(record->name), "%s", api_name(static_cast<Api>(i)));
+    copy_text(record->name, sizeof(record->name), api_name(static_cast<Api>(i)));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/modules.h"
 #include "interpose/os.h"
+#include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
@@ -157,7 +158,7 @@ bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, 
   for (std::uint64_t i = 0; i < count; ++i) {
     if (words[i] - search->least > search->span || !is_hooked(words[i])) continue;
     search->hit = address + i * sizeof(std::uint64_t);
-    dl_iterate_phdr(visit_for_hit, search);
+    visit_modules(visit_for_hit, search);
     return search->found->count < Found::kMostModules;  // the rest of the block is most likely of the same module
   }
   return true;
@@ -173,7 +174,7 @@ void find_direct_users(Found* found) {
   search->found = found;
   search->least = begin;
   search->span = end - begin;
-  dl_iterate_phdr(visit_module, search);
+  visit_modules(visit_module, search);
   read_written_memory(search->ranges, search->count, clock_ns(CLOCK_MONOTONIC) + kLongestNs, look_at_words, search);
   os.unmap(search, sizeof(DirectSearch));
 }

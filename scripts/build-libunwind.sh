@@ -10,12 +10,15 @@
 set -euo pipefail
 deps=${1:?usage: scripts/build-libunwind.sh DEPS_FOLDER}
 prefix=$deps/libunwind
-[ -f "$prefix/lib/libunwind.a" ] && [ -f "$prefix/COPYING" ] && exit 0
+scripts=$(cd "$(dirname "$0")" && pwd)
+# Built with these very changes already?
+stamp=$(cat "$0" "$scripts"/libunwind/* | sha256sum | cut -c 1-64)
+[ -f "$prefix/lib/libunwind.a" ] && [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && exit 0
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 prefix=$deps/libunwind
 work=$deps/libunwind-source
-rm -rf "$work" && mkdir -p "$work/lists/partial"
+rm -rf "$work" "$prefix" && mkdir -p "$work/lists/partial"
 
 # The mirrors that the machine already uses, as source entries: both apt formats (one-line and deb822).
 {
@@ -43,35 +46,24 @@ source_folder=$(find "$work" -mindepth 1 -maxdepth 1 -type d -name 'libunwind-*'
 [ -n "$source_folder" ] || { echo "build-libunwind.sh: apt-get source libunwind brought no folder" >&2; exit 1; }
 
 cd "$source_folder"
-# libunwind asks whether an address can be read by writing it into a pipe of its own. Inside somebody else's process that is two
-# descriptors too many: a daemon closes them, opens its own files under the same numbers, and our bytes land in them. The same
-# question without a descriptor: rt_sigprocmask with an impossible `how` reads the address first (EFAULT) and refuses then
-# (EINVAL); abseil does the same (absl/debugging/internal/address_is_readable.cc).
-for file in src/x86_64/Ginit.c src/aarch64/Ginit.c; do
-  sed -i -E -e 's/^  do_pipe2 \(mem_validate_pipe\);//' -e 's/^write_validate \(void \*addr\)/pipe_validate (void *addr)/' "$file"
-  awk '/^static int \(\*mem_validate_func\)/ && !done {
-         print "#include <sys/syscall.h>"
-         print "static int write_validate (void *addr)"
-         print "{"
-         print "  syscall (SYS_rt_sigprocmask, ~0, addr, 0, 8);"
-         print "  return errno == EFAULT ? -1 : 0;"
-         print "}"
-         done = 1
-       } { print }' "$file" >"$file.patched"
-  mv "$file.patched" "$file"
-  grep -q SYS_rt_sigprocmask "$file" && ! grep -q '^  do_pipe2 (mem_validate_pipe)' "$file" ||
-    { echo "build-libunwind.sh: $file is not as expected: its memory validation would open a pipe in every target" >&2; exit 1; }
-done
+python3 "$scripts/libunwind/patch.py" .
 [ -x configure ] || autoreconf -fi
-CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables" ./configure --quiet --prefix="$prefix" --with-pic \
+CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections -fdata-sections -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE" \
+  ./configure --quiet --prefix="$prefix" --with-pic \
   --disable-shared --enable-static --disable-minidebuginfo --disable-zlibdebuginfo --disable-cxx-exceptions \
-  --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation >/dev/null
+  --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation --disable-debug-frame --disable-block-signals >/dev/null
 make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
 make -s install >/dev/null 2>&1
+# What interpose/ uses of it must not reach a lock, the loader's lock, nor signals.
+forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep Linit_local Lglobal Linit Lfde mempool flush_cache; do
+  find src -name "$object.o" -not -path '*/.libs/*' -exec nm -u {} +
+done | grep -E 'pthread_mutex|sigprocmask|sigfillset|dl_iterate_phdr|__tls_get_addr|mem_validate' || true)
+[ -z "$forbidden" ] || { echo "build-libunwind.sh: libunwind still needs: $forbidden" >&2; exit 1; }
 # interpose/unwind_rule.c looks at the rule that an unwinding step applied, which only the private headers describe.
 mkdir -p "$prefix/private"
 cp -rL include/. "$prefix/private/"
 cp src/*.h "$prefix/private/"
 cp COPYING "$prefix/"  # the package carries it
+echo "$stamp" >"$prefix/stamp"  # last: it says that all is there
 rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

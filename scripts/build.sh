@@ -9,7 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # The last line is for build-libunwind.sh: it builds the distribution's source package.
 scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils \
-  catch2 libcli11-dev nlohmann-json3-dev libdw-dev libelf-dev libfmt-dev node-d3 \
+  catch2 libcli11-dev nlohmann-json3-dev libdw-dev libelf-dev node-d3 \
   dpkg-dev autoconf automake libtool xz-utils patch
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps

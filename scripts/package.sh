@@ -49,7 +49,7 @@ while read -r soname path; do
   cp -L "/usr/share/doc/$owner/copyright" "$licences/$owner"
 done < <(ldd build/bin/culprit | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p')
 # What is inside the binaries: linked statically or as headers.
-for package in nlohmann-json3-dev libcli11-dev libfmt-dev node-d3; do
+for package in nlohmann-json3-dev libcli11-dev node-d3; do
   cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
 done
 cp -L "$(ls -d /usr/share/doc/gcc-*-base | sort -V | tail -1)/copyright" "$licences/libstdc++"

@@ -8,6 +8,9 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # The subjects that throw exceptions are built with it too.
 scripts/install-packages.sh clang || echo "test.sh: without clang++ exceptions are tested with one compiler" >&2
+# Programs with clang's sanitizers, of another libc, and under valgrind (tests/subjects/other_worlds.cmake).
+scripts/install-packages.sh musl-tools valgrind || echo "test.sh: without musl-tools and valgrind programs of another libc, and memory errors, are not tested" >&2
+scripts/install-packages.sh "$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p')" || echo "test.sh: without clang's runtimes its sanitizers are not tested" >&2
 # `go tool pprof` reads the pprof format.
 command -v go >/dev/null || scripts/install-packages.sh golang-go || echo "test.sh: without Go nothing reads the pprof format" >&2
 # The Python examples are PyCUDA's.

@@ -147,6 +147,11 @@ def start(simulated):
     return sample
 
 
+def start_without_cuda(runner, _):
+    command = [runner.program("start_up"), "1000", runner.program("empty_library.so"), str(runner.tree / "lib/libculprit.so")]
+    return {"start-no-cuda": runner.run(command, "nothing")["start_added"]}
+
+
 def throws(simulated):
     def sample(runner, side):
         program = runner.program("bench_runtime") if simulated else on_gpu(runner)
@@ -215,6 +220,9 @@ def measurements(quick):
         Measurement("python frames' instructions", [
             Row("python-frame-instructions", "its instructions", None, "instructions")], ("nothing", "culprit"), python_frame_instructions,
                     {"nothing": 1, "culprit": 1}),
+        Measurement("start without CUDA", [
+            Row("start-no-cuda", "process without CUDA, more than an empty library", {"most": 50e3})], ("culprit",), start_without_cuda,
+                    {"culprit": 3}),
         Measurement("memory", [
             Row("memory-each", "memory for each live allocation", {"plus": 128}, "bytes"),
             Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")], ("nothing", "culprit"), memory,

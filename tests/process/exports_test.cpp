@@ -1,5 +1,5 @@
 // What libculprit.so shows to the process that it is preloaded into: libc only, no versions, the hooks and nothing
-// else.
+// else; and what it takes from it.
 #include <fstream>
 #include <regex>
 #include <set>
@@ -59,6 +59,28 @@ TEST_CASE("the library needs libc and the loader only", "[exports]") {
                                            "libpthread.so.0"};
     CHECK(allowed.count(name) == 1);
   }
+}
+
+TEST_CASE("the library imports what imports.txt names, with a reason, and nothing else", "[exports]") {
+  const std::string symbols = binutils("nm", {"-D", "--undefined-only"});
+  const std::string list = source_text("tests/process/imports.txt");
+  if (symbols.empty() || list.empty()) {
+    WARN("skipped: no nm, or the source is not here");
+    return;
+  }
+  const std::set<std::string> allowed = first_captures(list, "^(\\w+) +\\S+.*$");
+  REQUIRE(allowed.count("environ") == 1);
+  const std::set<std::string> imported = first_captures(symbols, " [A-Za-z] (\\w+)");
+  for (const std::string& name : imported) {
+    INFO(name << " is imported: define it in interpose/plain_libc.cpp, or name it in tests/process/imports.txt");
+    CHECK(allowed.count(name) == 1);
+  }
+  for (const std::string& name : allowed) {
+    INFO(name << " stands in tests/process/imports.txt and is not imported any more");
+    CHECK(imported.count(name) == 1);
+  }
+  // A library that is not there would keep a program from starting.
+  CHECK(first_captures(symbols, " U (\\w+)").empty());
 }
 
 TEST_CASE("the library defines no symbol versions", "[exports]") {

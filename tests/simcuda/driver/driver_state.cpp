@@ -75,6 +75,12 @@ long environment_number(const char* name, long default_value) {
   return value > 0 ? value : default_value;
 }
 
+// What is mapped of each range of addresses. valgrind and ThreadSanitizer have no room for a large one.
+std::size_t range_bytes() {
+  long megabytes = environment_number("SIMCUDA_RANGE_MB", 0);
+  return megabytes > 0 ? static_cast<std::size_t>(megabytes) << 20 : kDeviceRange;
+}
+
 bool has_memory(const DriverState& state) {
   bool usable = state.managed_space->usable();
   for (auto& device : state.devices) usable = usable && device->space->usable();
@@ -96,12 +102,12 @@ DriverState* make_state() {
     device->total = megabytes << 20;
     std::uint64_t base = kDeviceBase + (state->same_addresses ? 0 : ordinal * kDeviceRange);
     bool identity = ordinal == 0 || !state->same_addresses;
-    device->space = std::make_unique<AddressSpace>(base, kDeviceRange, identity);
+    device->space = std::make_unique<AddressSpace>(base, range_bytes(), identity);
     device->default_pool = make_default_pool(*state, *device);
     device->current_pool = device->default_pool;
     state->devices.push_back(std::move(device));
   }
-  state->managed_space = std::make_unique<AddressSpace>(kManagedBase, kDeviceRange, true);
+  state->managed_space = std::make_unique<AddressSpace>(kManagedBase, range_bytes(), true);
   return state;
 }
 

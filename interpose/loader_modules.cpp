@@ -1,0 +1,308 @@
+#include "interpose/loader_modules.h"
+
+#include <elf.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "interpose/elf_symbols.h"
+#include "interpose/late_load.h"
+#include "interpose/os.h"
+#include "interpose/spin_lock.h"
+#include "interpose/own_module.h"
+
+// The loader's list for debuggers. Data, which nobody stands in front of; missing in other libcs. A program may have a
+// copy of it, whose list is the same.
+extern __attribute__((weak)) struct r_debug _r_debug;
+
+namespace culprit {
+namespace {
+
+// <dlfcn.h> has it from glibc 2.35 on.
+struct FoundObject {
+  unsigned long long flags;
+  void* map_start;
+  void* map_end;
+  struct link_map* link_map;
+  void* eh_frame;
+  unsigned long long reserved[8];
+};
+using FindObject = int (*)(void* address, FoundObject* result);
+
+// What glibc 2.35 appends to r_debug when r_version is 2.
+struct ExtendedDebug {
+  struct r_debug base;
+  ExtendedDebug* next;
+};
+
+constexpr int kMostModules = 1 << 16;  // of a list that some error has closed to a ring
+constexpr std::uint64_t kLongestName = 512;
+
+struct Loader {
+  struct r_debug* debug;
+  FindObject find_object;
+  const ElfW(Phdr) * program_headers;
+  int program_header_count;
+};
+Loader loader;
+std::atomic<int> loader_known;
+std::atomic<int> walks;
+std::atomic<int> unloadings;
+
+// A word of the auxiliary vector, read from /proc: where libc's getauxval() is not known yet, or absent.
+std::uint64_t auxiliary_from_proc(std::uint64_t type) {
+  ElfW(auxv_t) entries[48];
+  std::size_t bytes = read_small_file("/proc/self/auxv", reinterpret_cast<char*>(entries), sizeof(entries));
+  for (std::size_t i = 0; (i + 1) * sizeof(entries[0]) <= bytes; ++i) {
+    if (entries[i].a_type == type) return entries[i].a_un.a_val;
+  }
+  return 0;
+}
+
+// The program's own dynamic section leads to the loader's list (DT_DEBUG), whatever libc this is.
+struct r_debug* debug_of_program(const ElfW(Phdr) * headers, int count) {
+  std::uint64_t bias = 0;
+  for (int i = 0; i < count; ++i) {
+    if (headers[i].p_type == PT_PHDR) bias = reinterpret_cast<std::uint64_t>(headers) - headers[i].p_vaddr;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (headers[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(bias + headers[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_DEBUG) return reinterpret_cast<struct r_debug*>(entry->d_un.d_ptr);
+    }
+  }
+  return nullptr;
+}
+
+// The program headers behind an ELF header that is mapped at `start`, nullptr when there is none.
+const ElfW(Phdr) * headers_at(std::uint64_t start, bool checked, int* count) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
+  ElfW(Ehdr) copy;
+  if (!checked) {
+    if (start == 0 || os.read_own_memory(&copy, start, sizeof(copy)) != static_cast<std::int64_t>(sizeof(copy)))
+      return nullptr;
+    header = &copy;
+  }
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > 4096)
+    return nullptr;
+  *count = header->e_phnum;
+  return reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff);
+}
+
+// Describes what a node of the list stands for. False when it is not there, or not yet complete.
+bool describe(const struct link_map& map, const struct link_map* node, struct dl_phdr_info* module) {
+  *module = {};
+  module->dlpi_addr = map.l_addr;
+  module->dlpi_name = map.l_name;
+  if (map.l_ld == nullptr) return false;
+  int count = 0;
+  const ElfW(Phdr)* headers = nullptr;
+  FoundObject object;
+  if (loader.find_object != nullptr) {
+    // What the loader finds by its address is mapped whole, and not on its way out.
+    if (loader.find_object(map.l_ld, &object) != 0 || object.link_map != node) return false;
+    headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, &count);
+  } else {
+    headers = headers_at(map.l_addr, false, &count);
+  }
+  if (headers == nullptr && node->l_prev == nullptr) {
+    headers = loader.program_headers;
+    count = loader.program_header_count;
+  }
+  module->dlpi_phdr = headers;
+  module->dlpi_phnum = static_cast<ElfW(Half)>(count);
+  return headers != nullptr;
+}
+
+// Copies a node. Plainly while nothing is being unloaded: begin_unloading() waits for such a walk.
+bool read_node(const struct link_map* node, bool plainly, struct link_map* copy) {
+  if (!plainly) {
+    std::int64_t bytes = os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(node), sizeof(*copy));
+    if (bytes == static_cast<std::int64_t>(sizeof(*copy))) return true;
+    if (bytes >= 0 || bytes == -14) return false;  // EFAULT; else the call is forbidden here
+  }
+  *copy = *node;
+  return true;
+}
+
+// The name, which an unloading would free, for the time of a visit.
+const char* read_name(const char* name, bool plainly, char* copy) {
+  if (plainly || name == nullptr) return name != nullptr ? name : "";
+  std::int64_t bytes = os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(name), kLongestName - 1);
+  copy[bytes > 0 ? bytes : 0] = '\0';
+  return copy;
+}
+
+struct Walk {
+  ModuleVisitor visit;
+  void* data;
+  bool keeps_name = false;  // the loader's own is wanted
+};
+
+int walk_list(const struct link_map* first, const Walk& walk) {
+  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  const struct link_map* before = nullptr;
+  char name[kLongestName];
+  int result = 0;
+  for (int i = 0; first != nullptr && i < kMostModules && result == 0; ++i) {
+    struct link_map map;
+    struct dl_phdr_info module;
+    if (!read_node(first, plainly, &map)) break;
+    if (i > 0 && map.l_prev != before) break;  // this node was taken out of the list meanwhile
+    if (describe(map, first, &module)) {
+      module.dlpi_name = read_name(map.l_name, plainly || walk.keeps_name, name);
+      result = walk.visit(&module, sizeof(module), walk.data);
+    }
+    before = first;
+    first = map.l_next;
+  }
+  return result;
+}
+
+class Walking {
+ public:
+  Walking() { walks.fetch_add(1); }
+  ~Walking() {
+    int count = walks.load();
+    while (count > 0 && !walks.compare_exchange_weak(count, count - 1)) {
+    }
+  }
+  Walking(const Walking&) = delete;
+  Walking& operator=(const Walking&) = delete;
+};
+
+bool is_glibc(const struct link_map& map) {
+  const char* slash = map.l_name != nullptr ? std::strrchr(map.l_name, '/') : nullptr;
+  return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
+}
+
+// glibc's function, which libc has from 2.35 on. nullptr where there is none.
+FindObject look_for_find_object(const struct link_map* node) {
+  for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
+    struct dl_phdr_info info;
+    ElfModule module;
+    if (is_glibc(*node) && describe(*node, node, &info) && describe_module(info, &module))
+      return reinterpret_cast<FindObject>(find_symbol(module, "_dl_find_object"));
+  }
+  return nullptr;
+}
+
+// Looks once where the loader keeps its things. Threads that do so at the same time store the same.
+bool know_loader() {
+  if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
+  struct r_debug* debug = &_r_debug;
+  if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);
+  if (loader.find_object == nullptr) {
+    // An older glibc, or another libc.
+    const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(auxiliary_from_proc(AT_PHDR));
+    int count = static_cast<int>(auxiliary_from_proc(AT_PHNUM));
+    loader.program_headers = headers;
+    loader.program_header_count = count;
+    if (debug == nullptr) debug = headers != nullptr ? debug_of_program(headers, count) : nullptr;
+    if (debug == nullptr || debug->r_map == nullptr) return false;
+  }
+  loader.debug = debug;
+  loader_known.store(1, std::memory_order_release);
+  return true;
+}
+
+}  // namespace
+
+int visit_modules(ModuleVisitor visit, void* data) {
+  Walking walking;
+  return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
+}
+
+int visit_modules_everywhere(ModuleVisitor visit, void* data) {
+  Walking walking;
+  if (!know_loader()) return 0;
+  int result = walk_list(loader.debug->r_map, {visit, data});
+  if (loader.debug->r_version < 2) return result;
+  auto* space = reinterpret_cast<ExtendedDebug*>(loader.debug)->next;
+  for (int i = 0; space != nullptr && i < 64 && result == 0; ++i, space = space->next)
+    result = walk_list(space->base.r_map, {visit, data});
+  return result;
+}
+
+namespace {
+
+struct AddressSearch {
+  std::uint64_t address;
+  struct dl_phdr_info* found;
+};
+int visit_for_address(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<AddressSearch*>(data);
+  std::uint64_t begin = 0, end = 0;
+  if (!module_extent(*info, &begin, &end) || search->address < begin || search->address >= end) return 0;
+  *search->found = *info;
+  return 1;
+}
+
+}  // namespace
+
+bool find_module(std::uint64_t address, struct dl_phdr_info* module) {
+  if (!know_loader()) return false;
+  if (loader.find_object == nullptr) {
+    AddressSearch search = {address, module};
+    Walking walking;
+    return walk_list(loader.debug->r_map, {visit_for_address, &search, true}) != 0;
+  }
+  FoundObject object;
+  return loader.find_object(reinterpret_cast<void*>(address), &object) == 0 &&
+         describe(*object.link_map, object.link_map, module);
+}
+
+bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std::uint64_t* end) {
+  *begin = ~0ULL;
+  *end = 0;
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module.dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    std::uint64_t first = module.dlpi_addr + header.p_vaddr;
+    if (first < *begin) *begin = first;
+    if (first + header.p_memsz > *end) *end = first + header.p_memsz;
+  }
+  return *end != 0;
+}
+
+bool modules_were_added(ModuleListEnd* end) {
+  Walking walking;
+  if (!know_loader()) return false;
+  struct link_map map;
+  const auto* node = reinterpret_cast<const struct link_map*>(end->node);
+  bool stands = node != nullptr && read_node(node, false, &map) && map.l_addr == end->bias && map.l_prev != nullptr;
+  if (stands) {
+    struct link_map before;
+    stands = read_node(map.l_prev, false, &before) && before.l_next == node;
+  }
+  if (stands && map.l_next == nullptr) return false;
+  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  node = loader.debug->r_map;
+  for (int i = 0; node != nullptr && i < kMostModules && read_node(node, plainly, &map); ++i) {
+    *end = {reinterpret_cast<std::uint64_t>(node), map.l_addr};
+    node = map.l_next;
+  }
+  return true;
+}
+
+std::uint64_t auxiliary_value(std::uint64_t type) {
+  auto* of_libc = reinterpret_cast<unsigned long (*)(unsigned long)>(libc_function("getauxval"));
+  return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
+}
+
+void begin_unloading() {
+  unloadings.fetch_add(1);
+  for (int i = 0; walks.load() != 0; ++i) {
+    if (i == 100) {
+      walks.store(0);  // by a thread that is gone: in a fork child, or one that was ended in the middle
+      break;
+    }
+    sleep_microseconds(100);
+  }
+}
+
+void end_unloading() { unloadings.fetch_sub(1); }
+
+}  // namespace culprit

@@ -1,0 +1,207 @@
+/* libc's functions for memory and text, under their own names, for the inside of libculprit.so only: what the compiler
+ * inserts, what libunwind calls and what we call binds to these. Imported ones would be a sanitizer's in a program that
+ * is built with one, and those are not ready while the process starts, nor made for memory that is no program's.
+ *
+ * Compiled so that the compiler does not recognize a loop as the very function that it is in. Byte for byte where a
+ * word would reach past an end: valgrind and page ends. Async-signal-safe. */
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+typedef uint64_t __attribute__((aligned(1), may_alias)) unaligned_word;
+
+void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+  unsigned char* t = to;
+  const unsigned char* f = from;
+  if (bytes >= 16) {
+#if defined(__x86_64__)
+    if (bytes >= 512) {
+      asm volatile("rep movsb" : "+D"(t), "+S"(f), "+c"(bytes) : : "memory");
+      return to;
+    }
+#endif
+    unaligned_word last0 = *(const unaligned_word*)(f + bytes - 16), last1 = *(const unaligned_word*)(f + bytes - 8);
+    unsigned char* end = t + bytes;
+    for (; bytes > 16; bytes -= 16, t += 16, f += 16) {
+      unaligned_word a = ((const unaligned_word*)f)[0], b = ((const unaligned_word*)f)[1];
+      ((unaligned_word*)t)[0] = a;
+      ((unaligned_word*)t)[1] = b;
+    }
+    *(unaligned_word*)(end - 16) = last0;
+    *(unaligned_word*)(end - 8) = last1;
+    return to;
+  }
+  if (bytes >= 8) {
+    unaligned_word a = *(const unaligned_word*)f, b = *(const unaligned_word*)(f + bytes - 8);
+    *(unaligned_word*)t = a;
+    *(unaligned_word*)(t + bytes - 8) = b;
+    return to;
+  }
+  while (bytes-- > 0) *t++ = *f++;
+  return to;
+}
+
+void* memmove(void* to, const void* from, size_t bytes) {
+  unsigned char* t = to;
+  const unsigned char* f = from;
+  if ((uintptr_t)t - (uintptr_t)f >= bytes) { /* `to` does not lie inside `from`: upwards is right */
+    for (; bytes >= 8; bytes -= 8, t += 8, f += 8) *(unaligned_word*)t = *(const unaligned_word*)f;
+    while (bytes-- > 0) *t++ = *f++;
+    return to;
+  }
+  for (; bytes >= 8; bytes -= 8) *(unaligned_word*)(t + bytes - 8) = *(const unaligned_word*)(f + bytes - 8);
+  while (bytes-- > 0) t[bytes] = f[bytes];
+  return to;
+}
+
+void* memset(void* to, int value, size_t bytes) {
+  unsigned char* t = to;
+  uint64_t word = (unsigned char)value * 0x0101010101010101ULL;
+#if defined(__x86_64__)
+  if (bytes >= 512) {
+    asm volatile("rep stosb" : "+D"(t), "+c"(bytes) : "a"(value) : "memory");
+    return to;
+  }
+#endif
+  for (; bytes >= 8; bytes -= 8, t += 8) *(unaligned_word*)t = word;
+  while (bytes-- > 0) *t++ = (unsigned char)value;
+  return to;
+}
+
+int memcmp(const void* left, const void* right, size_t bytes) {
+  const unsigned char *l = left, *r = right;
+  for (; bytes >= 8 && *(const unaligned_word*)l == *(const unaligned_word*)r; bytes -= 8, l += 8, r += 8) {
+  }
+  for (; bytes > 0; --bytes, ++l, ++r) {
+    if (*l != *r) return *l - *r;
+  }
+  return 0;
+}
+
+void* memchr(const void* memory, int value, size_t bytes) {
+  const unsigned char* m = memory;
+  for (; bytes > 0; --bytes, ++m) {
+    if (*m == (unsigned char)value) return (void*)m;
+  }
+  return NULL;
+}
+
+size_t strlen(const char* text) {
+  const char* end = text;
+  while (*end != '\0') ++end;
+  return (size_t)(end - text);
+}
+
+size_t strnlen(const char* text, size_t most) {
+  size_t length = 0;
+  while (length < most && text[length] != '\0') ++length;
+  return length;
+}
+
+int strncmp(const char* left, const char* right, size_t most) {
+  for (; most > 0; --most, ++left, ++right) {
+    if (*left != *right) return (unsigned char)*left - (unsigned char)*right;
+    if (*left == '\0') break;
+  }
+  return 0;
+}
+
+int strcmp(const char* left, const char* right) { return strncmp(left, right, SIZE_MAX); }
+
+/* Of the characters of ASCII only: what is compared are names and words of options. */
+static int lower(char letter) {
+  unsigned char c = (unsigned char)letter;
+  return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+}
+
+int strncasecmp(const char* left, const char* right, size_t most) {
+  for (; most > 0; --most, ++left, ++right) {
+    if (lower(*left) != lower(*right)) return lower(*left) - lower(*right);
+    if (*left == '\0') break;
+  }
+  return 0;
+}
+
+int strcasecmp(const char* left, const char* right) { return strncasecmp(left, right, SIZE_MAX); }
+
+char* strchrnul(const char* text, int letter) {
+  while (*text != '\0' && *text != (char)letter) ++text;
+  return (char*)text;
+}
+
+char* strchr(const char* text, int letter) {
+  text = strchrnul(text, letter);
+  return *text == (char)letter ? (char*)text : NULL;
+}
+
+char* strrchr(const char* text, int letter) {
+  const char* last = NULL;
+  for (;; ++text) {
+    if (*text == (char)letter) last = text;
+    if (*text == '\0') return (char*)last;
+  }
+}
+
+char* strstr(const char* text, const char* part) {
+  size_t length = strlen(part);
+  for (;; ++text) {
+    if (strncmp(text, part, length) == 0) return (char*)text;
+    if (*text == '\0') return NULL;
+  }
+}
+
+char* stpcpy(char* restrict to, const char* restrict from) {
+  while ((*to = *from) != '\0') ++to, ++from;
+  return to;
+}
+
+char* strcpy(char* restrict to, const char* restrict from) {
+  stpcpy(to, from);
+  return to;
+}
+
+char* strncpy(char* restrict to, const char* restrict from, size_t bytes) {
+  size_t length = strnlen(from, bytes);
+  memcpy(to, from, length);
+  memset(to + length, 0, bytes - length);
+  return to;
+}
+
+/* Both in the bases that are asked for inside (10 and 16, or 0 for what the text says); what is too large becomes the
+ * largest number, without an error number. */
+static int digit_of(char letter) {
+  if (letter >= '0' && letter <= '9') return letter - '0';
+  int small = lower(letter);
+  return small >= 'a' && small <= 'z' ? small - 'a' + 10 : 36;
+}
+
+unsigned long long strtoull(const char* restrict text, char** restrict end, int base) {
+  const char* at = text;
+  while (*at == ' ' || (*at >= '\t' && *at <= '\r')) ++at;
+  int negative = *at == '-';
+  if (*at == '-' || *at == '+') ++at;
+  int hex = at[0] == '0' && lower(at[1]) == 'x' && digit_of(at[2]) < 16;
+  if (base == 0) base = hex ? 16 : at[0] == '0' ? 8 : 10;
+  if (base == 16 && hex) at += 2;
+  const char* first = at;
+  unsigned long long number = 0;
+  int overflow = 0;
+  for (; digit_of(*at) < base; ++at) {
+    overflow |= __builtin_mul_overflow(number, (unsigned)base, &number);
+    overflow |= __builtin_add_overflow(number, (unsigned)digit_of(*at), &number);
+  }
+  if (end != NULL) *end = (char*)(at == first ? text : at);
+  if (overflow) return ~0ULL;
+  return negative ? 0 - number : number;
+}
+
+long strtol(const char* restrict text, char** restrict end, int base) {
+  const char* at = text;
+  while (*at == ' ' || (*at >= '\t' && *at <= '\r')) ++at;
+  unsigned long long number = strtoull(text, end, base);
+  if (*at == '-') return 0 - number > (unsigned long long)INT64_MAX ? INT64_MIN : (long)number;
+  return number > (unsigned long long)INT64_MAX ? INT64_MAX : (long)number;
+}
+
+#pragma GCC visibility pop

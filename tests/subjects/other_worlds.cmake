@@ -1,0 +1,85 @@
+# other_world.c and other_world_throw.cpp, built with every sanitizer that the compilers of this machine have, each with
+# the runtime inside the program and as a shared library, and with musl: tests/process/other_worlds_test.cpp runs all
+# that are there.
+#
+#     other_world[_throw]_<compiler>_<sanitizer>_<static|shared>      other_world_musl
+#
+# CULPRIT_SUBJECTS gets them; other_worlds.txt in the subjects' folder names them, with the path of the shared runtime.
+set(worlds "")
+
+# add_world(name LANGUAGE flag...): left out where the compiler can not build a program with these flags.
+function(add_world compiler language name runtime)
+  set(source ${CMAKE_CURRENT_SOURCE_DIR}/other_world.c)
+  set(standard -std=gnu11)
+  set(libraries "")
+  set(dependencies "")
+  if(language STREQUAL CXX)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/other_world_throw.cpp)
+    set(standard -std=c++17 -isystem ${CULPRIT_CUDA_INCLUDE})
+    set(libraries $<TARGET_FILE:simcudart>)
+    set(dependencies simcudart)
+  endif()
+  set(probe ${CMAKE_CURRENT_BINARY_DIR}/probe.c)
+  file(WRITE ${probe} "int main(void) { return 0; }\n")
+  execute_process(COMMAND ${compiler} -x c ${probe} -o ${probe}.out ${ARGN} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed)
+    return()
+  endif()
+  set(output ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
+  add_custom_command(OUTPUT ${output}
+                     COMMAND ${compiler} ${standard} -g -O1 -fno-optimize-sibling-calls -Wno-unknown-attributes
+                             -I${PROJECT_SOURCE_DIR} ${source} -o ${output} ${ARGN} ${libraries} -pthread -ldl
+                     DEPENDS ${source} check.h ${dependencies} VERBATIM)
+  add_custom_target(${name} ALL DEPENDS ${output})
+  set_property(GLOBAL APPEND PROPERTY CULPRIT_SUBJECTS ${name})
+  set(worlds "${worlds}${name} ${runtime}\n" PARENT_SCOPE)
+endfunction()
+
+# Where a compiler has the shared runtime of a sanitizer; empty = nowhere.
+function(find_runtime compiler file result)
+  execute_process(COMMAND ${compiler} -print-file-name=${file} OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(${result} "" PARENT_SCOPE)
+  if(IS_ABSOLUTE "${path}" AND EXISTS "${path}")
+    file(REAL_PATH "${path}" path)
+    set(${result} "${path}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  foreach(sanitizer address:asan undefined:ubsan thread:tsan)
+    string(REPLACE ":" ";" parts ${sanitizer})
+    list(GET parts 0 flag)
+    list(GET parts 1 short)
+    find_runtime(${CMAKE_C_COMPILER} lib${short}.so runtime)
+    add_world(${CMAKE_C_COMPILER} C other_world_gcc_${flag}_static "" -fsanitize=${flag} -static-lib${short})
+    add_world(${CMAKE_C_COMPILER} C other_world_gcc_${flag}_shared "${runtime}" -fsanitize=${flag})
+    add_world(${CMAKE_CXX_COMPILER} CXX other_world_throw_gcc_${flag}_static "" -fsanitize=${flag} -static-lib${short})
+    add_world(${CMAKE_CXX_COMPILER} CXX other_world_throw_gcc_${flag}_shared "${runtime}" -fsanitize=${flag})
+  endforeach()
+endif()
+if(CULPRIT_CLANGXX)
+  string(REGEX REPLACE "clang\\+\\+" "clang" clang ${CULPRIT_CLANGXX})
+  foreach(sanitizer address:asan undefined:ubsan_standalone thread:tsan memory:msan)
+    string(REPLACE ":" ";" parts ${sanitizer})
+    list(GET parts 0 flag)
+    list(GET parts 1 short)
+    add_world(${clang} C other_world_clang_${flag}_static "" -fsanitize=${flag})
+    if(flag STREQUAL memory)
+      continue()  # it has no shared runtime, and reports every C++ library that was not built with it
+    endif()
+    add_world(${CULPRIT_CLANGXX} CXX other_world_throw_clang_${flag}_static "" -fsanitize=${flag})
+    find_runtime(${clang} libclang_rt.${short}-${CMAKE_SYSTEM_PROCESSOR}.so runtime)
+    if(runtime)
+      get_filename_component(folder ${runtime} DIRECTORY)
+      add_world(${clang} C other_world_clang_${flag}_shared "${runtime}" -fsanitize=${flag} -shared-libsan -Wl,-rpath,${folder})
+      add_world(${CULPRIT_CLANGXX} CXX other_world_throw_clang_${flag}_shared "${runtime}" -fsanitize=${flag} -shared-libsan -Wl,-rpath,${folder})
+    endif()
+  endforeach()
+endif()
+find_program(CULPRIT_MUSL_GCC musl-gcc DOC "A compiler for another libc")
+if(CULPRIT_MUSL_GCC)
+  add_world(${CULPRIT_MUSL_GCC} C other_world_musl "")
+endif()
+add_world(${CMAKE_C_COMPILER} C other_world_plain "")
+add_world(${CMAKE_CXX_COMPILER} CXX other_world_throw_plain "")
+file(GENERATE OUTPUT ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/other_worlds.txt CONTENT "${worlds}")
