@@ -1,4 +1,5 @@
 // The calling thread's stack where it is not known from the last time.
+#include "interpose/lifecycle.h"
 #include "interpose/process.h"
 #include "interpose/stack_memo.h"
 #include "interpose/thread_names.h"
@@ -59,6 +60,7 @@ format::Ref find_current_stack_here(Process& process) {
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
   if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
   if (ref == 0) {
+    register_exit_handlers();  // where the first call was a signal handler's
     if (process.options.python) process.python.look(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);

@@ -29,6 +29,8 @@ void remember(const char* outermost, const char* frame) {
   memo.entries[memo.next++ % NestingMemo::kEntries] = describe(outermost, frame);
 }
 
+bool is_gone(FrameSearch found) { return found == FrameSearch::kGone || found == FrameSearch::kGoneBehindSignal; }
+
 }  // namespace
 
 Entry enter_again(const char* frame) {
@@ -39,7 +41,7 @@ Entry enter_again(const char* frame) {
   return on_own_stack([&] {
     const FrameSearch found = find_frame(reinterpret_cast<std::uint64_t>(outermost));
     // Where the stack can not be walked to its end, what lies below the hook is taken for a part of its call.
-    if (found == FrameSearch::kGone || (found == FrameSearch::kNotKnown && frame >= outermost)) {
+    if (is_gone(found) || (found == FrameSearch::kNotKnown && frame >= outermost)) {
       repair_left_hook();
       return Entry::kOutermost;
     }
@@ -60,7 +62,7 @@ bool is_in_hook() {
   if (CULPRIT_LIKELY(thread_state.outermost_hook == nullptr)) return false;
   if (thread_state.on_own_stack) return true;
   return on_own_stack([] {
-    if (find_frame(reinterpret_cast<std::uint64_t>(thread_state.outermost_hook)) != FrameSearch::kGone) return true;
+    if (!is_gone(find_frame(reinterpret_cast<std::uint64_t>(thread_state.outermost_hook)))) return true;
     repair_left_hook();
     return false;
   });

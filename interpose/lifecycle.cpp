@@ -203,10 +203,16 @@ __attribute__((constructor)) void on_load() {
 
 }  // namespace
 
+namespace {
+std::atomic<bool> registered{false};
+}
+
 void register_exit_handlers() {
   // Attached for the second time, or forked from a process that had them.
-  static std::atomic<bool> registered{false};
-  if (registered.exchange(true)) return;
+  if (registered.load(std::memory_order_relaxed)) return;
+  // A handler may have interrupted exit() while that holds the lock that on_exit() takes: the next thread or stack that
+  // is new registers them then.
+  if (is_in_signal_handler() || registered.exchange(true)) return;
   on_exit(begin_exit, nullptr);
   at_quick_exit(at_quick_exit_handler);
 }

@@ -3,7 +3,8 @@
 
 namespace culprit {
 
-// Called when recording starts, from inside a hook: registers what must run when the process exits.
+// Called when recording starts, and at each new stack: registers what must run when the process exits, once. On the
+// tracker's own stack only.
 void register_exit_handlers();
 
 // Called when a thread registers: sees to it that its end is noticed.

@@ -30,9 +30,13 @@ enum class FrameSearch {
   kFound,
   kBehindSignal,  // found, and a signal frame lies in between: a handler runs that interrupted what it called
   kGone,
+  kGoneBehindSignal,  // gone, and a signal handler runs
   kNotKnown,  // the stack could not be walked to its end
 };
 FrameSearch find_frame(std::uint64_t frame);
+
+// Whether the calling thread runs a signal handler. On the tracker's own stack only.
+bool is_in_signal_handler();
 
 // From now on leading frames in these ranges of addresses are left out too: libcuda's and CUPTI's, when the latter
 // tells of a call from inside the former. `count`: at most 2; 0 = none any more. Not thread-safe.

@@ -123,6 +123,11 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
   list.end();
 }
 
+bool is_in_signal_handler() {
+  // No frame has a frame address of 1: the search ends where the stack does.
+  return find_frame(1) == FrameSearch::kGoneBehindSignal;
+}
+
 FrameSearch find_frame(std::uint64_t frame) {
   constexpr int kMostFrames = 10000;
   unw_context_t context;
@@ -141,8 +146,8 @@ FrameSearch find_frame(std::uint64_t frame) {
     if (result > 0) unw_get_reg(&cursor, UNW_REG_SP, &cfa);
     if (result > 0 && in_own_module(address) && stack_pointer <= frame && frame < cfa)
       return behind_signal ? FrameSearch::kBehindSignal : FrameSearch::kFound;
-    if (result == 0) return FrameSearch::kGone;
-    if (result < 0) return FrameSearch::kNotKnown;
+    if (result == 0) return behind_signal ? FrameSearch::kGoneBehindSignal : FrameSearch::kGone;
+    if (result < 0) break;
   }
   return FrameSearch::kNotKnown;
 }
