@@ -48,7 +48,7 @@ class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, check=True,
+        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, timeout=100, check=True,
                        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         cls.browser = start_browser()
 
@@ -154,7 +154,7 @@ class Page(unittest.TestCase):
     def test_time_line_of_a_real_program_has_marks_and_exceptions(self):
         page = os.path.join(self.folder.name, "real.html")
         environment = {**os.environ, "LD_LIBRARY_PATH": SIMCUDA, "SIMCUDA_DEVICES": "2"}
-        subprocess.run([CULPRIT, "run", "--format", "html", "--output", page, "--", SUBJECT], env=environment, check=True,
+        subprocess.run([CULPRIT, "run", "--format", "html", "--output", page, "--", SUBJECT], env=environment, timeout=100, check=True,
                        stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         self.open("real.html")
         self.wait(lambda: len(self.all(".plot svg")) == 2)

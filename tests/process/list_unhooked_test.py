@@ -41,7 +41,7 @@ class ListUnhooked(unittest.TestCase):
             (place / "exclusions.txt").write_text(exclusions)
             command = [sys.executable, SCRIPT, "--include", place, "--hooks", place / "hooks.def"]
             command += ["--exclusions", place / "exclusions.txt"]
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout.splitlines()
 
     def test_everything_hooked(self):
@@ -92,7 +92,7 @@ class ListUnhooked(unittest.TestCase):
     def test_missing_header_is_no_success(self):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, SCRIPT, "--include", folder, "--hooks", SCRIPT, "--exclusions", SCRIPT]
-            self.assertEqual(subprocess.run(command, capture_output=True).returncode, 2)
+            self.assertEqual(subprocess.run(command, capture_output=True, timeout=60).returncode, 2)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def environment(**more):
 
 def python_with(modules):
     for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", f"import {modules}"], capture_output=True, check=False).returncode == 0:
+        if subprocess.run([python, "-c", f"import {modules}"], capture_output=True, timeout=60, check=False).returncode == 0:
             return python
     return None
 
@@ -42,7 +42,7 @@ class InFolder(unittest.TestCase):
         if preload:
             more.update(LD_PRELOAD=LIBRARY, CULPRIT_QUIET="1", CULPRIT_OUT=os.path.join(self.folder, "%p.dump"))
         command = [python, *options, *arguments] if text is None else [python, *options, "-c", text, *arguments]
-        return subprocess.run(command, env=environment(**more), cwd=self.folder, capture_output=True, text=True, check=False)
+        return subprocess.run(command, env=environment(**more), cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
 
     def dumps(self):
         return [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.endswith(".dump")]

@@ -113,7 +113,7 @@ class Formats(unittest.TestCase):
             self.skipTest("no xmllint")
 
         def validated(*report, **options):
-            return subprocess.run(["xmllint", "--noout", "--schema", schema, *report], stderr=subprocess.PIPE, text=True, check=False, **options)
+            return subprocess.run(["xmllint", "--noout", "--schema", schema, *report], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
 
         done = validated(path("everything.junit.xml"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -123,7 +123,7 @@ class Formats(unittest.TestCase):
         if not shutil.which("perl"):
             self.skipTest("no perl")
         with open(path("everything.folded"), encoding="utf-8") as folded:
-            done = subprocess.run(["perl", tool("flamegraph.pl"), "--countname=bytes"], stdin=folded, capture_output=True, text=True, check=False)
+            done = subprocess.run(["perl", tool("flamegraph.pl"), "--countname=bytes"], stdin=folded, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         boxes = xml.etree.ElementTree.fromstring(done.stdout).iter("{http://www.w3.org/2000/svg}title")
         bytes_of = {}
@@ -144,7 +144,7 @@ class Formats(unittest.TestCase):
             self.skipTest("no go")
         # (-unit=B also names the unit of a count.)
         command = [go, "tool", "pprof", "-unit=B", *options, path("everything.pprof.gz")]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
