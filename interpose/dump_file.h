@@ -31,6 +31,8 @@ enum class StopReason : std::uint32_t {
   kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
   kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
   kNoDescriptor = 6,   // no descriptor was free to open the dump with when it had to grow
+  kNoAddresses = 7,    // our share of a limited address space (RLIMIT_AS) is used up, or the place behind the dump is
+  kTruncated = 8,      // somebody made the file shorter while the program ran, or its file system failed
 };
 
 // The search for globals that hold live handles, at exit.
@@ -130,7 +132,10 @@ struct Header {
   std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
   std::uint32_t job_size;          // ranks that the job has, 0 = not known
   std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
-  std::uint8_t reserved1[4096 - 432];
+  std::uint64_t size_limit;        // CULPRIT_MAX_DUMP: file_bytes stays below; 0 = as large as a dump can be
+  std::uint32_t limited_types;     // live: bit N: a chunk of ChunkType N found no room below the limit
+  std::uint32_t reserved3;
+  std::uint8_t reserved1[4096 - 448];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

@@ -74,6 +74,10 @@ const char* reason_text(format::StopReason reason) {
       return "the dump's descriptor was closed and the file is not there any more";
     case format::StopReason::kNoMemory:
       return "no memory for the index";
+    case format::StopReason::kNoAddresses:
+      return "the address space is limited (ulimit -v), and the dump has its share of it";
+    case format::StopReason::kTruncated:
+      return "the dump was cut off by somebody else, and what it held is lost";
     case format::StopReason::kNoDescriptor:
       return "no descriptor was free (ulimit -n) when the dump had to grow";
     case format::StopReason::kNoSpace:
@@ -93,9 +97,17 @@ void warn_not_recording(const Options& options, const char* path, int error) {
 }
 
 void warn_if_stopped(Process& process) {
-  if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
+  if (!process.dump.take_news()) return;
+  format::Header* header = process.dump.header();
+  if (header->stop_time_ns == 0) header->stop_time_ns = now_ns(process);
   if (process.options.log_level < LogLevel::kWarn) return;
-  const format::Header* header = process.dump.header();
+  if (!process.dump.stopped()) {
+    write_line(
+        "culprit: warning: the dump has the size that CULPRIT_MAX_DUMP allows ({}): what is new is recorded where "
+        "something old went. The program runs on; the report counts what is missing ({}).",
+        readable_bytes(header->size_limit).text, process.dump.path());
+    return;
+  }
   int error = header->stop_errno;
   write_line(
       "culprit: warning: recording stopped: {}{}{}. The program runs on; the report counts what is missing ({}).",
@@ -104,6 +116,7 @@ void warn_if_stopped(Process& process) {
 }
 
 void log_summary(Process& process) {
+  if (process.dump.check_truncated()) warn_if_stopped(process);
   const LogLevel level = process.options.log_level;
   const format::Header* header = process.dump.header();
   if (process.options.malformed != nullptr && level >= LogLevel::kWarn)
@@ -122,6 +135,7 @@ void log_summary(Process& process) {
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();
+  if (process.dump.header()->stop_reason == format::StopReason::kTruncated) return;  // said before, and not countable
   write_line("culprit: {} in {} allocation{} not freed. {} {}", readable_bytes(unfreed.bytes).text, unfreed.count,
              unfreed.count == 1 ? "" : "s", kept ? "See: culprit report" : "No dump was kept: CULPRIT_OUT is",
              process.dump.path());

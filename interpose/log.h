@@ -11,7 +11,7 @@ struct Process;
 // The dump could not be made: once, at the first CUDA call.
 void warn_not_recording(const Options& options, const char* path, int error);
 
-// Recording stopped half-way (full disk, size limit): once. Cheap when there is nothing to say.
+// Recording stopped half-way (full disk), or the dump reached its limit: once each. Cheap when there is nothing to say.
 void warn_if_stopped(Process& process);
 
 // The line at exit, and with CULPRIT_LOG=info or debug what was recorded.

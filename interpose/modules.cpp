@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "interpose/hash.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
 
 namespace culprit {
 
@@ -68,15 +70,10 @@ std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std:
 
 std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity) {
   const char* name = info.dlpi_name;
-  if (name == nullptr || name[0] == '\0') {
-    long length = syscall(SYS_readlink, "/proc/self/exe", path, capacity - 1);
-    if (length < 0) length = 0;
-    path[length] = '\0';
-    return static_cast<std::size_t>(length);
-  }
+  if (name == nullptr || name[0] == '\0') return program_path(path, capacity);
   int length = 0;
   if (name[0] != '/' && std::strchr(name, '/') != nullptr) {  // found through a relative path: make it absolute now
-    if (syscall(SYS_getcwd, path, capacity) < 0) path[0] = '\0';
+    if (calls_restricted() || syscall(SYS_getcwd, path, capacity) < 0) path[0] = '\0';
     std::size_t used = std::strlen(path);
     length = static_cast<int>(used) + std::snprintf(path + used, capacity - used, "/%s", name);
   } else {

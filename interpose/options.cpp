@@ -1,10 +1,11 @@
 #include "interpose/options.h"
 
 #include "interpose/fail_rules.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
 #include "interpose/signal_names.h"
 
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,6 +29,29 @@ bool read_number(int* member, const char* variable, int otherwise, int least, in
   long number = std::strtol(value, &end, 10);
   if (*end != '\0' || number < least || number > most) return false;
   *member = static_cast<int>(number);
+  return true;
+}
+
+// "4096", "64K", "64KiB", "2GB": K, M and G are powers of 1024, in any case.
+bool read_bytes(std::uint64_t* member, const char* variable, std::uint64_t otherwise, std::uint64_t least,
+                std::uint64_t most) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  std::uint64_t bytes = 0;
+  const char* p = value;
+  for (; *p >= '0' && *p <= '9' && bytes <= most; ++p) bytes = bytes * 10 + static_cast<std::uint64_t>(*p - '0');
+  if (p == value) return false;
+  const char* units = "kmg";
+  const char* unit = *p == '\0' ? nullptr : std::strchr(units, *p | 0x20);
+  if (unit != nullptr) {
+    bytes <<= 10 * (unit - units + 1);
+    ++p;
+    if ((*p | 0x20) == 'i') ++p;
+  }
+  if ((*p | 0x20) == 'b') ++p;
+  if (*p != '\0' || bytes < least || bytes > most) return false;
+  *member = bytes;
   return true;
 }
 
@@ -83,8 +107,7 @@ void add_as_name(Appender& to, const char* value) {
 
 void add_program_name(Appender& to) {
   char program[4096];
-  long length = syscall(SYS_readlink, "/proc/self/exe", program, sizeof(program) - 1);
-  program[length < 0 ? 0 : length] = '\0';
+  program_path(program, sizeof(program));
   const char* slash = std::strrchr(program, '/');
   add_as_name(to, slash != nullptr ? slash + 1 : "unknown");
 }
@@ -96,6 +119,8 @@ void read_options(Options* options) {
 #define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
   if (!read_number(&options->member, variable, value, least, most)) options->malformed = variable;
+#define OPTION_BYTES(member, variable, value, least, most, help) \
+  if (!read_bytes(&options->member, variable, value, least, most)) options->malformed = variable;
 #define OPTION_FLAG(member, variable, value, help) \
   if (!read_flag(&options->member, variable, value)) options->malformed = variable;
 #include "interpose/options.def"
@@ -113,7 +138,8 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
   Appender to = {path, capacity};
   path[0] = '\0';
   if (pattern[0] != '/') {
-    if (syscall(SYS_getcwd, path, capacity) < 0) std::snprintf(path, static_cast<std::size_t>(capacity), ".");
+    if (calls_restricted() || syscall(SYS_getcwd, path, capacity) < 0)
+      std::snprintf(path, static_cast<std::size_t>(capacity), ".");
     to.length = static_cast<int>(std::strlen(path));
     to.add("/");
   }
@@ -127,8 +153,9 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
       to.add(number);
       ++p;
     } else if (p[1] == 'h') {
-      struct utsname host;
-      add_as_name(to, uname(&host) == 0 ? host.nodename : "unknown");
+      char host[256];
+      host_name(host, sizeof(host));
+      add_as_name(to, host);
       ++p;
     } else if (p[1] == 'n') {
       add_program_name(to);

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,9 +20,13 @@
 #include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
+#include "interpose/own_memory.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
 #include "interpose/stack_memo.h"
 #include "interpose/thread_names.h"
 #include "interpose/thread_paths.h"
+#include "interpose/truncation_guard.h"
 
 namespace culprit {
 
@@ -68,7 +71,8 @@ std::uint64_t start_time_ticks() {
 void describe_process(Process& process) {
   format::Header* header = process.dump.header();
   header->pid = static_cast<std::uint32_t>(process.pid);
-  header->parent_pid = static_cast<std::uint32_t>(getppid());
+  const bool all_calls = !calls_restricted();
+  if (all_calls) header->parent_pid = static_cast<std::uint32_t>(getppid());
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
   header->start_time_ticks = start_time_ticks();
@@ -79,15 +83,14 @@ void describe_process(Process& process) {
   if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
   if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
     header->boot_id[36] = '\0';
-  struct utsname host;
-  if (uname(&host) == 0) std::snprintf(header->host, sizeof(header->host), "%.63s", host.nodename);
+  host_name(header->host, sizeof(header->host));
 
   char text[16384];
-  long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
-  if (length > 0) header->executable = process.dump.add_string(text, static_cast<std::uint64_t>(length));
+  const std::size_t length = program_path(text, sizeof(text));
+  if (length > 0) header->executable = process.dump.add_string(text, length);
   std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
   if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
-  if (getcwd(text, sizeof(text)) != nullptr)
+  if (all_calls && getcwd(text, sizeof(text)) != nullptr)
     header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
   const JobRank rank = find_job_rank();
@@ -126,15 +129,17 @@ int start(Process& process) {
   apply_attach_options(&process.options);
   if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
   if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
+  look_at_restrictions();
   process.clock.start();
   StackMemo::choose_comparison();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
-  int error = process.dump.start(path);
+  int error = process.dump.start(path, process.options.max_dump);
   if (error != 0) {
     warn_not_recording(process.options, path, error);
     return error;
   }
+  guard_dump(process.dump);
   describe_process(process);
   begin_switched(process);
   // Not where a detach would have to wait for the threads' records too.
@@ -149,7 +154,7 @@ int start(Process& process) {
 // What register_thread() made, of a thread that does not use it any more.
 void release_thread(ThreadState* state) {
   if (state->paths != nullptr) state->paths->destroy();
-  if (state->memory != nullptr) os.unmap(state->memory, sizeof(ThreadMemory));
+  if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
   state->paths = nullptr;
   state->memory = nullptr;
   state->counters = nullptr;
@@ -261,6 +266,7 @@ void release_recording() {
   process->sites.free_memory();
   process->marks.free_memory();
   process->releases.free_memory();
+  unguard_dump();
   process->dump.close();
   // All but the phase, by which the hooks of threads that pass by see that there is nothing.
   auto* bytes = reinterpret_cast<char*>(process);

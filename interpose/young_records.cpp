@@ -1,7 +1,5 @@
 #include "interpose/young_records.h"
 
-#include <sched.h>
-
 #include "interpose/os.h"
 
 namespace culprit {
@@ -36,11 +34,11 @@ void YoungList::close(Choice choice) {
   if (!was_open) return;
   if (!meet_other_threads()) {
     // Forbidden since then. A store is seen by everybody long before this is over.
-    for (int i = 0; i < 1000; ++i) sched_yield();
+    for (int i = 0; i < 10; ++i) sleep_briefly();
   }
   for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
     if (!choice.covers(records)) continue;
-    while (records->busy_.load(std::memory_order_acquire) != 0) sched_yield();
+    while (records->busy_.load(std::memory_order_acquire) != 0) sleep_briefly();
   }
 }
 
