@@ -13,6 +13,7 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/late_load.h"
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 #include "interpose/own_module.h"
 #include "interpose/redirect.h"
 #include "interpose/unseen_users.h"
@@ -134,8 +135,8 @@ class SearchedRanges {
     for (std::uint64_t i = 0; i < count_; ++i) plain_[i] = {ranges_[i].begin, ranges_[i].end};
   }
   ~SearchedRanges() {
-    if (ranges_ != nullptr) os.unmap(ranges_, capacity_ * sizeof(Range));
-    if (plain_ != nullptr) os.unmap(plain_, capacity_ * sizeof(MemoryRange));
+    if (ranges_ != nullptr) unmap_private(ranges_, capacity_ * sizeof(Range));
+    if (plain_ != nullptr) unmap_private(plain_, capacity_ * sizeof(MemoryRange));
   }
   SearchedRanges(const SearchedRanges&) = delete;
   SearchedRanges& operator=(const SearchedRanges&) = delete;
@@ -335,7 +336,7 @@ bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns
   auto* search = static_cast<WordSearch*>(map_private(sizeof(WordSearch), &error));
   auto* ranges = static_cast<SearchedRanges*>(map_private(sizeof(SearchedRanges), &error));
   if (search == nullptr || ranges == nullptr) {
-    if (search != nullptr) os.unmap(search, sizeof(WordSearch));
+    if (search != nullptr) unmap_private(search, sizeof(WordSearch));
     return false;
   }
   new (ranges) SearchedRanges(map);
@@ -348,8 +349,8 @@ bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns
   if (read.end != ReadEnd::kDone) result->unsearched_bytes = ranges->bytes_behind(search->end_of_last);
   result->words = search->words;
   ranges->~SearchedRanges();
-  os.unmap(ranges, sizeof(SearchedRanges));
-  os.unmap(search, sizeof(WordSearch));
+  unmap_private(ranges, sizeof(SearchedRanges));
+  unmap_private(search, sizeof(WordSearch));
   return result->searched_bytes != 0;
 }
 
@@ -382,7 +383,7 @@ bool AddressWords::put_back(std::uint64_t deadline_ns, WordsResult* result) {
     }
     slot_count_ = 0;
     known_count_ = 0;
-    if (slots_ != nullptr) os.unmap(slots_, kMostSlots * sizeof(Slot));
+    if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
     slots_ = nullptr;
   }
   return search_words(false, map, deadline_ns, result);

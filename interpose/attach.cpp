@@ -13,6 +13,7 @@
 #include "interpose/driver.h"
 #include "interpose/known_threads.h"
 #include "interpose/late_load.h"
+#include "interpose/own_memory.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
 #include "interpose/text_writer.h"

@@ -31,6 +31,8 @@ enum class StopReason : std::uint32_t {
   kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
   kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
   kNoDescriptor = 6,   // no descriptor was free to open the dump with when it had to grow
+  kNoAddresses = 7,    // our share of a limited address space (RLIMIT_AS) is used up, or the place behind the dump is
+  kTruncated = 8,      // somebody made the file shorter while the program ran, or its file system failed
 };
 
 // The search for globals that hold live handles, at exit.
@@ -143,7 +145,10 @@ struct Header {
   // At exit: libraries that call the driver past the hooks. A string: for each an UnseenHow as a byte, its path, a NUL.
   Ref unseen_users;
   std::uint32_t unseen_user_count;  // the string has the first of them
-  std::uint8_t reserved1[4096 - 464];
+  std::uint64_t size_limit;        // CULPRIT_MAX_DUMP: file_bytes stays below; 0 = as large as a dump can be
+  std::uint32_t limited_types;     // live: bit N: a chunk of ChunkType N found no room below the limit
+  std::uint32_t reserved3;
+  std::uint8_t reserved1[4096 - 480];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

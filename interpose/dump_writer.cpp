@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstring>
+#include <initializer_list>
+
+#include "interpose/own_memory.h"
+#include "interpose/restrictions.h"
 
 #include "interpose/text_writer.h"
 
@@ -19,8 +22,7 @@ using format::StopReason;
 
 namespace {
 
-constexpr std::uint64_t kReservedAddressRange = 64ULL << 30;  // the most that a Ref can name
-constexpr std::uint64_t kSmallestAddressRange = 64ULL << 20;
+constexpr std::uint64_t kLeastPiece = 2ULL << 20;  // of the range: the first chunks, and some
 constexpr int kMostSuffixes = 10000;
 
 struct ChunkSizes {
@@ -120,16 +122,14 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
 // Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind what is mapped. Returns 0
 // or an errno.
 int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
-  const int flags = MAP_FIXED | (in_memory_ ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
-  int error = 0;
-  os.map(base_ + size_, bytes, PROT_READ | PROT_WRITE, flags, fd, in_memory_ ? 0 : size_, &error);
-  if (error != 0) return error;
-  os.advise(base_ + size_, bytes, MADV_DONTFORK);
-  size_ += bytes;
-  return 0;
+  const int error = map_in_range(base_ + size_, bytes, in_memory_ ? -1 : fd, in_memory_ ? 0 : size_);
+  if (error == 0) size_ += bytes;
+  return error;
 }
 
-int DumpWriter::start(const char* path) {
+int DumpWriter::start(const char* path, std::uint64_t limit) {
+  look_at_restrictions();
+  limit_ = limit < kLargestDump ? limit / format::kChunkAlignment * format::kChunkAlignment : kLargestDump;
   OpenedFile file = {-1, false};
   fd_ = -1;
   int error = open_new(path, &file);
@@ -146,19 +146,19 @@ int DumpWriter::start(const char* path) {
   fixed->version = format::kVersion;
   fixed->header_bytes = format::kHeaderBytes;
   fixed->byte_order = format::kByteOrderMark;
+  fixed->size_limit = limit_;
   __atomic_store_n(&fixed->file_bytes, size_, __ATOMIC_RELEASE);
   return 0;
 }
 
 int DumpWriter::map_header(int fd) {
   int error = 0;
-  for (reserved_ = kReservedAddressRange; reserved_ >= kSmallestAddressRange; reserved_ /= 2) {
-    base_ = static_cast<unsigned char*>(
-        os.map(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &error));
-    if (base_ != nullptr) break;
+  // Where the addresses do not suffice for the whole range (a container, a small virtual machine), it grows by pieces.
+  for (reserved_ = range_piece(kLeastPiece, round_up(limit_, kLeastPiece));; reserved_ /= 2) {
+    base_ = reserve_range(nullptr, reserved_, &error);
+    if (base_ != nullptr || reserved_ / 2 < kLeastPiece) break;
   }
   if (base_ == nullptr) return error;
-  os.advise(base_, reserved_, MADV_DONTFORK);
   if (!in_memory_) {
     if (os.limit(RLIMIT_FSIZE) < format::kHeaderBytes) return EFBIG;
     error = -os.reserve(fd, 0, format::kHeaderBytes);
@@ -168,8 +168,8 @@ int DumpWriter::map_header(int fd) {
 }
 
 void DumpWriter::close() {
-  if (path_ != nullptr) os.unmap(path_, kPathBytes);
-  if (base_ != nullptr) os.unmap(base_, reserved_);
+  if (path_ != nullptr) unmap_private(path_, kPathBytes);
+  if (base_ != nullptr) give_back_range(base_, reserved_);
   // The target may have closed it and used the number again.
   if (id_.inode != 0 && is_ours(fd_)) os.close_file(fd_);
   std::memset(static_cast<void*>(this), 0, sizeof(*this));
@@ -181,11 +181,28 @@ void DumpWriter::stop(StopReason reason, int error) {
   format::Header* fixed = header();
   fixed->stop_errno = error;
   fixed->stop_reason = reason;
+  news_.store(1, std::memory_order_relaxed);
 }
 
 bool DumpWriter::is_ours(int fd) const {
   FileId now;
   return fd >= 0 && os.identify(fd, &now) == 0 && now.same_file(id_);
+}
+
+bool DumpWriter::check_truncated() {
+  FileId now;
+  if (in_memory_ || fd_ < 0 || os.identify(fd_, &now) != 0 || !now.same_file(id_) || now.bytes >= size_) return false;
+  stop(StopReason::kTruncated, 0);
+  return true;
+}
+
+bool DumpWriter::replace_lost(void* address) {
+  auto* page = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{4095});
+  if (base_ == nullptr || in_memory_ || page < base_ || page >= base_ + size_) return false;
+  // All that follows: what is cut off is cut off to the end. What lies before may still be in the file.
+  if (map_in_range(page, static_cast<std::uint64_t>(base_ + size_ - page), -1, 0) != 0) return false;
+  stop(StopReason::kTruncated, 0);
+  return true;
 }
 
 // A target may close our descriptor ("close everything above 2") and open something else under the same number: then,
@@ -218,6 +235,13 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
     stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
     return false;
   }
+  FileId now;
+  if (os.identify(file.fd, &now) == 0 && now.bytes < size_) {
+    // Not filled up again: a hole of zeros in the middle would look like a part that was never used.
+    give_back_descriptor(file);
+    stop(StopReason::kTruncated, 0);
+    return false;
+  }
   int error = -os.reserve(file.fd, size_, bytes);
   if (error == 0) error = map_piece(file.fd, bytes);
   give_back_descriptor(file);
@@ -225,15 +249,61 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
   return error == 0;
 }
 
-bool DumpWriter::grow(std::uint64_t bytes) {
-  if (size_ + bytes > reserved_) {
-    stop(StopReason::kTooLarge, 0);
-    return false;
+// Makes the range of addresses at least `bytes` long. On failure recording stops.
+bool DumpWriter::grow_range(std::uint64_t bytes) {
+  if (bytes <= reserved_) return true;
+  const std::uint64_t least = round_up(bytes - reserved_, kLeastPiece);
+  int error = 0;
+  for (std::uint64_t piece : {range_piece(least, round_up(limit_, kLeastPiece) - reserved_), least}) {
+    if (reserve_range(base_ + reserved_, piece, &error) == nullptr) continue;
+    reserved_ += piece;
+    return true;
   }
+  stop(StopReason::kNoAddresses, error);
+  return false;
+}
+
+bool DumpWriter::grow(std::uint64_t bytes) {
+  look_at_restrictions();
+  if (!grow_range(size_ + bytes)) return false;
   if (!in_memory_) return extend_file(bytes);
   const int error = map_piece(-1, bytes);
   if (error != 0) stop(StopReason::kNoMemory, error);
   return error == 0;
+}
+
+// How large a chunk of this type may be below the limit. A few types come in great numbers: none of them may use up
+// what the others need, and all together leave room for what is rare (errors, throws, threads, evidence, the exit).
+std::uint64_t DumpWriter::room_for(ChunkType type) const {
+  std::uint64_t own = limit_, file = limit_;
+  switch (type) {
+    case ChunkType::kStacks:
+    case ChunkType::kPythonFrames:
+    case ChunkType::kSites:
+      own = limit_ / 4 * 3;
+      file = limit_ / 16 * 15;
+      break;
+    case ChunkType::kAllocations:
+      own = limit_ / 8 * 7;
+      file = limit_ / 16 * 15;
+      break;
+    case ChunkType::kStrings:
+      own = limit_ / 4;
+      file = limit_ / 32 * 31;
+      break;
+    default:
+      break;
+  }
+  const std::uint64_t total = open_[static_cast<int>(type)].total;
+  const std::uint64_t own_room = own > total ? own - total : 0;
+  const std::uint64_t file_room = file > size_ ? file - size_ : 0;
+  return (own_room < file_room ? own_room : file_room) / format::kChunkAlignment * format::kChunkAlignment;
+}
+
+void DumpWriter::note_full(ChunkType type) {
+  const std::uint32_t bit = 1U << static_cast<int>(type);
+  if (__atomic_fetch_or(&header()->limited_types, bit, __ATOMIC_RELAXED) == 0)
+    news_.store(1, std::memory_order_relaxed);
 }
 
 Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count) {
@@ -242,8 +312,14 @@ Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32
     if (stopped()) return 0;
     ChunkSizes sizes = chunk_sizes(type);
     std::uint64_t wanted = chunk.offset == 0 ? sizes.first : sizes.next;
-    std::uint64_t size =
-        round_up(wanted > bytes + sizeof(ChunkHeader) ? wanted : bytes + sizeof(ChunkHeader), format::kChunkAlignment);
+    const std::uint64_t least = round_up(bytes + sizeof(ChunkHeader), format::kChunkAlignment);
+    std::uint64_t size = wanted > least ? wanted : least;
+    const std::uint64_t room = room_for(type);
+    if (least > room) {
+      note_full(type);
+      return 0;
+    }
+    if (size > room) size = room;
     std::uint64_t offset = size_;
     if (!grow(size)) return 0;
     auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + offset);
@@ -254,6 +330,7 @@ Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32
     __atomic_store_n(&chunk_header->magic, format::kChunkMagic, __ATOMIC_RELEASE);
     __atomic_store_n(&header()->file_bytes, size_, __ATOMIC_RELEASE);
     chunk.offset = offset;
+    chunk.total += size;
     chunk.used = 0;
     chunk.capacity = size - sizeof(ChunkHeader);
   }

@@ -1,13 +1,13 @@
 // Creates the dump file, maps it, and hands out space in it. Knows nothing of what the records mean.
 //
-//   address range reserved at start (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one
-//   addition
+//   address range (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one addition. Reserved at
+//   the start; where the address space is limited in small pieces, each behind the last
 //   +--------+-------+-------+--------------------------------------------+
 //   | header | chunk | chunk |  not yet mapped ...                        |
 //   +--------+-------+-------+--------------------------------------------+
 //
 // Growing reserves the disk space first (posix_fallocate), so that a full disk is an error code here and never a SIGBUS
-// in the user's thread. The mapping is MADV_DONTFORK: a fork child must not write into its parent's dump.
+// in the user's thread.
 #pragma once
 
 #include <atomic>
@@ -27,13 +27,16 @@ class DumpWriter {
   // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for what can
   // not be mapped (a FIFO, a socket, a block device). A character device (/dev/null) makes a dump that leaves no file.
   // Call once.
-  int start(const char* path);
+  // The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
+  int start(const char* path, std::uint64_t limit = kLargestDump);
 
   // Unmaps and closes the file, which stays. All zeros afterwards. Nobody else may use this any more.
   void close();
 
   // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
-  // can not grow; the reason is then in the header. Thread-safe.
+  // can not grow. Either recording has stopped (stopped(): for good, the reason is in the header), or this type has all
+  // the room that it gets below the limit (is_full()): other types may still find some, and the caller may use records
+  // again that are not needed any more. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
                      std::uint64_t body_bytes);
 
@@ -69,8 +72,30 @@ class DumpWriter {
   bool leaves_file() const { return !in_memory_; }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
 
+  // Somebody took bytes of the file away, and touching `address` found that out. Private memory takes the place of the
+  // mapping from there on, and recording stops (kTruncated). False: the address is none of ours, or there is no memory.
+  // Signal-safe.
+  bool replace_lost(void* address);
+
+  // Whether the file has become shorter than what is mapped; recording stops then.
+  bool check_truncated();
+
+  // Bytes of the file, and how many it may have.
+  std::uint64_t size() const { return size_; }
+  std::uint64_t limit() const { return limit_; }
+  // A chunk of this type was refused because of the limit.
+  bool is_full(format::ChunkType type) const {
+    return (__atomic_load_n(&header()->limited_types, __ATOMIC_RELAXED) >> static_cast<int>(type) & 1) != 0;
+  }
+
+  // Recording stopped, or the limit was reached, and nobody was told yet. take_news() is true for one caller.
+  bool has_news() const { return news_.load(std::memory_order_relaxed) != 0; }
+  bool take_news() { return has_news() && news_.exchange(0, std::memory_order_relaxed) != 0; }
+
   // Marks recording as stopped for good. Idempotent; the first reason stays.
   void stop(format::StopReason reason, int error);
+
+  static constexpr std::uint64_t kLargestDump = 64ULL << 30;  // the most that a Ref can name
 
  private:
   static constexpr std::size_t kPathBytes = 4096;
@@ -79,16 +104,20 @@ class DumpWriter {
     std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
     std::uint64_t used;    // payload bytes
     std::uint64_t capacity;
+    std::uint64_t total;  // bytes of all chunks of this type
     std::uint32_t next_index;
   };
 
   format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes,
                               std::uint32_t count);
   void publish_used(format::ChunkType type);
+  std::uint64_t room_for(format::ChunkType type) const;
+  void note_full(format::ChunkType type);
   bool grow(std::uint64_t bytes);
   OpenedFile borrow_descriptor();
   void give_back_descriptor(const OpenedFile& file);
   bool is_ours(int fd) const;
+  bool grow_range(std::uint64_t bytes);
   bool extend_file(std::uint64_t bytes);
   int map_header(int fd);
   int open_new(const char* path, OpenedFile* file);
@@ -97,11 +126,13 @@ class DumpWriter {
   unsigned char* base_;
   std::uint64_t reserved_;  // bytes of address range
   std::uint64_t size_;      // bytes of file mapped
+  std::uint64_t limit_;     // of the file
   int fd_;                  // a high one; -1 = none is kept: opened again by its name whenever the file grows
   bool in_memory_;
   FileId id_;
   SpinLock lock_;
   std::atomic<int> stopped_;
+  std::atomic<int> news_;
   OpenChunk open_[kTypes];
   char* path_;  // in memory of its own: what lies behind this object in Process is read on every call, and this is not
 };

@@ -6,6 +6,9 @@
 
 #include <cstring>
 
+#include "interpose/os.h"
+#include "interpose/restrictions.h"
+
 namespace culprit {
 
 using format::ErrorRecord;
@@ -121,7 +124,12 @@ bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
 void refresh_thread_name(ThreadRecord* record) {
   char name[16] = {};
   if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
-  if (prctl(PR_GET_NAME, name) != 0) return;
+  if (calls_restricted_now()) {
+    const std::size_t length = read_small_file("/proc/thread-self/comm", name, sizeof(name));
+    if (length > 0 && name[length - 1] == '\n') name[length - 1] = '\0';
+  } else if (prctl(PR_GET_NAME, name) != 0) {
+    return;
+  }
   for (int i = 0; i < 16; ++i) record->name[i] = name[i];
 }
 

@@ -12,6 +12,7 @@
 
 #include "interpose/dump_format.h"
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 
 namespace culprit {
 
@@ -37,7 +38,7 @@ class HandleSet {
 
   // Gives the memory back.
   void release() {
-    if (entries_ != nullptr) os.unmap(entries_, bytes_);
+    if (entries_ != nullptr) unmap_private(entries_, bytes_);
     entries_ = nullptr;
   }
 

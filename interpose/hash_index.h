@@ -10,6 +10,7 @@
 #include "interpose/hash.h"
 #include "interpose/os.h"
 #include "interpose/own_stack.h"
+#include "interpose/own_memory.h"
 #include "interpose/placement.h"
 
 namespace culprit {
@@ -126,7 +127,7 @@ class HashIndex {
 
   // Gives the memory back; empty afterwards.
   void free_memory() {
-    if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    if (entries_ != nullptr) unmap_private(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
     *this = {};
   }
 
@@ -163,7 +164,7 @@ class HashIndex {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       if (entries_[i].value != 0) place(entries, capacity - 1, entries_[i]);
     }
-    if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    if (entries_ != nullptr) unmap_private(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
     entries_ = entries;
     capacity_ = capacity;
     return true;

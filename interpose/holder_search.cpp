@@ -10,6 +10,7 @@
 
 #include "interpose/loader_modules.h"
 #include "interpose/memory_scan.h"
+#include "interpose/own_memory.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 
@@ -145,7 +146,7 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   search.ranges = ranges;
   ScanResult result =
       scan_memory(search.handles, ranges->list, ranges->count, start_ns + kLongestNs, Search::found, &search);
-  os.unmap(ranges, sizeof(Ranges));
+  unmap_private(ranges, sizeof(Ranges));
   *bytes = result.bytes_read;
   return search.process.dump.stopped() ? format::HolderSearch::kStopped : result.end;
 }

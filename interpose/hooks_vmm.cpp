@@ -133,7 +133,7 @@ class TakenMappings {
         }
       }
     });
-    if (many_ != nullptr) os.unmap(many_, sizeof(Ref) * kMany);
+    if (many_ != nullptr) unmap_private(many_, sizeof(Ref) * kMany);
   }
   int count() const { return count_; }
 

@@ -22,6 +22,7 @@
 #include "interpose/log.h"
 #include "interpose/marks.h"
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
@@ -73,7 +74,7 @@ void end_thread() {
   thread_state.memory = nullptr;
   if (memory == nullptr) return;
   process->live.end_thread(&memory->records, process->dump);
-  os.unmap(memory, sizeof(ThreadMemory));
+  unmap_private(memory, sizeof(ThreadMemory));
 }
 
 // Thread-specific destructors may call CUDA, and those of other keys run after ours: the end is noted in the last of

@@ -90,6 +90,10 @@ const char* reason_text(format::StopReason reason) {
       return "the dump's descriptor was closed and the file is not there any more";
     case format::StopReason::kNoMemory:
       return "no memory for the index";
+    case format::StopReason::kNoAddresses:
+      return "the address space is limited (ulimit -v), and the dump has its share of it";
+    case format::StopReason::kTruncated:
+      return "the dump was cut off by somebody else, and what it held is lost";
     case format::StopReason::kNoDescriptor:
       return "no descriptor was free (ulimit -n) when the dump had to grow";
     case format::StopReason::kNoSpace:
@@ -152,23 +156,30 @@ void warn_refused_options(const Options& options) {
 
 namespace {
 
-void warn_of_stop(Process& process) {
-  if (!process.dump.stopped() || process.stop_warned.exchange(1) != 0) return;
+void tell_news(Process& process) {
+  if (!process.dump.take_news()) return;
+  format::Header* header = process.dump.header();
+  if (header->stop_time_ns == 0) header->stop_time_ns = now_ns(process);
   if (process.options.log_level < LogLevel::kWarn) return;
-  const format::Header* header = process.dump.header();
   Line line;
-  *line << "warning: recording stopped: " << reason_text(header->stop_reason);
-  if (header->stop_errno != 0) add_error(*line << ": ", header->stop_errno);
+  if (!process.dump.stopped()) {
+    *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
+    (*line).bytes(header->size_limit) << "): what is new is recorded where something old went";
+  } else {
+    *line << "warning: recording stopped: " << reason_text(header->stop_reason);
+    if (header->stop_errno != 0) add_error(*line << ": ", header->stop_errno);
+  }
   *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
 }
 
 }  // namespace
 
 void warn_if_stopped(Process& process) {
-  if (process.stop_warned.load(std::memory_order_relaxed) == 0) on_own_stack([&] { warn_of_stop(process); });
+  if (process.dump.has_news()) on_own_stack([&] { tell_news(process); });
 }
 
 void log_summary(Process& process) {
+  if (process.dump.check_truncated()) warn_if_stopped(process);
   const LogLevel level = process.options.log_level;
   const format::Header* header = process.dump.header();
   if (level >= LogLevel::kInfo) {
@@ -196,6 +207,7 @@ void log_summary(Process& process) {
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();
+  if (process.dump.header()->stop_reason == format::StopReason::kTruncated) return;  // said before, and not countable
   Line line;
   (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
                                << " not freed. "

@@ -20,7 +20,7 @@ void warn_signal_taken(int number, bool ignored);
 // Names the environment variables whose values cannot be used, and what is used instead: once, fork children included.
 void warn_refused_options(const Options& options);
 
-// Recording stopped half-way (full disk, size limit): once. Cheap when there is nothing to say.
+// Recording stopped half-way (full disk), or the dump reached its limit: once each. Cheap when there is nothing to say.
 void warn_if_stopped(Process& process);
 
 // The line at exit, and with CULPRIT_LOG=info or debug what was recorded.

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "interpose/lifecycle.h"
+#include "interpose/own_memory.h"
 #include "interpose/process.h"
 
 namespace culprit {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 
 namespace culprit {
 namespace {
@@ -48,7 +49,7 @@ bool parse_line(const char* line, Mapping* mapping) {
 }  // namespace
 
 MemoryMap::~MemoryMap() {
-  if (mappings_ != nullptr) os.unmap(mappings_, kMost * sizeof(Mapping));
+  if (mappings_ != nullptr) unmap_private(mappings_, kMost * sizeof(Mapping));
 }
 
 bool MemoryMap::read() {
@@ -74,7 +75,7 @@ bool MemoryMap::read() {
     if (newline == nullptr) break;
     line = static_cast<const char*>(newline) + 1;
   }
-  os.unmap(text, kText);
+  unmap_private(text, kText);
   return count_ != 0;
 }
 

@@ -10,6 +10,8 @@
 #include "interpose/loader_modules.h"
 #include "interpose/raw_calls.h"
 #include "interpose/text_writer.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
 
 namespace culprit {
 
@@ -46,15 +48,10 @@ std::uint8_t build_id_of(const struct dl_phdr_info& info, std::uint8_t* id, std:
 
 std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity) {
   const char* name = info.dlpi_name;
-  if (name == nullptr || name[0] == '\0') {
-    long length = system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, capacity - 1);
-    if (length < 0) length = 0;
-    path[length] = '\0';
-    return static_cast<std::size_t>(length);
-  }
+  if (name == nullptr || name[0] == '\0') return program_path(path, capacity);
   std::size_t used = 0;
   if (name[0] != '/' && std::strchr(name, '/') != nullptr) {  // found through a relative path: make it absolute now
-    long length = system_call(SYS_getcwd, path, capacity);    // with its NUL
+    long length = calls_restricted() ? 0 : system_call(SYS_getcwd, path, capacity);    // with its NUL
     used = length > 0 ? static_cast<std::size_t>(length) - 1 : 0;
     TextWriter(path, capacity, used) << "/";
     used += used + 1 < capacity ? 1 : 0;

@@ -14,6 +14,7 @@
 
 #include "interpose/lifecycle.h"
 #include "interpose/marks.h"
+#include "interpose/own_memory.h"
 #include "interpose/process.h"
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))

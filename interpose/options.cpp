@@ -3,6 +3,12 @@
 #include <fcntl.h>
 #include <sys/utsname.h>
 
+#include "interpose/fail_rules.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
+#include "interpose/signal_names.h"
+
+
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -28,6 +34,29 @@ bool read_number(int* member, const char* variable, int otherwise, int least, in
   long number = std::strtol(value, &end, 10);
   if (*end != '\0' || number < least || number > most) return false;
   *member = static_cast<int>(number);
+  return true;
+}
+
+// "4096", "64K", "64KiB", "2GB": K, M and G are powers of 1024, in any case.
+bool read_bytes(std::uint64_t* member, const char* variable, std::uint64_t otherwise, std::uint64_t least,
+                std::uint64_t most) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  std::uint64_t bytes = 0;
+  const char* p = value;
+  for (; *p >= '0' && *p <= '9' && bytes <= most; ++p) bytes = bytes * 10 + static_cast<std::uint64_t>(*p - '0');
+  if (p == value) return false;
+  const char* units = "kmg";
+  const char* unit = *p == '\0' ? nullptr : std::strchr(units, *p | 0x20);
+  if (unit != nullptr) {
+    bytes <<= 10 * (unit - units + 1);
+    ++p;
+    if ((*p | 0x20) == 'i') ++p;
+  }
+  if ((*p | 0x20) == 'b') ++p;
+  if (*p != '\0' || bytes < least || bytes > most) return false;
+  *member = bytes;
   return true;
 }
 
@@ -76,8 +105,7 @@ void add_as_name(TextWriter& to, const char* value) {
 
 void add_program_name(TextWriter& to) {
   char program[4096];
-  long length = system_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof(program) - 1);
-  program[length < 0 ? 0 : length] = '\0';
+  program_path(program, sizeof(program));
   const char* slash = std::strrchr(program, '/');
   add_as_name(to, slash != nullptr ? slash + 1 : "unknown");
 }
@@ -89,6 +117,8 @@ void read_options(Options* options) {
 #define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
   if (!read_number(&options->member, variable, value, least, most)) refuse(options, variable, #value);
+#define OPTION_BYTES(member, variable, value, least, most, help) \
+  if (!read_bytes(&options->member, variable, value, least, most)) refuse(options, variable, #value);
 #define OPTION_FLAG(member, variable, value, help) \
   if (!read_flag(&options->member, variable, value)) refuse(options, variable, value ? "1" : "0");
 #include "interpose/options.def"
@@ -112,7 +142,7 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
   TextWriter to(path, static_cast<std::size_t>(capacity));
   if (pattern[0] != '/') {
     char folder[4096];
-    long bytes = system_call(SYS_getcwd, folder, sizeof(folder));
+    long bytes = calls_restricted() ? 0 : system_call(SYS_getcwd, folder, sizeof(folder));
     to << (bytes > 0 ? folder : ".") << "/";
   }
   for (const char* p = pattern; *p != '\0'; ++p) {
@@ -123,8 +153,9 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
       to << pid;
       ++p;
     } else if (p[1] == 'h') {
-      struct utsname host;
-      add_as_name(to, system_call(SYS_uname, &host) == 0 ? host.nodename : "unknown");
+      char host[256];
+      host_name(host, sizeof(host));
+      add_as_name(to, host);
       ++p;
     } else if (p[1] == 'n') {
       add_program_name(to);

@@ -1,6 +1,8 @@
 // The options of libculprit.so, read from the environment once, at the first CUDA call.
 #pragma once
 
+#include <cstdint>
+
 namespace culprit {
 
 enum class LogLevel { kOff, kError, kWarn, kInfo, kDebug };
@@ -16,6 +18,7 @@ struct RefusedOption {
 struct Options {
 #define OPTION_TEXT(member, variable, value, help) char member[1024];
 #define OPTION_NUMBER(member, variable, value, least, most, help) int member;
+#define OPTION_BYTES(member, variable, value, least, most, help) std::uint64_t member;
 #define OPTION_FLAG(member, variable, value, help) bool member;
 #include "interpose/options.def"
   LogLevel log_level;

@@ -37,6 +37,11 @@ struct OsCalls {
   void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
   void (*unmap)(void* address, std::uint64_t bytes);
   int (*protect)(void* address, std::uint64_t bytes, int protection);
+  // mremap(2) from `old_bytes` to `bytes`: to `target`, or, when that is nullptr, to anywhere unless it must stay.
+  // Returns nullptr on failure and stores the error.
+  void* (*remap)(void* address, std::uint64_t old_bytes, std::uint64_t bytes, void* target, bool stay, int* error);
+  // munlock(2).
+  void (*unlock)(void* address, std::uint64_t bytes);
   int (*advise)(void* address, std::uint64_t bytes, int advice);
   // pread(2). Returns the number of bytes or -errno.
   std::int64_t (*read_at)(int fd, void* to, std::uint64_t bytes, std::uint64_t offset);
@@ -47,7 +52,7 @@ struct OsCalls {
   int (*membarrier)(int command);
   // futex(2), FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Leaves errno alone. A wait ends after `microseconds` at the latest.
   void (*futex)(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds);
-  // Blocks every signal of the calling thread, those of libc itself (cancellation, setuid) included, which libc's own
+  // Blocks every signal of the calling thread but those of faults, those of libc itself (cancellation, setuid) included, which libc's own
   // function leaves out. Returns the mask as it was, for restore_signals(). Leaves errno alone.
   std::uint64_t (*block_signals)();
   void (*restore_signals)(std::uint64_t mask);
@@ -67,14 +72,13 @@ void remember_stderr();
 // a pipe has gone (the program would get a SIGPIPE of ours) or does not take anything for a second.
 void write_stderr(const char* text, std::size_t bytes);
 
+// Lets other threads run for about 100 us, whatever their priorities.
+void sleep_briefly();
+
 // Every other thread's stores are visible here afterwards, and what was stored here to their next loads. False on a
 // kernel that has no such barrier (before 4.14) or forbids it; then give it time. The first time costs milliseconds
 // where there are other threads: prepare_to_meet_threads() takes that on itself.
 bool meet_other_threads();
 void prepare_to_meet_threads();
-
-// Anonymous private memory that is zero and never returned to malloc. nullptr on failure. A fork child inherits a copy:
-// a signal handler that forks may have interrupted code that goes on to use it in the child.
-void* map_private(std::uint64_t bytes, int* error);
 
 }  // namespace culprit

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 #include "interpose/spin_lock.h"
 #include "interpose/thread_state.h"
 
@@ -90,7 +91,7 @@ void release_own_stack() {
   const std::uint64_t mask = os.block_signals();
   char* stack = thread_state.own_stack;
   thread_state.own_stack = nullptr;
-  if (stack != nullptr) os.unmap(stack, kStackBytes);
+  if (stack != nullptr) unmap_private(stack, kStackBytes);
   os.restore_signals(mask);
 }
 

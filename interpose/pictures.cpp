@@ -5,6 +5,7 @@
 
 #include "interpose/device_bytes.h"
 #include "interpose/hash.h"
+#include "interpose/own_memory.h"
 #include "interpose/process.h"
 
 namespace culprit {
@@ -103,7 +104,7 @@ void Pictures::take(Process& process, PictureRecord* record, const PictureRecord
   picture.time_ns = start;
   picture.thread = thread_state.index;
   add_up(process, sums, &picture);
-  os.unmap(sums, sizeof(Sums));
+  unmap_private(sums, sizeof(Sums));
   std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
               reinterpret_cast<const char*>(&picture) + sizeof(picture.state), sizeof(picture) - sizeof(picture.state));
   __atomic_store_n(&record->state, ++uses_, __ATOMIC_RELEASE);

@@ -20,6 +20,7 @@
 #include "interpose/late_load.h"
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
+#include "interpose/own_memory.h"
 #include "interpose/stack_memo.h"
 #include "interpose/text_writer.h"
 #include "interpose/thread_names.h"
@@ -61,7 +62,7 @@ Process* mapped_process() {
 // What a thread has for itself, of a thread that does not use it any more.
 void release_thread(ThreadState* state) {
   if (state->paths != nullptr) state->paths->destroy();
-  if (state->memory != nullptr) os.unmap(state->memory, sizeof(ThreadMemory));
+  if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
   state->paths = nullptr;
   state->memory = nullptr;
   state->counters = nullptr;
@@ -213,6 +214,7 @@ void release_recording() {
   process->sites.free_memory();
   process->marks.free_memory();
   process->releases.free_memory();
+  unguard_dump();
   process->dump.close();
   // All but the phase, by which the hooks of threads that pass by see that there is nothing.
   auto* bytes = reinterpret_cast<char*>(process);
@@ -280,7 +282,7 @@ void repair_left_hook() {
   // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
   if (thread.memory != nullptr) {
     process->live.abandon_thread(&thread.memory->records, process->dump);
-    os.unmap(thread.memory, sizeof(ThreadMemory));
+    unmap_private(thread.memory, sizeof(ThreadMemory));
   }
   if (thread.paths != nullptr) thread.paths->destroy();
   thread.label = label_at_start();

@@ -109,7 +109,6 @@ struct Process {
   std::atomic<std::uint64_t> switched_on_ns;
   std::atomic<format::Ref> span;  // SpanRecord of the stretch that is being recorded; 0 = none was written
   std::atomic<int> summary_done;
-  std::atomic<int> stop_warned;
 };
 
 // The running process, with recording started; nullptr when it could not be started. Starts it on the first call after
@@ -180,7 +179,7 @@ class Recording {
   __attribute__((always_inline)) ~Recording() {
     if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
     thread_state.in_tracker = false;
-    if (CULPRIT_UNLIKELY(process_->dump.stopped())) warn_if_stopped(*process_);
+    if (CULPRIT_UNLIKELY(process_->dump.has_news())) warn_if_stopped(*process_);
     *thread_state.error_number = saved_errno_;
   }
   Recording(const Recording&) = delete;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "interpose/descriptors.h"
+#include "interpose/own_memory.h"
 #include "interpose/process.h"
 #include "interpose/text_writer.h"
 
@@ -97,7 +98,7 @@ int write_snapshot(Process& process, const char* path) {
   if (buffer == nullptr) return error;
   const int fd = open_high(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600).fd;
   error = fd < 0 ? -fd : copy_dump(process, fd, static_cast<unsigned char*>(buffer));
-  os.unmap(buffer, kPieceBytes);
+  unmap_private(buffer, kPieceBytes);
   if (fd < 0) return error;
   os.close_file(fd);
   if (error == 0 && rename(temporary, path) != 0) error = errno;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,8 +15,11 @@
 #include "interpose/lifecycle.h"
 #include "interpose/log.h"
 #include "interpose/process.h"
+#include "interpose/process_names.h"
+#include "interpose/restrictions.h"
 #include "interpose/stack_memo.h"
 #include "interpose/text_writer.h"
+#include "interpose/truncation_guard.h"
 
 namespace culprit {
 namespace {
@@ -35,7 +37,8 @@ std::uint64_t start_time_ticks() {
 void describe_process(Process& process, bool called) {
   format::Header* header = process.dump.header();
   header->pid = static_cast<std::uint32_t>(process.pid);
-  header->parent_pid = static_cast<std::uint32_t>(getppid());
+  const bool all_calls = !calls_restricted();
+  if (all_calls) header->parent_pid = static_cast<std::uint32_t>(getppid());
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
   header->start_time_ticks = start_time_ticks();
@@ -46,15 +49,14 @@ void describe_process(Process& process, bool called) {
   if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
   if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
     header->boot_id[36] = '\0';
-  struct utsname host;
-  if (uname(&host) == 0) copy_text(header->host, sizeof(header->host), host.nodename);
+  host_name(header->host, sizeof(header->host));
 
   char text[16384];
-  long length = readlink("/proc/self/exe", text, sizeof(text) - 1);
-  if (length > 0) header->executable = process.dump.add_string(text, static_cast<std::uint64_t>(length));
+  const std::size_t length = program_path(text, sizeof(text));
+  if (length > 0) header->executable = process.dump.add_string(text, length);
   std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
   if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
-  if (getcwd(text, sizeof(text)) != nullptr)
+  if (all_calls && getcwd(text, sizeof(text)) != nullptr)
     header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
   const JobRank rank = find_job_rank();
@@ -92,15 +94,17 @@ int start_recording(Process& process, bool called) {
   apply_attach_options(&process.options);
   if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
   if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
+  look_at_restrictions();
   process.clock.start();
   StackMemo::choose_comparison();
   char path[4096];
   expand_path(process.options.out, process.pid, path, sizeof(path));
-  int error = process.dump.start(path);
+  int error = process.dump.start(path, process.options.max_dump);
   if (error != 0) {
     warn_not_recording(process.options, path, error);
     return error;
   }
+  guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, called);
   begin_switched(process);

@@ -1,8 +1,6 @@
 #include "interpose/thread_paths.h"
 
-#include <sys/mman.h>
-
-#include "interpose/os.h"
+#include "interpose/own_memory.h"
 
 namespace culprit {
 
@@ -18,8 +16,8 @@ ThreadPaths* ThreadPaths::create(DumpWriter& dump) {
 
 void ThreadPaths::destroy() {
   index_.free_memory();
-  if (entries_ != nullptr) os.unmap(entries_, sizeof(Entry) * std::uint64_t{capacity_});
-  os.unmap(this, sizeof(*this));
+  if (entries_ != nullptr) unmap_private(entries_, sizeof(Entry) * std::uint64_t{capacity_});
+  unmap_private(this, sizeof(*this));
 }
 
 ThreadPaths::Node ThreadPaths::add_node(Node outer, std::uint64_t address, std::uint64_t pointer, bool cut) {
@@ -69,10 +67,10 @@ void ThreadPaths::make_room_here() {
   if (count_ < capacity_ / 4 * 3) return;
   std::uint32_t capacity = capacity_ == 0 ? kFirstEntries : capacity_ * 2;
   int error = 0;
-  void* larger = entries_ == nullptr ? map_private(sizeof(Entry) * std::uint64_t{capacity}, &error)
-                                     : mremap(entries_, sizeof(Entry) * std::uint64_t{capacity_},
-                                              sizeof(Entry) * std::uint64_t{capacity}, MREMAP_MAYMOVE);
-  if (larger == nullptr || larger == MAP_FAILED) return;
+  const std::uint64_t bytes = sizeof(Entry) * std::uint64_t{capacity};
+  void* larger = entries_ == nullptr ? map_private(bytes, &error)
+                                     : enlarge_private(entries_, sizeof(Entry) * std::uint64_t{capacity_}, bytes);
+  if (larger == nullptr) return;
   entries_ = static_cast<Entry*>(larger);
   capacity_ = capacity;
 }
@@ -120,7 +118,7 @@ void ThreadPaths::renumber() {
     active_[i] = path;
   }
   for (std::uint32_t i = 0; i < count_; ++i) entries_[i].path = old_paths[entries_[i].path].innermost;
-  os.unmap(old, sizeof(nodes_) + sizeof(paths_));
+  unmap_private(old, sizeof(nodes_) + sizeof(paths_));
 }
 
 // After 2^32 hook calls. What lives counts as judged: an exception is not blamed for it any more.

@@ -17,7 +17,7 @@ std::uint64_t bucket_of(const TimeLineRecord& line, std::uint64_t now_ns) {
 
 // Two buckets become one, as often as it takes until `now_ns` has a place.
 void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
-  while (bucket_of(*line, now_ns) >= kTimeLineBuckets) {
+  while (line->bucket_ns != 0 && bucket_of(*line, now_ns) >= kTimeLineBuckets) {
     std::uint32_t used = (line->used + 1) / 2;
     for (std::uint32_t i = 0; i < used; ++i) {
       const TimeLineBucket& left = line->buckets[2 * i];
@@ -32,6 +32,8 @@ void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
 
 void add(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
   make_room(line, now_ns);
+  // All zeros: somebody took the file's bytes away, see truncation_guard.h.
+  if (line->bucket_ns == 0 || line->used > kTimeLineBuckets) return;
   // A thread that read the clock before another one, and comes after it, belongs to the last bucket.
   std::uint64_t at = bucket_of(*line, now_ns);
   if (line->used != 0 && at + 1 < line->used) at = line->used - 1;

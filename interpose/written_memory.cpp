@@ -7,6 +7,7 @@
 
 #include "interpose/clock.h"
 #include "interpose/os.h"
+#include "interpose/own_memory.h"
 
 namespace culprit {
 namespace {
@@ -35,7 +36,7 @@ class Reader {
     pagemap_ = os.open_file("/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
     for (int i = 0; i < count && going_on(); ++i) read_written(ranges[i].begin, ranges[i].end);
     if (pagemap_ >= 0) os.close_file(pagemap_);
-    os.unmap(block_, kBlock + kPagesAtOnce * sizeof(std::uint64_t));
+    unmap_private(block_, kBlock + kPagesAtOnce * sizeof(std::uint64_t));
     return {stopped_ ? ReadEnd::kStopped : ReadEnd::kDone, bytes_};
   }
 

@@ -8,6 +8,7 @@
 #include "report/pictures.h"
 #include "report/python_view.h"
 #include "report/record_facts.h"
+#include "report/render.h"
 
 namespace culprit {
 
@@ -19,7 +20,9 @@ std::string stop_reason_text(const Header& header) {
   const std::string why = header.stop_errno > 0 ? std::string(" (") + std::strerror(header.stop_errno) + ")" : "";
   switch (header.stop_reason) {
     case StopReason::kNone:
-      return {};
+      if (header.limited_types == 0) return {};
+      return "the dump reached CULPRIT_MAX_DUMP (" + format_bytes(header.size_limit) +
+             "): what came later is recorded only where something old went; raise it to see everything";
     case StopReason::kNoSpace:
       return "the dump could not grow" + why + ": make room, or point CULPRIT_OUT to a file system with more";
     case StopReason::kFileSizeLimit:
@@ -30,6 +33,10 @@ std::string stop_reason_text(const Header& header) {
       return "the program closed the dump's descriptor and the file could not be opened again" + why;
     case StopReason::kNoMemory:
       return "no memory was left for the index of allocations" + why;
+    case StopReason::kNoAddresses:
+      return "the program's address space is limited, and the dump had its share of it: raise the limit (ulimit -v)";
+    case StopReason::kTruncated:
+      return "somebody made the dump shorter while the program ran, or its file system failed: what it held is lost";
     case StopReason::kNoDescriptor:
       return "no descriptor was free when the dump had to grow: raise the limit (ulimit -n) and run again";
   }

@@ -292,6 +292,24 @@ TEST_CASE("a file size limit stops the recording and not the program", "[dump]")
   }
 }
 
+TEST_CASE("the largest size of a dump ends its growth and not the recording", "[dump]") {
+  RunOptions options;
+  options.environment["CULPRIT_MAX_DUMP"] = "3M";
+  const Run run = run_preloaded("many_live", {"60000", "4"}, options);
+  INFO("stderr: " << run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == "done\n");
+  CHECK(run.err.find("CULPRIT_MAX_DUMP allows (3.00 MiB)") != std::string::npos);
+  CHECK(fs::file_size(run.dump()) <= 3 << 20);
+  const Report report = read_report(run.dump());
+  const nlohmann::json& summary = report.json.at("summary");
+  const std::uint64_t dropped = summary.at("dropped_allocations").get<std::uint64_t>();
+  CHECK(dropped > 0);
+  CHECK(report.leaked_count() + dropped == 60000);
+  CHECK(summary.at("stop_reason").get<std::string>().find("CULPRIT_MAX_DUMP (3.00 MiB)") != std::string::npos);
+  CHECK(report.json.at("process").at("ended") == "exit");
+}
+
 TEST_CASE("a full file system stops the recording and not the program", "[dump]") {
   TemporaryFolder parent;
   const std::string folder = parent.path().string();

@@ -11,20 +11,30 @@
 
 namespace culprit {
 
-// Memory as the tracker has it: zero, and never constructed.
+// Memory as the tracker has it: zero, and never constructed. What can be closed is: its address space counts.
 template <typename T>
 class Zeroed {
  public:
   Zeroed()
       : object_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
   }
-  ~Zeroed() { munmap(static_cast<void*>(object_), sizeof(T)); }
+  ~Zeroed() {
+    end(object_, 0);
+    munmap(static_cast<void*>(object_), sizeof(T));
+  }
   Zeroed(const Zeroed&) = delete;
   Zeroed& operator=(const Zeroed&) = delete;
   T* operator->() { return object_; }
   T& operator*() { return *object_; }
 
  private:
+  template <typename U>
+  static auto end(U* object, int) -> decltype(object->close()) {
+    return object->close();
+  }
+  template <typename U>
+  static void end(U*, long) {}
+
   T* object_;
 };
 

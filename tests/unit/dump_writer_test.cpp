@@ -22,7 +22,7 @@ namespace {
 
 int fail_reserve_after = 0;
 int failing_reserve(int, std::uint64_t, std::uint64_t) { return fail_reserve_after-- > 0 ? 0 : -ENOSPC; }
-std::uint64_t small_file_limit(int) { return 300 * 1024; }
+std::uint64_t small_file_limit(int resource) { return resource == RLIMIT_FSIZE ? 300 * 1024 : ~std::uint64_t{0}; }
 int other_file(int, FileId* id) {
   *id = {1, 2, 0};
   return 0;
@@ -254,4 +254,73 @@ TEST_CASE("threads that write at once never share a record") {
     for (std::size_t i = 0; i < refs[t].size(); ++i)
       CHECK(string_at(*dump, refs[t][i]) == std::to_string(t) + ":" + std::to_string(i));
   }
+}
+
+TEST_CASE("at its limit a dump refuses what comes in great numbers, and has room for what is rare") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  constexpr std::uint64_t kLimit = 4 << 20;
+  REQUIRE(dump->start(folder.file("a.dump").c_str(), kLimit) == 0);
+  CHECK(dump->header()->size_limit == kLimit);
+  const std::string frames(1024, 'f');
+  const auto fill = [&](ChunkType type) {
+    std::uint64_t bytes = 0;
+    while (dump->append(type, frames.data(), frames.size(), nullptr, 0) != 0) bytes += frames.size();
+    return bytes;
+  };
+  CHECK_FALSE(dump->has_news());
+  const std::uint64_t stacks = fill(ChunkType::kStacks);
+  CHECK(stacks > kLimit / 8 * 5);
+  CHECK(stacks <= kLimit / 4 * 3);
+  CHECK(dump->is_full(ChunkType::kStacks));
+  CHECK_FALSE(dump->is_full(ChunkType::kAllocations));
+  CHECK_FALSE(dump->stopped());
+  CHECK(dump->take_news());
+  CHECK_FALSE(dump->take_news());
+  // Allocations take what is left, and leave a sixteenth.
+  std::uint64_t allocations = 0;
+  while (dump->allocate_records(ChunkType::kAllocations, 32, nullptr) != 0) ++allocations;
+  CHECK(allocations > 50);
+  CHECK(dump->size() <= kLimit / 16 * 15);
+  CHECK(dump->is_full(ChunkType::kAllocations));
+  CHECK_FALSE(dump->has_news());
+  CHECK(dump->add_string("std::runtime_error", 18) != 0);
+  for (ChunkType type : {ChunkType::kErrors, ChunkType::kThrows, ChunkType::kEvidence, ChunkType::kThreads,
+                         ChunkType::kHolders, ChunkType::kReleases})
+    CHECK(dump->allocate_records(type, 1, nullptr) != 0);
+  while (dump->allocate_records(ChunkType::kReleases, 1, nullptr) != 0) {
+  }
+  CHECK(dump->size() <= kLimit);
+  CHECK(dump->size() > kLimit - (64 << 10));
+  CHECK(dump->header()->stop_reason == StopReason::kNone);
+  struct stat status;
+  REQUIRE(stat(dump->path(), &status) == 0);
+  CHECK(static_cast<std::uint64_t>(status.st_size) == dump->size());
+}
+
+TEST_CASE("a dump that was cut off is noticed before it grows, and lost pages are replaced") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> dump;
+  REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+  Ref kept = dump->add_string("kept", 4);
+  Ref lost = dump->allocate_records(ChunkType::kErrors, 1, nullptr);
+  CHECK_FALSE(dump->check_truncated());
+  int outside = 0;
+  CHECK_FALSE(dump->replace_lost(&outside));
+  const std::uint64_t size = dump->size();
+  REQUIRE(truncate(dump->path(), 8192) == 0);
+  SECTION("by a page that is not there any more") {
+    CHECK(dump->replace_lost(dump->at<char>(lost)));
+    dump->at<format::ErrorRecord>(lost)->type = format::ErrorType::kDoubleFree;
+    CHECK(string_at(*dump, kept) == "kept");
+  }
+  SECTION("by the size of the file") { CHECK(dump->check_truncated()); }
+  SECTION("when it grows") {
+    CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) == 0);
+    struct stat status;
+    REQUIRE(stat(dump->path(), &status) == 0);
+    CHECK(static_cast<std::uint64_t>(status.st_size) < size);
+  }
+  CHECK(dump->stopped());
+  CHECK(dump->header()->stop_reason == StopReason::kTruncated);
 }

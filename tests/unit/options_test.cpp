@@ -55,6 +55,25 @@ TEST_CASE("without variables the defaults stand") {
   CHECK(options.refused_count == 0);
 }
 
+TEST_CASE("sizes have units") {
+  Options options;
+  read_options(&options);
+  CHECK(options.max_dump == 1ULL << 30);
+  struct Row {
+    const char* text;
+    std::uint64_t bytes;  // 0: no size, or out of range
+  };
+  for (const Row& row : {Row{"1048576", 1 << 20}, Row{"2048K", 2 << 20}, Row{"3m", 3 << 20}, Row{"4GiB", 4ULL << 30},
+                         Row{"5Mb", 5 << 20}, Row{"64G", 64ULL << 30}, Row{"65G", 0}, Row{"1K", 0}, Row{"-1G", 0},
+                         Row{"2GG", 0}, Row{"M", 0}, Row{"99999999999999999999999", 0}, Row{"7T", 0}}) {
+    INFO(row.text);
+    Variable variable("CULPRIT_MAX_DUMP", row.text);
+    read_options(&options);
+    CHECK(options.max_dump == (row.bytes != 0 ? row.bytes : 1ULL << 30));
+    CHECK((options.malformed == nullptr) == (row.bytes != 0));
+  }
+}
+
 TEST_CASE("the rank in a job is what the launcher says") {
   // Whoever runs the tests may run them under one.
   const char* const known[] = {"RANK",      "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
