@@ -29,12 +29,6 @@ struct FoundObject {
 };
 using FindObject = int (*)(void* address, FoundObject* result);
 
-// What glibc 2.35 appends to r_debug when r_version is 2.
-struct ExtendedDebug {
-  struct r_debug base;
-  ExtendedDebug* next;
-};
-
 constexpr int kMostModules = 1 << 16;  // of a list that some error has closed to a ring
 constexpr std::uint64_t kLongestName = 512;
 
@@ -215,16 +209,7 @@ int visit_modules(ModuleVisitor visit, void* data) {
   return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
 }
 
-int visit_modules_everywhere(ModuleVisitor visit, void* data) {
-  Walking walking;
-  if (!know_loader()) return 0;
-  int result = walk_list(loader.debug->r_map, {visit, data});
-  if (loader.debug->r_version < 2) return result;
-  auto* space = reinterpret_cast<ExtendedDebug*>(loader.debug)->next;
-  for (int i = 0; space != nullptr && i < 64 && result == 0; ++i, space = space->next)
-    result = walk_list(space->base.r_map, {visit, data});
-  return result;
-}
+const struct r_debug* loader_lists() { return know_loader() ? loader.debug : nullptr; }
 
 namespace {
 

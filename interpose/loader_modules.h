@@ -23,8 +23,9 @@ using ModuleVisitor = int (*)(struct dl_phdr_info* module, std::size_t size, voi
 // thread-safe, async-signal-safe.
 int visit_modules(ModuleVisitor visit, void* data);
 
-// The same with the modules of the other namespaces (dlmopen) behind those of the program's.
-int visit_modules_everywhere(ModuleVisitor visit, void* data);
+// What the loader publishes for debuggers: the list of the program's namespace, and from r_version 2 on (glibc 2.35)
+// behind it the address of the next one's. nullptr where there is none.
+const struct r_debug* loader_lists();
 
 // The module that `address` lies in. False when it lies in none. Without _dl_find_object() (glibc before 2.35, other
 // libcs) it walks the list. The name is the loader's own: valid as long as the module is loaded. Thread-safe,

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "interpose/os.h"
-#include "interpose/own_memory.h"
+#include "interpose/restrictions.h"
 #include "interpose/spin_lock.h"
 #include "interpose/thread_state.h"
 
@@ -53,9 +53,12 @@ void tell_valgrind(std::uint64_t begin, std::uint64_t end) {
 
 char* own_stack() {
   if (thread_state.own_stack != nullptr) return thread_state.own_stack;
+  // Not map_private(): that reads files first, for which a small stack has no room.
   int error = 0;
-  char* memory = static_cast<char*>(map_private(kStackBytes, &error));
+  char* memory = static_cast<char*>(
+      os.map(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
   if (memory == nullptr) return nullptr;
+  if (memory_locked()) os.unlock(memory, kStackBytes);
   os.protect(memory, kGuardBytes, PROT_NONE);
   tell_valgrind(reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
                 reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
@@ -91,7 +94,7 @@ void release_own_stack() {
   const std::uint64_t mask = os.block_signals();
   char* stack = thread_state.own_stack;
   thread_state.own_stack = nullptr;
-  if (stack != nullptr) unmap_private(stack, kStackBytes);
+  if (stack != nullptr) os.unmap(stack, kStackBytes);
   os.restore_signals(mask);
 }
 

@@ -25,6 +25,7 @@
 #include "interpose/text_writer.h"
 #include "interpose/thread_names.h"
 #include "interpose/thread_paths.h"
+#include "interpose/truncation_guard.h"
 
 namespace culprit {
 

@@ -1,17 +1,18 @@
 #include "interpose/process_names.h"
 
 #include <fcntl.h>
-#include <sys/auxv.h>
+#include <elf.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/loader_modules.h"
 #include "interpose/os.h"
 #include "interpose/restrictions.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 namespace {
@@ -26,7 +27,7 @@ const char* path_in_line(char* line, std::uint64_t address) {
 
 // The mapping in which the program begins has its path.
 std::size_t mapped_program_path(char* path, std::size_t capacity) {
-  const std::uint64_t entry = getauxval(AT_ENTRY);
+  const std::uint64_t entry = auxiliary_value(AT_ENTRY);
   const int fd = os.open_file("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return 0;
   const char* found = nullptr;
@@ -70,9 +71,9 @@ void host_name(char* name, std::size_t capacity) {
     const std::size_t length = read_small_file("/proc/sys/kernel/hostname", name, capacity);
     if (length > 0 && name[length - 1] == '\n') name[length - 1] = '\0';
   } else {
-    std::snprintf(name, capacity, "%s", uname(&host) == 0 ? host.nodename : "");
+    copy_text(name, capacity, uname(&host) == 0 ? host.nodename : "");
   }
-  if (name[0] == '\0') std::snprintf(name, capacity, "unknown");
+  if (name[0] == '\0') copy_text(name, capacity, "unknown");
 }
 
 }  // namespace culprit

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interpose/clock.h"
 #include "interpose/os.h"
 
 namespace culprit {
@@ -37,10 +38,8 @@ bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
 
 bool calls_restricted_now() {
   if (calls_restricted()) return true;
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  const std::uint64_t now =
-      static_cast<std::uint64_t>(time.tv_sec) * 100 + static_cast<std::uint64_t>(time.tv_nsec) / 10000000;
+  constexpr std::uint64_t kTenMs = 10000000;
+  const std::uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
   if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
   return calls_restricted();
 }

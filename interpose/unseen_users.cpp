@@ -235,9 +235,10 @@ std::size_t owner_of_libcuda(const struct link_map* first, char* owner, std::siz
 template <typename Visit>
 bool any_other_namespace(Visit visit) {
   constexpr int kMostNamespaces = 16;  // glibc's own limit
-  if (_r_debug.r_version < kFirstVersionWithNamespaces) return false;
+  const struct r_debug* own = loader_lists();
+  if (own == nullptr || own->r_version < kFirstVersionWithNamespaces) return false;
   NamespaceList list;
-  const NamespaceList* at = reinterpret_cast<const NamespaceList*>(&_r_debug);
+  const auto* at = reinterpret_cast<const NamespaceList*>(own);
   for (int i = 0; i < kMostNamespaces && copy_of(at, &list); ++i) {
     if (i != 0 && visit(list.base.r_map)) return true;
     at = list.next;
