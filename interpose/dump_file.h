@@ -129,7 +129,12 @@ struct Header {
   std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
   std::uint32_t job_size;          // ranks that the job has, 0 = not known
   std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
-  std::uint8_t reserved1[4096 - 432];
+  std::uint64_t merged_stacks;     // live: stacks that found no room, and were shortened to their innermost frames
+  std::uint64_t reused_stacks;     // live: stacks that nothing named any more and whose room was given to others ...
+  std::uint64_t reused_calls;      // live: ... and the calls with those stacks that made something
+  std::uint32_t stack_sweeps;      // live: how often room was looked for; see StackRecord::born
+  std::uint32_t reserved3;
+  std::uint8_t reserved1[4096 - 464];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);

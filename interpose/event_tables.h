@@ -48,6 +48,12 @@ class CancelTable {
   void add(const Cancel& cancel);
   // Takes the cancellation of `thread` out. False when there is none.
   bool take(pthread_t thread, Cancel* cancel);
+  // Calls visit(stack) for each; 0 where there is none.
+  template <typename Visit>
+  void for_each_stack(Visit visit) {
+    SpinGuard guard(lock_);
+    for (const Cancel& cancel : cancels_) visit(cancel.stack);
+  }
 
  private:
   static constexpr std::uint32_t kCapacity = 64;

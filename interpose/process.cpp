@@ -174,8 +174,23 @@ void register_thread(Process& process) {
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
   int error = 0;
   thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
-  if (thread_state.memory != nullptr) process.live.begin_thread(&thread_state.memory->records);
   thread_state.paths = ThreadPaths::create(process.dump);
+  if (thread_state.memory == nullptr) {
+    process.holders.enter_unwatched();
+  } else {
+    process.live.begin_thread(&thread_state.memory->records);
+    StackHolder& holder = thread_state.memory->holder;
+    holder.in_section = &thread_state.in_tracker;
+    holder.memo = &thread_state.memory->stacks;
+    holder.python = &thread_state.memory->python;
+    holder.paths = thread_state.paths;
+    // A thread whose end was noticed as often as the system allows may be gone at any time.
+    if (thread_state.ends < kMostEnds) {
+      process.holders.enter(&holder);
+    } else {
+      process.holders.enter_unwatched();
+    }
+  }
   thread_state.path = 0;
   thread_state.counters = process.counters.take(process.dump);
   thread_state.calls_to_watch = 0;
@@ -281,6 +296,14 @@ Process* Recording::begin(int* saved_errno) {
   return process;
 }
 
+void keep_stacks(format::Ref first, format::Ref second) {
+  if (thread_state.memory == nullptr) return;
+  // A throw may be recorded while the what() of another one runs; no deeper.
+  format::Ref* place = &thread_state.memory->holder.kept[thread_state.asks_what ? 2 : 0];
+  __atomic_store_n(place, first, __ATOMIC_RELEASE);
+  __atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
+}
+
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
   ThreadPaths* paths = thread_state.paths;
   if (paths == nullptr) return 0;
@@ -301,10 +324,20 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
   forget_unwind_information();
 }
 
+// Where the calling thread holds no stack but for what its StackHolder says.
+void collect_stacks(Process& process) {
+  const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
+  const StackCollection::Parts parts = {process.stacks,    process.holders,  python ? &process.python : nullptr,
+                                        &process.pictures, &process.cancels, process.dump};
+  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
+  process.collection.step(parts, &thread_state.memory->holder);
+}
+
 // `checks` may be null; else the calling thread's `path` is set too.
 format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
   RawStack stack;
   capture_stack(process.options.depth, frame, &stack, checks);
+  collect_stacks(process);
   bool is_new = false;
   format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
   if (is_new) {
@@ -312,6 +345,7 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
       refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
   if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
   return ref;
 }

@@ -21,6 +21,7 @@
 #include "interpose/python_frames.h"
 #include "interpose/recording_switch.h"
 #include "interpose/site_table.h"
+#include "interpose/stack_collection.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
 #include "interpose/thread_counters.h"
@@ -57,6 +58,7 @@ struct ThreadMemory {
   StackMemo stacks;
   PendingFailures failures;
   PythonMemo python;
+  StackHolder holder;
 };
 
 struct Process {
@@ -78,6 +80,8 @@ struct Process {
   Options options;
   ModuleTable modules;
   StackTable stacks;
+  StackHolders holders;
+  StackCollection collection;
   PythonFrames python;
   ErrorTable errors;
   FailedCallTable failed_calls;
@@ -189,6 +193,10 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
+
+// The calling thread holds these stacks (0 = none) in no place that a collection knows, also when this Recording is
+// over: keeps them until the next call. Call it in the Recording in which it got them.
+void keep_stacks(format::Ref first, format::Ref second);
 
 // The path of a stack that this thread just walked, 0 if it could not be stored.
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
