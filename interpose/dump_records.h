@@ -62,6 +62,7 @@ enum AllocationFlags : std::uint8_t {
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
   kFlagEnded = 16,          // in an empty record, the writer's: how it was ended is in `extra` ...
   kFlagTornDown = 32,       // ... and it went with its context
+  kFlagForgotten = 64,      // in an empty record, the writer's: that is forgotten, and its stacks may be gone
 };
 
 struct AllocationRecord {

@@ -103,11 +103,11 @@ void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
       hash_bytes(path, length, hash_bytes(record.build_id, record.build_id_bytes, extent.end - extent.begin));
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
-    if (entry.identity != identity || entry.mapped) continue;
+    if (entry.identity != identity || entry.mapped || entry.free) continue;
     entry.begin = extent.begin;
     entry.end = extent.end;
     entry.load_bias = info.dlpi_addr;
-    entry.mapped = entry.seen = true;
+    entry.mapped = entry.seen = entry.needed = true;
     auto* stored = dump.at<ModuleRecord>(entry.record);
     stored->load_bias = info.dlpi_addr;
     stored->begin = extent.begin;
@@ -115,19 +115,77 @@ void ModuleTable::add(const struct dl_phdr_info& info, DumpWriter& dump) {
     __atomic_fetch_and(&stored->flags, ~static_cast<std::uint32_t>(format::kModuleUnloaded), __ATOMIC_RELEASE);
     return;
   }
-  if (count_ == kCapacity) return;
-  std::uint32_t index = 0;
-  format::Ref ref = dump.allocate_records(format::ChunkType::kModules, 1, &index);
-  if (ref == 0 || index + 1 >= format::kPythonModule) return;
+  Entry* entry = new_entry(dump);
+  if (entry == nullptr) {
+    add_counter(dump.header()->dropped_others, 1);
+    return;
+  }
   record.load_bias = info.dlpi_addr;
   record.begin = extent.begin;
   record.end = extent.end;
-  record.path = dump.add_string(path, length);
+  store_path(entry, &record, path, length, dump);
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == '\0') record.flags |= format::kModuleExecutable;
   if (path[0] != '/') record.flags |= format::kModuleNoFile;
-  *dump.at<ModuleRecord>(ref) = record;
-  entries_[count_++] = {extent.begin, extent.end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index),
-                        true,         true};
+  *dump.at<ModuleRecord>(entry->record) = record;
+  entry->begin = extent.begin;
+  entry->end = extent.end;
+  entry->load_bias = info.dlpi_addr;
+  entry->identity = identity;
+  entry->mapped = entry->seen = entry->needed = true;
+  entry->free = false;
+}
+
+// An entry with a record; nullptr when there is none.
+ModuleTable::Entry* ModuleTable::new_entry(DumpWriter& dump) {
+  static_assert(kCapacity + 1 < format::kPythonModule);
+  if (count_ < kCapacity) {
+    std::uint32_t index = 0;
+    format::Ref ref = dump.allocate_records(format::ChunkType::kModules, 1, &index);
+    if (ref == 0 || index != static_cast<std::uint32_t>(count_)) return nullptr;
+    Entry& entry = entries_[count_++];
+    entry.record = ref;
+    entry.index = static_cast<std::uint16_t>(index);
+    return &entry;
+  }
+  for (int i = 0; free_count_ > 0 && i < count_; ++i) {
+    if (!entries_[i].free) continue;
+    --free_count_;
+    return &entries_[i];
+  }
+  __atomic_store_n(&wants_collection_, true, __ATOMIC_RELAXED);
+  return nullptr;
+}
+
+void ModuleTable::store_path(Entry* entry, ModuleRecord* record, const char* path, std::size_t length,
+                             DumpWriter& dump) {
+  const format::Ref before = dump.at<ModuleRecord>(entry->record)->path;
+  if (before != 0 && length <= entry->path_room) {
+    auto* text = dump.at<format::StringRecord>(before);
+    std::memcpy(text + 1, path, length);
+    __atomic_store_n(&text->bytes, static_cast<std::uint32_t>(length), __ATOMIC_RELEASE);
+    record->path = before;
+    return;
+  }
+  record->path = dump.add_string(path, length);
+  entry->path_room = static_cast<std::uint16_t>(length);
+}
+
+void ModuleTable::begin_marking() {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) entries_[i].needed = entries_[i].mapped;
+  __atomic_store_n(&wants_collection_, false, __ATOMIC_RELAXED);
+}
+
+void ModuleTable::free_unmarked() {
+  SpinGuard guard(lock_);
+  // As long as there is room, a module that comes back finds its old number.
+  if (count_ < kCapacity) return;
+  free_count_ = 0;
+  for (int i = 0; i < count_; ++i) {
+    Entry& entry = entries_[i];
+    entry.free = entry.free || !(entry.needed || entry.mapped);
+    free_count_ += entry.free ? 1 : 0;
+  }
 }
 
 int ModuleTable::visit(struct dl_phdr_info* info, std::size_t, void* data) {

@@ -122,7 +122,10 @@ bool PackedSpace::grow(format::ChunkType type, std::uint32_t units, Want want, D
   }
   std::uint64_t got = 0;
   const Ref first = dump.allocate_chunk(type, size, &got);
-  if (first == 0) return false;
+  if (first == 0) {
+    goal_ = bytes() + 1;  // the whole dump has the size that it may have: what is there must do
+    return false;
+  }
   Piece piece = {first, static_cast<std::uint32_t>(got / format::kRefUnit), nullptr, nullptr, nullptr};
   int error = 0;
   const std::uint64_t words = words_of(piece);

@@ -27,7 +27,7 @@ namespace culprit {
 class PackedSpace {
  public:
   static constexpr std::uint64_t kFirstGoal = 4ULL << 20;
-  static constexpr std::uint64_t kDefaultLimit = 256ULL << 20;
+  static constexpr std::uint64_t kDefaultLimit = 512ULL << 20;
   // take() with `kLast` may go beyond the limit by this much, for what stands for the records that found no room.
   static constexpr std::uint64_t kBeyond = 64ULL << 10;
   static constexpr std::uint64_t kPiece = 512ULL << 10;

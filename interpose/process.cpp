@@ -165,10 +165,8 @@ void register_thread(Process& process) {
   thread_state.forget_context();
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
-  if (thread_state.named) {
-    if (format::ThreadRecord* record = process.threads.record(thread_state.index, process.dump))
-      apply_thread_name(record, process.dump);
-  }
+  if (thread_state.index == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
+  if (thread_state.named) apply_thread_name(process.threads, thread_state.index, process.dump);
   thread_state.made = thread_state.ended = 0;
   watch_thread_end();
   // A fork child did not inherit its parent's, and the range may long be somebody else's: forget it, never unmap it.
@@ -327,8 +325,9 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
 // Where the calling thread holds no stack but for what its StackHolder says.
 void collect_stacks(Process& process) {
   const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
-  const StackCollection::Parts parts = {process.stacks,    process.holders,  python ? &process.python : nullptr,
-                                        &process.pictures, &process.cancels, process.dump};
+  const StackCollection::Parts parts = {
+      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
+      &process.pictures, &process.cancels, process.dump};
   if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
   process.collection.step(parts, &thread_state.memory->holder);
 }

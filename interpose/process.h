@@ -99,7 +99,8 @@ struct Process {
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<format::Ref> span;  // SpanRecord of the stretch that is being recorded; 0 = none was written
+  std::atomic<std::uint32_t> spans;  // how many were begun
+  std::atomic<format::Ref> span;     // SpanRecord of the stretch that is being recorded; 0 = none was written
   std::atomic<int> summary_done;
   std::atomic<int> stop_warned;
 };

@@ -68,20 +68,26 @@ void StackHolders::mark(StackTable& stacks) {
   }
 }
 
-// `forget_ended`: ended allocations that are remembered for double frees are forgotten.
+// `forget_ended`: ended allocations that are remembered for double frees are forgotten. An empty record that says
+// nothing may be one that is just being ended: its stack is marked, unless it was forgotten. Such a record may be just
+// being ended again, which a second look finds done.
 void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
   parts.dump.for_each_record<AllocationRecord>(ChunkType::kAllocations, [&](const AllocationRecord& record) {
     const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
     if (state == 0) return;  // never used
+    const std::uint8_t flags = __atomic_load_n(&record.flags, __ATOMIC_ACQUIRE);
     const bool is_empty =
         (state & ((1U << format::kStateBits) - 1)) == static_cast<std::uint32_t>(AllocationState::kEmpty);
-    const bool is_ended = is_empty && (__atomic_load_n(&record.flags, __ATOMIC_ACQUIRE) & format::kFlagEnded) != 0;
+    const bool is_ended = is_empty && (flags & format::kFlagEnded) != 0;
     if (is_ended && forget_ended) {
-      // Its owner may be using it again just now: what is stored then has these flags clear anyway.
+      // Its owner may be using it again just now: then it stores its own flags, or has, and they have none of these.
       constexpr std::uint8_t kKept = static_cast<std::uint8_t>(~(format::kFlagEnded | format::kFlagTornDown));
-      __atomic_fetch_and(const_cast<std::uint8_t*>(&record.flags), kKept, __ATOMIC_RELEASE);
+      auto* place = const_cast<std::uint8_t*>(&record.flags);
+      __atomic_fetch_or(place, static_cast<std::uint8_t>(format::kFlagForgotten), __ATOMIC_RELEASE);
+      __atomic_fetch_and(place, kKept, __ATOMIC_RELEASE);
       return;
     }
+    if (is_empty && !is_ended && (flags & format::kFlagForgotten) != 0) return;
     parts.stacks.mark(__atomic_load_n(&record.stack, __ATOMIC_RELAXED));
     if (is_ended) parts.stacks.mark(static_cast<Ref>(__atomic_load_n(&record.extra, __ATOMIC_RELAXED)));
   });
@@ -124,19 +130,19 @@ void StackCollection::mark_tables(const Parts& parts) {
 
 void StackCollection::finish(const Parts& parts) {
   parts.holders.mark(parts.stacks);
-  // Ended since the first look.
-  if (forget_ended_) mark_allocations(parts, false);
+  if (forgot_) mark_allocations(parts, false);
   mark_tables(parts);
-  if (parts.python == nullptr) {
-    parts.stacks.sweep(parts.dump, [](std::uint64_t) {});
-  } else {
-    parts.stacks.sweep(parts.dump, [&](std::uint64_t frame) { parts.python->mark_frame(frame); });
-    parts.python->sweep(parts.dump);
-  }
+  parts.stacks.sweep(parts.dump, [&](std::uint64_t frame) {
+    parts.modules.mark(frame);
+    if (parts.python != nullptr) parts.python->mark_frame(frame);
+  });
+  parts.modules.free_unmarked();
+  if (parts.python != nullptr) parts.python->sweep(parts.dump);
 }
 
 bool StackCollection::wants(const Parts& parts) {
-  return parts.stacks.wants_collection() || (parts.python != nullptr && parts.python->wants_collection());
+  return parts.stacks.wants_collection() || parts.modules.wants_collection() ||
+         (parts.python != nullptr && parts.python->wants_collection());
 }
 
 void StackCollection::step(const Parts& parts, const StackHolder* self) {
@@ -144,7 +150,9 @@ void StackCollection::step(const Parts& parts, const StackHolder* self) {
   Phase phase = phase_.load(std::memory_order_relaxed);
   if (phase == Phase::kIdle && wants(parts) && parts.holders.all_watched()) {
     forget_ended_ = parts.stacks.is_tight();
+    forgot_ = forgot_ || forget_ended_;
     parts.stacks.begin_marking();
+    parts.modules.begin_marking();
     if (parts.python != nullptr) parts.python->begin_marking();
     parts.holders.begin_meeting();
     phase = Phase::kFirstMeeting;

@@ -103,6 +103,7 @@ class StackCollection {
   struct Parts {
     StackTable& stacks;
     StackHolders& holders;
+    ModuleTable& modules;
     PythonFrames* python;  // may be nullptr
     Pictures* pictures;    // may be nullptr
     CancelTable* cancels;  // may be nullptr
@@ -127,7 +128,8 @@ class StackCollection {
 
   std::atomic<std::uint32_t> busy_;
   std::atomic<Phase> phase_;
-  bool forget_ended_;
+  bool forget_ended_;  // in this collection
+  bool forgot_;        // in any
 };
 
 }  // namespace culprit

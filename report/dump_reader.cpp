@@ -318,7 +318,13 @@ bool Dump::stack(Ref ref, StackView* view) const {
   StackRecord record;
   std::memcpy(&record, at, sizeof(record));
   if (record.frame_count > (rest - sizeof(StackRecord)) / sizeof(std::uint64_t)) return false;
-  view->frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  const auto* frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  // Its room was given to other stacks since the header was read.
+  if (record.check != 0 && ((record.flags & kStackFree) != 0 || record.born > header_.stack_sweeps ||
+                            record.check != stack_check(frames, record.frame_count, record.flags))) {
+    return false;
+  }
+  view->frames = frames;
   view->frame_count = record.frame_count;
   view->flags = record.flags;
   view->allocations = record.allocations;

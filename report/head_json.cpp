@@ -98,6 +98,9 @@ Json summary_json(const Report& report) {
   one["dropped_allocations"] = report.dropped.allocations;
   one["dropped_stacks"] = report.dropped.stacks;
   one["dropped_others"] = report.dropped.others;
+  one["merged_stacks"] = report.dropped.merged_stacks;
+  one["reused_stacks"] = report.dropped.reused_stacks;
+  one["reused_calls"] = report.dropped.reused_calls;
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
   one["caches"] = Json::array();
   for (const CacheTotal& cache : summary.caches) {

@@ -78,6 +78,9 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   }
   print_failures(report, out);
 
+  if (report.dropped.merged_stacks != 0)
+    out << "**Merged: " << plural(report.dropped.merged_stacks, "stack", "stacks")
+        << "** kept their innermost frames only, for want of room: raise CULPRIT_MAX_DUMP\n\n";
   if (report.dropped.total() != 0 || !report.dropped.reason.empty())
     out << "**Not recorded: " << plural(report.dropped.total(), "event", "events") << "** "
         << markdown_escaped(report.dropped.reason) << "\n\n";

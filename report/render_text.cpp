@@ -97,6 +97,10 @@ class TextReport {
   // Comes first: everything below it is only part of the truth.
   void print_dropped() {
     const Dropped& dropped = report_.dropped;
+    if (dropped.merged_stacks != 0) {
+      out_ << palette_.bad("MERGED") << ": " << plural(dropped.merged_stacks, "stack", "stacks")
+           << " found no room and kept their innermost frames only · raise CULPRIT_MAX_DUMP\n";
+    }
     if (dropped.total() == 0 && dropped.reason.empty()) return;
     std::string what;
     auto add = [&](std::uint64_t count, const char* one, const char* many) {

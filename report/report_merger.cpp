@@ -209,6 +209,9 @@ void ReportMerger::add_head(const Report& report) {
   dropped.allocations += report.dropped.allocations;
   dropped.stacks += report.dropped.stacks;
   dropped.others += report.dropped.others;
+  dropped.merged_stacks += report.dropped.merged_stacks;
+  dropped.reused_stacks += report.dropped.reused_stacks;
+  dropped.reused_calls += report.dropped.reused_calls;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();
     dropped.reason = none ? report.dropped.reason : std::min(dropped.reason, report.dropped.reason);

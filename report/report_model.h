@@ -213,6 +213,11 @@ struct Dropped {
   std::uint64_t allocations = 0;
   std::uint64_t stacks = 0;
   std::uint64_t others = 0;
+  // Not lost, but poorer: stacks that were shortened because there was no room; stacks that nothing named any more, and
+  // whose room was used again, with the calls that made something.
+  std::uint64_t merged_stacks = 0;
+  std::uint64_t reused_stacks = 0;
+  std::uint64_t reused_calls = 0;
   std::string reason;  // why recording stopped and what to do; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
   std::uint64_t total() const { return allocations + stacks + others; }

@@ -33,6 +33,7 @@ culprit.views.report = function (data) {
   // What a reader must know before believing the rest.
   function notes(report) {
     const list = report.notes.slice();
+    if (report.summary.merged_stacks > 0) list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") + " found no room and kept their innermost frames only: raise CULPRIT_MAX_DUMP.");
     if (report.summary.stop_reason) list.unshift("Recording stopped: " + report.summary.stop_reason);
     else if (report.summary.dropped > 0) list.unshift("A table of fixed size was full: " + culprit.plural(report.summary.dropped, "thing was", "things were") + " not recorded.");
     for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");

@@ -69,7 +69,7 @@ struct Fixture {
     return record->frame_count > 0 && frames[0] == number * 512 && frames[record->frame_count - 1] / 512 == number &&
            record->check == format::stack_check(frames, record->frame_count, record->flags);
   }
-  StackCollection::Parts parts() { return {*stacks, *holders, nullptr, nullptr, &*cancels, *dump}; }
+  StackCollection::Parts parts() { return {*stacks, *holders, *modules, nullptr, nullptr, &*cancels, *dump}; }
   // Ever new stacks until a collection is through.
   void collect(const StackHolder* self, std::uint64_t* number) {
     const std::uint32_t before = dump->header()->stack_sweeps;
@@ -90,6 +90,7 @@ struct Fixture {
   TemporaryFolder folder;
   Zeroed<DumpWriter> dump;
   Zeroed<StackTable> stacks;
+  Zeroed<ModuleTable> modules;
   Zeroed<StackHolders> holders;
   Zeroed<StackCollection> collection;
   Zeroed<LiveTable> live;
@@ -254,8 +255,7 @@ TEST_CASE_METHOD(Fixture, "when everything is needed new stacks are merged, and 
   });
   const std::uint64_t merged = dump->header()->merged_stacks;
   std::uint64_t number = 1000000;
-  collect(&self.holder, &number);
-  collect(&self.holder, &number);
+  for (int i = 0; i < 5; ++i) collect(&self.holder, &number);
   const std::uint64_t then = dump->header()->merged_stacks;
   for (int i = 0; i < 50000; ++i) {
     if (collection->is_due(parts())) collection->step(parts(), &self.holder);
