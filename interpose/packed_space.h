@@ -12,8 +12,8 @@
 // share the room, and what was used by small ones serves large ones later.
 //
 // Growth: new pieces are added without asking until the room has its goal's size: 4 MiB, or twice what the last sweep
-// left. Then wants_sweep() says so, a sixteenth of the goal ahead. While nobody sweeps the room grows on, up to its
-// limit.
+// left. From then on wants_sweep() says so as soon as three quarters are used, because a sweep may have to wait for
+// other threads. While nobody sweeps the room grows on, up to its limit.
 #pragma once
 
 #include <atomic>
@@ -147,7 +147,7 @@ class PackedSpace {
   static void occupy(const Piece& piece, std::uint32_t begin, std::uint32_t end);
   static void release(const Piece& piece, std::uint32_t begin, std::uint32_t end);
   void free_unmarked();
-  void note_need();
+  void note_need(bool found_none);
 
   std::uint64_t limit_;
   std::uint64_t first_goal_;
