@@ -110,7 +110,8 @@ struct PythonFrameRecord {
   std::uint32_t line;        // 0 = in no line
   std::uint32_t first_line;  // of the function
   std::uint64_t identity;    // of all these, the same in another run of the same program
-  std::uint64_t reserved;
+  std::uint32_t born;        // as in StackRecord: its room may have been another's
+  std::uint32_t reserved;
 };
 static_assert(sizeof(PythonFrameRecord) == 32);
 

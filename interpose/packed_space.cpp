@@ -27,9 +27,8 @@ std::uint32_t find_bit(const std::uint64_t* words, std::uint32_t unit, std::uint
 }  // namespace
 
 void PackedSpace::note_need(bool found_none) {
-  const std::uint64_t goal = goal_ != 0 ? goal_ : first_goal_ != 0 ? first_goal_ : kFirstGoal;
   const std::uint64_t free_bytes = (total_units_ - used_units_ - passed_units_) * format::kRefUnit;
-  if (bytes() + kPiece > goal && free_bytes < bytes() / 4 && takes_ >= (found_none ? least_takes_ / 8 : least_takes_))
+  if (bytes() + kPiece > goal() && free_bytes < bytes() / 4 && takes_ >= (found_none ? least_takes_ / 8 : least_takes_))
     __atomic_store_n(&wants_sweep_, true, __ATOMIC_RELAXED);
 }
 

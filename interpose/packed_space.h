@@ -48,6 +48,9 @@ class PackedSpace {
   // The last sweep left more than half of what may be: what is kept out of courtesy should go.
   bool is_tight() const { return live_units_ * format::kRefUnit > limit() / 2; }
 
+  // Much has been added beyond the goal, and is used.
+  bool is_overgrown() const { return used_bytes() > goal() + goal() / 4; }
+
   void clear_marks();
 
   // Marks the record at `ref`, which may be any number. True when there is one and it had no mark. Thread-safe.
@@ -115,6 +118,7 @@ class PackedSpace {
   }
   static std::uint32_t words_of(const Piece& piece) { return (piece.units + 63) / 64; }
   std::uint64_t limit() const { return limit_ == 0 ? kDefaultLimit : limit_; }
+  std::uint64_t goal() const { return goal_ != 0 ? goal_ : first_goal_ != 0 ? first_goal_ : kFirstGoal; }
 
   Place place_of(format::Ref ref) const {
     std::uint32_t low = 0;

@@ -324,6 +324,7 @@ std::uint64_t PythonFrames::frame_of(const Item& item, DumpWriter& dump) {
   record.first_line = python_field<std::uint32_t>(item.code, layout_.code.first_line);
   words[2] = std::uint64_t{record.line} << 32 | record.first_line;
   record.identity = hash_words(words, 3, 0);
+  record.born = dump.header()->stack_sweeps;
   SpinGuard guard(lock_);
   HashIndex::Entry* known = frames_.find(record.identity, [](const HashIndex::Entry&) { return true; });
   Ref ref = known != nullptr ? known->value : 0;

@@ -1,5 +1,9 @@
 #include "interpose/stack_collection.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "interpose/clock.h"
 #include "interpose/event_tables.h"
 #include "interpose/pictures.h"
@@ -146,6 +150,13 @@ bool StackCollection::wants(const Parts& parts) {
 }
 
 void StackCollection::step(const Parts& parts, const StackHolder* self) {
+  advance(parts, self);
+  if (phase_.load(std::memory_order_relaxed) == Phase::kIdle || !parts.stacks.is_overgrown()) return;
+  struct timespec pause = {0, 200000};
+  syscall(SYS_nanosleep, &pause, nullptr);  // no cancellation point
+}
+
+void StackCollection::advance(const Parts& parts, const StackHolder* self) {
   if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
   Phase phase = phase_.load(std::memory_order_relaxed);
   if (phase == Phase::kIdle && wants(parts) && parts.holders.all_watched()) {

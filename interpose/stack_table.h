@@ -40,9 +40,10 @@ class StackTable {
   // `goal`: for tests, see PackedSpace.
   void set_limit(std::uint64_t limit, std::uint64_t goal = 0) { space_.set_limit(limit, goal); }
 
-  // A collection is worth its while. One is urgent: little is free that way. Thread-safe.
+  // See PackedSpace. wants_collection() is thread-safe; the others are for who collects, who may see them a little late.
   bool wants_collection() const { return space_.wants_sweep(); }
   bool is_tight() const { return space_.is_tight(); }
+  bool is_overgrown() const { return space_.is_overgrown(); }
 
   // A collection: begin_marking() takes all marks away, mark() is called for every number that may be a stack's (others
   // are left alone), and sweep() frees what has no mark. Between the two other threads may use this. Thread-safe;

@@ -123,7 +123,7 @@ TEST_CASE_METHOD(Fixture, "where everything is needed a packed space does not as
     ++sweeps;
   }
   CHECK(sweeps > 1);
-  CHECK(sweeps < 70);
+  CHECK(sweeps < 500);  // each looks at 6,000 records: 30 for each new one
 }
 
 TEST_CASE("an index keeps what it is told to keep, and becomes small again") {
