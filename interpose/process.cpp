@@ -311,6 +311,15 @@ std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
   return path;
 }
 
+void collect_stacks(Process& process) {
+  const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
+  const StackCollection::Parts parts = {
+      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
+      &process.pictures, &process.cancels, process.dump};
+  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
+  process.collection.step(parts, &thread_state.memory->holder);
+}
+
 namespace {
 
 // Once for the whole process after a module went; each thread's memo notices by the generation itself.
@@ -320,16 +329,6 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
   process.modules.refresh(process.dump);
   process.stacks.forget_addresses();
   forget_unwind_information();
-}
-
-// Where the calling thread holds no stack but for what its StackHolder says.
-void collect_stacks(Process& process) {
-  const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
-  const StackCollection::Parts parts = {
-      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
-      &process.pictures, &process.cancels, process.dump};
-  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
-  process.collection.step(parts, &thread_state.memory->holder);
 }
 
 // `checks` may be null; else the calling thread's `path` is set too.

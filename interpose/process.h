@@ -195,6 +195,10 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
+// Goes on with a collection of stacks, if there is one to be made. Where the calling thread is about to store a new
+// stack, and holds none but what its StackHolder says.
+void collect_stacks(Process& process);
+
 // The calling thread holds these stacks (0 = none) in no place that a collection knows, also when this Recording is
 // over: keeps them until the next call. Call it in the Recording in which it got them.
 void keep_stacks(format::Ref first, format::Ref second);

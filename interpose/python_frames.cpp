@@ -349,6 +349,7 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
 Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   Chain chain;
   if (!read_chain(thread, process.options.depth, &chain)) return 0;
+  collect_stacks(process);  // `native` is in the thread's memo, or what it walked last
   if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(process, thread, chain)) return 0;
   RawStack stack;
   StackChecks checks;

@@ -172,6 +172,36 @@ TEST_CASE("a stack whose room was given to others since the dump was opened is n
   }
 }
 
+TEST_CASE("merged stacks are said first, and reused ones in a note", "[report]") {
+  DumpBuilder builder = small_dump();
+  builder.header().merged_stacks = 3;
+  builder.header().reused_stacks = 40;
+  builder.header().reused_calls = 50;
+  AllocationRecord allocation = {};
+  allocation.state = 1 << kStateBits | 1;
+  allocation.stack = builder.add_stack({DumpBuilder::frame(0, 0x99)}, kStackMerged | kStackTruncated);
+  allocation.bytes = 1 << 20;
+  allocation.kind = Kind::kDevice;
+  builder.add_allocation(allocation);
+  const Dump dump = read(builder.bytes());
+  ReportOptions options;
+  options.lookup = [](std::vector<ModuleSymbols>&) {};
+  options.machine.proc = "/nonexistent";
+  const Report report = load_report(dump, options);
+  std::ostringstream text;
+  render_text({report}, {}, text);
+  CHECK(text.str().find("MERGED: 3 stacks found no room") == 0);
+  CHECK(text.str().find("several stacks in one") != std::string::npos);
+  CHECK(text.str().find("40 stacks with 50 calls") != std::string::npos);
+  CHECK(text.str().find("raise CULPRIT_DEPTH") == std::string::npos);
+  std::ostringstream json;
+  render_json({report}, json);
+  for (const char* part : {"\"merged_stacks\": 3", "\"reused_stacks\": 40", "\"stack_merged\": true"}) {
+    INFO(part);
+    CHECK(json.str().find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("only live allocations are visited", "[report][reader]") {
   DumpBuilder builder;
   AllocationRecord record = {};
