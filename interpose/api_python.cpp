@@ -27,11 +27,7 @@ CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   keep_thread_name(name);
   thread_state.named = true;
   Process* process = process_if_recording();
-  if (process != nullptr && thread_state.generation == process->generation) {
-    on_own_stack([&] {
-      if (format::ThreadRecord* record = process->threads.record(thread_state.index, process->dump))
-        apply_thread_name(record, process->dump);
-    });
-  }
+  if (process != nullptr && thread_state.generation == process->generation)
+    on_own_stack([&] { apply_thread_name(process->threads, thread_state.index, process->dump); });
   errno = saved;
 }

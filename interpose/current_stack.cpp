@@ -7,6 +7,23 @@
 
 namespace culprit {
 
+void keep_stacks(format::Ref first, format::Ref second) {
+  if (thread_state.memory == nullptr) return;
+  // A throw may be recorded while the what() of another one runs; no deeper.
+  format::Ref* place = &thread_state.memory->holder.kept[thread_state.what_frame != nullptr ? 2 : 0];
+  __atomic_store_n(place, first, __ATOMIC_RELEASE);
+  __atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
+}
+
+void collect_stacks(Process& process) {
+  const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
+  const StackCollection::Parts parts = {
+      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
+      &process.pictures, &process.cancels, process.dump};
+  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
+  process.collection.step(parts, &thread_state.memory->holder);
+}
+
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
   ThreadPaths* paths = thread_state.paths;
   if (paths == nullptr) return 0;
@@ -31,6 +48,7 @@ void forget_unloaded(Process& process, std::uint32_t generation) {
 format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
   RawStack stack;
   capture_stack(process.options.depth, frame, &stack, checks);
+  collect_stacks(process);
   bool is_new = false;
   format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
   if (is_new) {
@@ -38,6 +56,7 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
       refresh_thread_name(thread);
   }
   if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
   if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
   return ref;
 }

@@ -62,6 +62,7 @@ enum AllocationFlags : std::uint8_t {
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
   kFlagEnded = 16,          // in an empty record, the writer's: how it was ended is in `extra` ...
   kFlagTornDown = 32,       // ... and it went with its context
+  kFlagForgotten = 64,      // in an empty record, the writer's: that is forgotten, and its stacks may be gone
 };
 
 struct AllocationRecord {
@@ -109,26 +110,41 @@ struct PythonFrameRecord {
   std::uint32_t line;        // 0 = in no line
   std::uint32_t first_line;  // of the function
   std::uint64_t identity;    // of all these, the same in another run of the same program
-  std::uint64_t reserved;
+  std::uint32_t born;        // as in StackRecord: its room may have been another's
+  std::uint32_t reserved;
 };
 static_assert(sizeof(PythonFrameRecord) == 32);
 
 enum StackFlags : std::uint32_t {
   kStackTruncated = 1,  // deeper than stack_depth_limit
+  kStackMerged = 2,     // stands for all stacks with these innermost frames for which there was no room
+  kStackFree = 4,       // nothing names it any more; its room may hold other stacks by now
 };
 
 // Followed by frame_count u64 frames, innermost first, padded to 16 bytes. Frames of libculprit.so itself are left out.
 // The Python frames that an evaluation loop of the interpreter runs come before its native frame. Records that count
 // frames of a stack mean the native ones.
+//
+// The room of a stack that nothing names any more is used again, for stacks of other sizes. A reader of a dump that is
+// being written, or of a copy that was made meanwhile, tells so by `check` and `born`: it may believe a stack that was
+// there when it read the header, Header::stack_sweeps being that number or a later one.
 struct StackRecord {
   std::uint32_t frame_count;
   std::uint32_t flags;
   // What was ended again is the difference to what is live, or was released with its context.
   std::uint64_t allocations;  // live: calls with this stack that made something; a reader adds those in ThreadCounters
   std::uint64_t bytes_allocated;  // live: likewise
-  std::uint64_t reserved;
+  std::uint32_t born;             // Header::stack_sweeps when it was written
+  std::uint32_t check;            // stack_check(); 0 = of an earlier version, which never used room again
 };
 static_assert(sizeof(StackRecord) == 32);
+
+// Of the frames and of `flags`: never 0.
+inline std::uint32_t stack_check(const std::uint64_t* frames, std::uint32_t count, std::uint32_t flags) {
+  std::uint64_t hash = count * 0x9e3779b97f4a7c15ULL ^ flags;
+  for (std::uint32_t i = 0; i < count; ++i) hash = (hash ^ frames[i]) * 0xff51afd7ed558ccdULL ^ hash >> 29;
+  return static_cast<std::uint32_t>(hash >> 32) | 1;
+}
 
 // What one thread (or several after each other) counted, not yet added to the sums in Header and StackRecord.
 struct StackCounter {

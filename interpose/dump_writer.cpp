@@ -306,10 +306,36 @@ void DumpWriter::note_full(ChunkType type) {
     news_.store(1, std::memory_order_relaxed);
 }
 
+// nullptr when the dump can not grow.
+ChunkHeader* DumpWriter::add_chunk_locked(ChunkType type, std::uint64_t bytes, std::uint64_t used,
+                                          std::uint32_t record_bytes, std::uint32_t first_index) {
+  std::uint64_t offset = size_;
+  if (stopped() || !grow(bytes)) return nullptr;
+  auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + offset);
+  chunk_header->type = type;
+  chunk_header->bytes = bytes;
+  chunk_header->used = used;
+  chunk_header->record_bytes = record_bytes;
+  chunk_header->first_index = first_index;
+  __atomic_store_n(&chunk_header->magic, format::kChunkMagic, __ATOMIC_RELEASE);
+  __atomic_store_n(&header()->file_bytes, size_, __ATOMIC_RELEASE);
+  return chunk_header;
+}
+
+Ref DumpWriter::allocate_chunk(ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes) {
+  const std::uint64_t size = round_up(bytes, format::kChunkAlignment);
+  SpinGuard guard(lock_);
+  const ChunkHeader* chunk =
+      add_chunk_locked(type, size, size - sizeof(ChunkHeader), chunk_sizes(type).record_bytes, 0);
+  if (chunk == nullptr) return 0;
+  *payload_bytes = size - sizeof(ChunkHeader);
+  return static_cast<Ref>((reinterpret_cast<const unsigned char*>(chunk + 1) - base_) /
+                          static_cast<long>(format::kRefUnit));
+}
+
 Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count) {
   OpenChunk& chunk = open_[static_cast<int>(type)];
   if (chunk.offset == 0 || chunk.used + bytes > chunk.capacity) {
-    if (stopped()) return 0;
     ChunkSizes sizes = chunk_sizes(type);
     std::uint64_t wanted = chunk.offset == 0 ? sizes.first : sizes.next;
     const std::uint64_t least = round_up(bytes + sizeof(ChunkHeader), format::kChunkAlignment);
@@ -321,14 +347,7 @@ Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32
     }
     if (size > room) size = room;
     std::uint64_t offset = size_;
-    if (!grow(size)) return 0;
-    auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + offset);
-    chunk_header->type = type;
-    chunk_header->bytes = size;
-    chunk_header->record_bytes = record_bytes;
-    chunk_header->first_index = chunk.next_index;
-    __atomic_store_n(&chunk_header->magic, format::kChunkMagic, __ATOMIC_RELEASE);
-    __atomic_store_n(&header()->file_bytes, size_, __ATOMIC_RELEASE);
+    if (add_chunk_locked(type, size, 0, record_bytes, chunk.next_index) == nullptr) return 0;
     chunk.offset = offset;
     chunk.total += size;
     chunk.used = 0;

@@ -44,6 +44,10 @@ class DumpWriter {
   // running number of the first. Returns 0 like append(). Thread-safe.
   format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
 
+  // A chunk of about `bytes` for the caller alone, all of it said to be used. Returns where its payload begins (zeros)
+  // and stores how many bytes that has; 0 like append(). Thread-safe.
+  format::Ref allocate_chunk(format::ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes);
+
   // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; what other threads
   // change meanwhile may be seen half-changed.
   template <typename Record, typename Visit>
@@ -110,6 +114,8 @@ class DumpWriter {
 
   format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes,
                               std::uint32_t count);
+  format::ChunkHeader* add_chunk_locked(format::ChunkType type, std::uint64_t bytes, std::uint64_t used,
+                                        std::uint32_t record_bytes, std::uint32_t first_index);
   void publish_used(format::ChunkType type);
   std::uint64_t room_for(format::ChunkType type) const;
   void note_full(format::ChunkType type);

@@ -87,8 +87,11 @@ Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& du
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
   if (entry != nullptr) return entry->value;
-  Ref ref = dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
-  if (ref == 0 || !index_.insert(key, ref, 0)) return 0;
+  Ref ref = index_.size() == kCapacity ? 0 : dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
+  if (ref == 0 || !index_.insert(key, ref, 0)) {
+    add_counter(dump.header()->dropped_others, 1);
+    return 0;
+  }
   auto* record = dump.at<format::EvidenceRecord>(ref);
   *record = evidence;
   record->state = 0;
@@ -96,13 +99,28 @@ Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& du
   return ref;
 }
 
-bool ReleaseTable::add(const ReleaseRecord& release, DumpWriter& dump) {
+namespace {
+
+std::uint64_t key_of(const ReleaseRecord& release) {
   std::uint64_t words[] = {release.stack,  release.teardown_stack,
                            release.device, static_cast<std::uint64_t>(release.kind),
                            release.api,    std::uint64_t{release.label} << 32 | release.evidence};
-  std::uint64_t key = hash_words(words, 6, 0);
+  return hash_words(words, 6, 0);
+}
+
+}  // namespace
+
+bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
+  ReleaseRecord release = added;
+  std::uint64_t key = key_of(release);
   SpinGuard guard(lock_);
   HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry == nullptr && index_.size() >= kCapacity) {
+    release.stack = release.teardown_stack = release.label = release.evidence = 0;
+    add_counter(dump.header()->merged_stacks, 1);
+    key = key_of(release);
+    entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  }
   if (entry == nullptr) {
     Ref ref = dump.allocate_records(format::ChunkType::kReleases, 1, nullptr);
     if (ref == 0 || !index_.insert(key, ref, 0)) return false;
@@ -137,6 +155,21 @@ ThreadRecord* ThreadTable::record(std::uint32_t index, DumpWriter& dump) {
   if (index >= kCapacity) return nullptr;
   Ref page = __atomic_load_n(&pages_[index / kPage], __ATOMIC_ACQUIRE);
   return page == 0 ? nullptr : dump.at<ThreadRecord>(page) + index % kPage;
+}
+
+void ThreadTable::set_name(std::uint32_t index, const char* name, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  Ref& room = names_[index];
+  const char nothing[kMostName + 1] = {};
+  if (room == 0) room = dump.add_string(nothing, sizeof(nothing));
+  if (room == 0) return;
+  const std::size_t bytes = strnlen(name, kMostName);
+  auto* text = dump.at<format::StringRecord>(room);
+  std::memcpy(text + 1, name, bytes);
+  __atomic_store_n(&text->bytes, static_cast<std::uint32_t>(bytes), __ATOMIC_RELEASE);
+  std::memset(thread->name, 0, sizeof(thread->name));
+  std::memcpy(thread->name + format::kThreadNameRef, &room, sizeof(room));
 }
 
 std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
@@ -185,7 +218,7 @@ void ThreadTable::count_gone_elsewhere(std::uint32_t index, DumpWriter& dump) {
 void ThreadTable::reuse_if_unnamed(std::uint32_t index, DumpWriter& dump) {
   SpinGuard guard(lock_);
   ThreadRecord* thread = record(index, dump);
-  if (thread->state != format::ThreadState::kEnded || free_count_ == sizeof(free_) / sizeof(free_[0])) return;
+  if (thread->state != format::ThreadState::kEnded) return;
   std::uint64_t gone = thread->ended_by_itself + __atomic_load_n(&thread->ended_by_others, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&thread->made, __ATOMIC_RELAXED) != gone) return;
   __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);

@@ -48,6 +48,12 @@ class CancelTable {
   void add(const Cancel& cancel);
   // Takes the cancellation of `thread` out. False when there is none.
   bool take(pthread_t thread, Cancel* cancel);
+  // Calls visit(stack) for each; 0 where there is none.
+  template <typename Visit>
+  void for_each_stack(Visit visit) {
+    SpinGuard guard(lock_);
+    for (const Cancel& cancel : cancels_) visit(cancel.stack);
+  }
 
  private:
   static constexpr std::uint32_t kCapacity = 64;
@@ -59,22 +65,24 @@ class CancelTable {
 // What is known of why allocations were not freed. Equal evidence is stored once: many allocations, few reasons.
 class EvidenceTable {
  public:
-  // The record with these fields (`state` is ignored). 0 when there is no room.
+  // The record with these fields (`state` is ignored). 0 when there is no room, or the table is full; that is counted.
   format::Ref intern(const format::EvidenceRecord& evidence, DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
   void free_memory() { index_.free_memory(); }
 
  private:
+  static constexpr std::uint32_t kCapacity = 65536;  // 2 MiB
   SpinLock lock_;
   HashIndex index_;
 };
 
-// Memory that went with its context, added up by (stack, teardown stack, device, kind, api).
+// Memory that went with its context, added up by (stack, teardown stack, device, kind, api). When the table is full
+// what is new is added up by (device, kind, api) alone, without stacks.
 class ReleaseTable {
  public:
   // Adds one allocation (`count` 1) to its sum. Returns false when there is no room.
-  bool add(const format::ReleaseRecord& release, DumpWriter& dump);
+  bool add(const format::ReleaseRecord& added, DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
   void free_memory() { index_.free_memory(); }
@@ -86,6 +94,7 @@ class ReleaseTable {
   }
 
  private:
+  static constexpr std::uint32_t kCapacity = 16384;  // 1.3 MiB, and as many stacks twice
   SpinLock lock_;
   HashIndex index_;
 };
@@ -106,6 +115,11 @@ class ThreadTable {
 
   format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
 
+  // Gives the thread with this index a name of its own, of at most kMostName bytes, in room that serves all threads
+  // which ever have this index. Call in the thread itself.
+  static constexpr std::uint32_t kMostName = 111;
+  void set_name(std::uint32_t index, const char* name, DumpWriter& dump);
+
  private:
   static constexpr std::uint32_t kCapacity = 65536;
   static constexpr std::uint32_t kPage = 256;
@@ -114,8 +128,9 @@ class ThreadTable {
   SpinLock lock_;
   std::uint32_t next_;
   std::uint32_t free_count_;
-  std::uint32_t free_[1024];
+  std::uint32_t free_[kCapacity];         // untouched pages cost nothing
   format::Ref pages_[kCapacity / kPage];  // kPage records each, so that an index finds its record
+  format::Ref names_[kCapacity];          // strings
 };
 
 // Reads the calling thread's name into `record`.

@@ -208,6 +208,7 @@ void describe(Process& process, const Landing& landing, format::Ref stack, forma
                     static_cast<std::uint8_t>((was_caught ? format::kThrowCaught : format::kThrowUncaught) |
                                               (rethrown ? format::kThrowRethrown : 0)),
                     now_ns(process)};
+  keep_stacks(judged->thrown.stack, judged->thrown.catch_stack);
 }
 
 // Writes it into the dump. To be called on the thread's own stack and outside of the tracker's bookkeeping, because
@@ -222,6 +223,7 @@ void record(Process& process, const Judged& judged, const std::uint64_t* frame) 
     if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
     if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
     if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+    keep_stacks(0, 0);
   });
 }
 
@@ -310,6 +312,7 @@ void note_thread_exit(const std::uint64_t* frame) {
     look_at_owners(paths, exited, find_function);
     collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
     judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
+    keep_stacks(stack, 0);
   });
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
@@ -344,7 +347,12 @@ void note_thread_end(Process& process) {
   ThreadPaths* paths = thread_state.paths;
   Cancel cancel;
   const format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump);
-  if (paths == nullptr || thread == nullptr || thread_state.memory == nullptr || !process.cancels.take(pthread_self(), &cancel)) return;
+  if (paths == nullptr || thread == nullptr || thread_state.memory == nullptr) return;
+  {
+    Recording recording;
+    if (!process.cancels.take(pthread_self(), &cancel)) return;
+    keep_stacks(cancel.stack, 0);
+  }
   // Another thread, long ago, that had the same number and never called CUDA.
   if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;
   Judged& judged = new_judged();

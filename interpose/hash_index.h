@@ -97,6 +97,29 @@ class HashIndex {
     }
   }
 
+  // Removes every entry for which keep(entry) is false, and gives memory back when few are left.
+  template <typename Keep>
+  void filter(Keep keep) {
+    std::uint32_t kept = 0;
+    for_each([&](const Entry& entry) { kept += keep(entry) ? 1 : 0; });
+    if (kept == count_) return;
+    std::uint32_t capacity = kFirstCapacity;
+    while (capacity < capacity_ && (kept + 1) * 2 > capacity) capacity *= 2;
+    int error = 0;
+    auto* entries = static_cast<Entry*>(map_private(sizeof(Entry) * static_cast<std::uint64_t>(capacity), &error));
+    if (entries == nullptr) {
+      erase_all_but(keep);
+      return;
+    }
+    for_each([&](const Entry& entry) {
+      if (keep(entry)) place(entries, capacity - 1, entry);
+    });
+    os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    entries_ = entries;
+    capacity_ = capacity;
+    count_ = kept;
+  }
+
   void clear() {
     for (std::uint32_t i = 0; i < capacity_; ++i) entries_[i].value = 0;
     count_ = 0;
@@ -151,6 +174,17 @@ class HashIndex {
     std::uint32_t i = slot(entry.key, mask);
     while (entries[i].value != 0) i = (i + 1) & mask;
     store(&entries[i], entry);
+  }
+
+  // Without memory. Erasing moves entries, also from the table's end to its beginning: until none is found.
+  template <typename Keep>
+  CULPRIT_COLD void erase_all_but(Keep keep) {
+    for (bool again = true; again;) {
+      again = false;
+      for (std::uint32_t i = 0; i < capacity_; ++i) {
+        for (; entries_[i].value != 0 && !keep(entries_[i]); again = true) erase(&entries_[i]);
+      }
+    }
   }
 
   CULPRIT_COLD bool grow() {

@@ -67,10 +67,11 @@ void end_thread() {
   thread_state.counters = nullptr;
   thread_state.session = ThreadState::kNoSession;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
+  ThreadMemory* memory = thread_state.memory;
+  if (memory != nullptr) process->holders.leave(&memory->holder);
   ThreadPaths* paths = thread_state.paths;
   thread_state.paths = nullptr;
   if (paths != nullptr) paths->destroy();
-  ThreadMemory* memory = thread_state.memory;
   thread_state.memory = nullptr;
   if (memory == nullptr) return;
   process->live.end_thread(&memory->records, process->dump);

@@ -37,7 +37,11 @@ std::uint32_t thread_index(const Process& process) {
 // Into the dump, or, as long as there is none, where begin_marks() finds it.
 Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
   if (Process* process = process_if_recording()) {
-    return process->marks.note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
+    const Ref ref =
+        process->marks.note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
+    // A mark counts when something is made in it.
+    if (ref == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
+    return ref;
   }
   if (early_count.load(std::memory_order_relaxed) >= kMostEarly) return 0;
   std::uint32_t place = early_count.fetch_add(1, std::memory_order_relaxed);
@@ -211,7 +215,9 @@ Ref resolve_label_here(Process& process) {
   }
   Ref mark = innermost(process, marks->marks, MarkKind::kMark);
   Ref range = innermost(process, marks->ranges, MarkKind::kRange);
-  return thread_state.label = process.marks.label(mark, range, process.dump);
+  thread_state.label = process.marks.label(mark, range, process.dump);
+  if (thread_state.label == 0 && (mark != 0 || range != 0)) add_counter(process.dump.header()->dropped_marks, 1);
+  return thread_state.label;
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   std::uint64_t identity = hash_bytes(path_, length, hash_bytes(record.build_id, record.build_id_bytes, end - begin));
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
-    if (entry.identity != identity || entry.mapped) continue;
+    if (entry.identity != identity || entry.mapped || entry.free) continue;
     entry.begin = begin;
     entry.end = end;
     entry.load_bias = info.dlpi_addr;
-    entry.mapped = true;
+    entry.mapped = entry.needed = true;
     auto* stored = dump_->at<ModuleRecord>(entry.record);
     stored->load_bias = info.dlpi_addr;
     stored->begin = begin;
@@ -90,19 +90,77 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
     __atomic_fetch_and(&stored->flags, ~static_cast<std::uint32_t>(format::kModuleUnloaded), __ATOMIC_RELEASE);
     return &entry;
   }
-  if (count_ == kCapacity) return nullptr;
-  std::uint32_t index = 0;
-  format::Ref ref = dump_->allocate_records(format::ChunkType::kModules, 1, &index);
-  if (ref == 0 || index + 1 >= format::kPythonModule) return nullptr;
+  Entry* entry = new_entry();
+  if (entry == nullptr) {
+    add_counter(dump_->header()->dropped_others, 1);
+    return nullptr;
+  }
   record.load_bias = info.dlpi_addr;
   record.begin = begin;
   record.end = end;
-  record.path = dump_->add_string(path_, length);
+  store_path(entry, &record, path_, length);
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == '\0') record.flags |= format::kModuleExecutable;
   if (path_[0] != '/') record.flags |= format::kModuleNoFile;
-  *dump_->at<ModuleRecord>(ref) = record;
-  entries_[count_] = {begin, end, info.dlpi_addr, identity, ref, static_cast<std::uint16_t>(index), true};
-  return &entries_[count_++];
+  *dump_->at<ModuleRecord>(entry->record) = record;
+  entry->begin = begin;
+  entry->end = end;
+  entry->load_bias = info.dlpi_addr;
+  entry->identity = identity;
+  entry->mapped = entry->needed = true;
+  entry->free = false;
+  return entry;
+}
+
+// An entry with a record; nullptr when there is none.
+ModuleTable::Entry* ModuleTable::new_entry() {
+  static_assert(kCapacity + 1 < format::kPythonModule);
+  if (count_ < kCapacity) {
+    std::uint32_t index = 0;
+    format::Ref ref = dump_->allocate_records(format::ChunkType::kModules, 1, &index);
+    if (ref == 0 || index != static_cast<std::uint32_t>(count_)) return nullptr;
+    Entry& entry = entries_[count_++];
+    entry.record = ref;
+    entry.index = static_cast<std::uint16_t>(index);
+    return &entry;
+  }
+  for (int i = 0; free_count_ > 0 && i < count_; ++i) {
+    if (!entries_[i].free) continue;
+    --free_count_;
+    return &entries_[i];
+  }
+  __atomic_store_n(&wants_collection_, true, __ATOMIC_RELAXED);
+  return nullptr;
+}
+
+void ModuleTable::store_path(Entry* entry, ModuleRecord* record, const char* path, std::size_t length) {
+  const format::Ref before = dump_->at<ModuleRecord>(entry->record)->path;
+  if (before != 0 && length <= entry->path_room) {
+    auto* text = dump_->at<format::StringRecord>(before);
+    std::memcpy(text + 1, path, length);
+    __atomic_store_n(&text->bytes, static_cast<std::uint32_t>(length), __ATOMIC_RELEASE);
+    record->path = before;
+    return;
+  }
+  record->path = dump_->add_string(path, length);
+  entry->path_room = static_cast<std::uint16_t>(length);
+}
+
+void ModuleTable::begin_marking() {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) entries_[i].needed = entries_[i].mapped;
+  __atomic_store_n(&wants_collection_, false, __ATOMIC_RELAXED);
+}
+
+void ModuleTable::free_unmarked() {
+  SpinGuard guard(lock_);
+  // As long as there is room, a module that comes back finds its old number.
+  if (count_ < kCapacity) return;
+  free_count_ = 0;
+  for (int i = 0; i < count_; ++i) {
+    Entry& entry = entries_[i];
+    entry.free = entry.free || !(entry.needed || entry.mapped);
+    free_count_ += entry.free ? 1 : 0;
+  }
 }
 
 void ModuleTable::refresh(DumpWriter& dump) {

@@ -30,6 +30,10 @@ class Pictures {
   // A call that asked for `bytes` on the current device failed with out of memory.
   CULPRIT_COLD void note_out_of_memory(Process& process, Api api, format::Ref stack, std::uint64_t bytes);
 
+  // None is made until resume(). False when one is being made just now.
+  bool pause() { return busy_.exchange(1, std::memory_order_acquire) == 0; }
+  void resume() { busy_.store(0, std::memory_order_release); }
+
  private:
   static constexpr std::uint64_t kLeastGrowth = 1 << 20;
   static constexpr int kFailures = 4;

@@ -74,8 +74,18 @@ void release_thread(ThreadState* state) {
 void make_thread_memory(Process& process) {
   int error = 0;
   thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
-  if (thread_state.memory != nullptr) process.live.begin_thread(&thread_state.memory->records);
   thread_state.paths = ThreadPaths::create(process.dump);
+  if (thread_state.memory == nullptr) {
+    process.holders.enter_unwatched();
+  } else {
+    process.live.begin_thread(&thread_state.memory->records);
+    StackHolder& holder = thread_state.memory->holder;
+    holder.in_section = &thread_state.in_tracker;
+    holder.memo = &thread_state.memory->stacks;
+    holder.python = &thread_state.memory->python;
+    holder.paths = thread_state.paths;
+    process.holders.enter(&holder);
+  }
   thread_state.path = 0;
   const bool complete =
       thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
@@ -91,10 +101,8 @@ void register_thread(Process& process) {
   thread_state.forget_context();
   thread_state.stream = nullptr;
   thread_state.index = process.threads.add(now_ns(process), process.dump);
-  if (thread_state.named) {
-    if (format::ThreadRecord* record = process.threads.record(thread_state.index, process.dump))
-      apply_thread_name(record, process.dump);
-  }
+  if (thread_state.index == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
+  if (thread_state.named) apply_thread_name(process.threads, thread_state.index, process.dump);
   thread_state.made = thread_state.ended = 0;
   watch_thread_end();
   thread_state.counters = process.counters.take(process.dump);
@@ -282,6 +290,7 @@ void repair_left_hook() {
   if (!torn) return;
   // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
   if (thread.memory != nullptr) {
+    process->holders.leave(&thread.memory->holder);
     process->live.abandon_thread(&thread.memory->records, process->dump);
     unmap_private(thread.memory, sizeof(ThreadMemory));
   }

@@ -26,6 +26,7 @@
 #include "interpose/python_frames.h"
 #include "interpose/recording_switch.h"
 #include "interpose/site_table.h"
+#include "interpose/stack_collection.h"
 #include "interpose/stack_memo.h"
 #include "interpose/stack_table.h"
 #include "interpose/thread_counters.h"
@@ -65,6 +66,7 @@ struct ThreadMemory {
   NestingMemo nestings;
   alignas(16) unsigned char judged[2560];  // exceptions.cpp
   alignas(64) unsigned char unwind_cache[48 << 10];  // libunwind's, see unwind_services.cpp
+  StackHolder holder;
 };
 
 struct Process {
@@ -90,6 +92,8 @@ struct Process {
   Options options;
   ModuleTable modules;
   StackTable stacks;
+  StackHolders holders;
+  StackCollection collection;
   PythonFrames python;
   ErrorTable errors;
   FailedCallTable failed_calls;
@@ -107,7 +111,8 @@ struct Process {
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<format::Ref> span;  // SpanRecord of the stretch that is being recorded; 0 = none was written
+  std::atomic<std::uint32_t> spans;  // how many were begun
+  std::atomic<format::Ref> span;     // SpanRecord of the stretch that is being recorded; 0 = none was written
   std::atomic<int> summary_done;
 };
 
@@ -233,6 +238,15 @@ int start_recording(Process& process, bool called);
 
 // The path of a stack that this thread just walked, 0 if it could not be stored. Here and in the next two: on the
 // tracker's own stack only.
+// Goes on with a collection of stacks, if there is one to be made. Where the calling thread is about to store a new
+// stack, and holds none but what its StackHolder says.
+void collect_stacks(Process& process);
+
+// The calling thread holds these stacks (0 = none) in no place that a collection knows, also when this Recording is
+// over: keeps them until the next call. Call it in the Recording in which it got them.
+void keep_stacks(format::Ref first, format::Ref second);
+
+// The path of a stack that this thread just walked, 0 if it could not be stored.
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
 
 // The path of the calling thread's stack as far as it can be walked, beyond CULPRIT_DEPTH. 0 if it could not be stored.

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <cstring>
+
 #include "interpose/elf_symbols.h"
 #include "interpose/process.h"
 #include "interpose/unwind_rule.h"
@@ -289,9 +291,19 @@ Ref PythonFrames::text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter&
   *hash = hash_bytes(text, bytes, 0);
   SpinGuard guard(lock_);
   HashIndex::Entry* known = texts_.find(*hash, [](const HashIndex::Entry&) { return true; });
-  if (known != nullptr) return known->value;
-  Ref ref = dump.add_string(text, bytes);
-  if (ref != 0) texts_.insert(*hash, ref, 0);
+  if (known != nullptr) {
+    text_space_.mark(known->value);
+    return known->value;
+  }
+  constexpr std::size_t kHead = sizeof(format::StringRecord);
+  const auto units = static_cast<std::uint32_t>((kHead + bytes + format::kRefUnit - 1) / format::kRefUnit);
+  Ref ref = text_space_.take(format::ChunkType::kStrings, units, PackedSpace::Want::kNormal, dump);
+  if (ref == 0) return 0;
+  auto* place = dump.at<char>(ref);
+  const format::StringRecord head = {static_cast<std::uint32_t>(bytes), {}};
+  std::memcpy(place, &head, kHead);
+  std::memcpy(place + kHead, text, bytes);
+  texts_.insert(*hash, ref, 0);
   return ref;
 }
 
@@ -305,11 +317,15 @@ std::uint64_t PythonFrames::frame_of(const Item& item, DumpWriter& dump) {
   record.first_line = python_field<std::uint32_t>(item.code, layout_.code.first_line);
   words[2] = std::uint64_t{record.line} << 32 | record.first_line;
   record.identity = hash_words(words, 3, 0);
+  record.born = dump.header()->stack_sweeps;
   SpinGuard guard(lock_);
   HashIndex::Entry* known = frames_.find(record.identity, [](const HashIndex::Entry&) { return true; });
   Ref ref = known != nullptr ? known->value : 0;
-  if (ref == 0) {
-    ref = dump.allocate_records(format::ChunkType::kPythonFrames, 1, nullptr);
+  if (ref != 0) {
+    frame_space_.mark(ref);
+  } else {
+    constexpr std::uint32_t kUnits = sizeof(PythonFrameRecord) / format::kRefUnit;
+    ref = frame_space_.take(format::ChunkType::kPythonFrames, kUnits, PackedSpace::Want::kNormal, dump);
     if (ref == 0) return 0;
     *dump.at<PythonFrameRecord>(ref) = record;
     frames_.insert(record.identity, ref, 0);
@@ -326,6 +342,7 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
 Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   Chain chain;
   if (!read_chain(thread, process.options.depth, &chain)) return 0;
+  collect_stacks(process);  // `native` is in the thread's memo, or what it walked last
   if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(process, thread, chain)) return 0;
   RawStack stack;
   StackChecks checks;

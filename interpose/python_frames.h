@@ -19,6 +19,7 @@
 #include "interpose/dump_writer.h"
 #include "interpose/hash_index.h"
 #include "interpose/loader_modules.h"
+#include "interpose/packed_space.h"
 #include "interpose/placement.h"
 #include "interpose/python_hash.h"
 #include "interpose/python_layout.h"
@@ -50,8 +51,37 @@ class PythonFrames {
   // or there is no room. Thread-safe.
   format::Ref merged(Process& process, format::Ref native);
 
-  // Gives the index's memory back; empty afterwards. Not while other threads use this.
-  void free_memory() { texts_.free_memory(), frames_.free_memory(); }
+  // For a collection of stacks (stack_collection.h): marks go, each frame of a stack that stays is marked, and what no
+  // such frame names is free: frames and texts of code that a program makes and drops. Thread-safe; what merged() uses
+  // meanwhile is marked.
+  void begin_marking() {
+    SpinGuard guard(lock_);
+    frame_space_.clear_marks();
+    text_space_.clear_marks();
+  }
+  void mark_frame(std::uint64_t frame) {
+    if ((frame >> format::kFrameModuleShift & format::kFrameModuleMask) == format::kPythonModule)
+      frame_space_.mark(static_cast<format::Ref>(frame));
+  }
+  void sweep(DumpWriter& dump) {
+    SpinGuard guard(lock_);
+    frame_space_.for_each_marked([&](format::Ref ref) {
+      const auto* record = dump.at<format::PythonFrameRecord>(ref);
+      text_space_.mark(record->file);
+      text_space_.mark(record->function);
+    });
+    frame_space_.sweep([](format::Ref) {});
+    text_space_.sweep([](format::Ref) {});
+    frames_.filter([&](const HashIndex::Entry& entry) { return frame_space_.is_record(entry.value); });
+    texts_.filter([&](const HashIndex::Entry& entry) { return text_space_.is_record(entry.value); });
+  }
+  bool wants_collection() const { return frame_space_.wants_sweep() || text_space_.wants_sweep(); }
+
+  // Gives the memory back; empty afterwards. Not while other threads use this.
+  void free_memory() {
+    texts_.free_memory(), frames_.free_memory();
+    text_space_.free_memory(), frame_space_.free_memory();
+  }
 
  private:
   // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
@@ -104,6 +134,8 @@ class PythonFrames {
   SpinLock lock_;
   HashIndex texts_;   // content -> string
   HashIndex frames_;  // file, function, line -> record
+  PackedSpace text_space_;
+  PackedSpace frame_space_;
 };
 
 }  // namespace culprit

@@ -45,6 +45,14 @@ format::SpanRecord* current_span(Process& process) {
 // A new stretch began when recording was switched on. What is in use is asked now, because a signal handler can not:
 // what was just made is taken off again.
 void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
+  // A program may be switched on and off for ever: from then on the last stretch goes on.
+  constexpr std::uint32_t kMostSpans = 4096;
+  if (process.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
+    process.spans.store(kMostSpans, std::memory_order_relaxed);
+    add_counter(process.dump.header()->dropped_others, 1);
+    if (format::SpanRecord* last = current_span(process)) __atomic_store_n(&last->end_ns, 0, __ATOMIC_RELAXED);
+    return;
+  }
   format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
   if (ref == 0) {
     add_counter(process.dump.header()->dropped_others, 1);

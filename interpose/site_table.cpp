@@ -47,6 +47,10 @@ std::uint64_t SiteTable::note(Ref stack, std::uint16_t api, std::uint64_t number
     add_counter(record->calls, 1);
     return record->site;
   }
+  if (index_.size() == kCapacity) {
+    add_counter(dump.header()->dropped_others, 1);
+    return name;
+  }
   Ref ref = dump.allocate_records(format::ChunkType::kSites, 1, nullptr);
   if (ref == 0 || !index_.insert(key, ref, 0)) return 0;
   auto* record = dump.at<SiteRecord>(ref);

@@ -13,7 +13,8 @@ namespace culprit {
 class SiteTable {
  public:
   // Counts an allocation call with this stack: the `number`th of the process. Returns the site's name, 0 when there is
-  // no stack or no room. Thread-safe.
+  // no stack or no room; a site that finds the table full has its name all the same, and no record, which is counted.
+  // Thread-safe.
   std::uint64_t note(format::Ref stack, std::uint16_t api, std::uint64_t number, ModuleTable& modules,
                      DumpWriter& dump);
 
@@ -21,6 +22,7 @@ class SiteTable {
   void free_memory() { index_.free_memory(); }
 
  private:
+  static constexpr std::uint32_t kCapacity = 65536;  // 3 MiB, and as many stacks
   SpinLock lock_;
   HashIndex index_;  // stack -> record
 };

@@ -1,5 +1,6 @@
 #include "interpose/stack_memo.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "interpose/clock.h"
@@ -105,8 +106,9 @@ void StackMemo::choose_comparison() {
 }
 
 void StackMemo::forget_all() {
+  std::atomic_thread_fence(std::memory_order_release);
   for (Entry& any : entries_) any.stack = 0;
-  for (Recent& any : recent_) any.frame = 0;
+  for (Recent& any : recent_) any = {};
   used_ = 0;
 }
 
@@ -187,6 +189,8 @@ const StackMemo::Entry* StackMemo::search(const std::uint64_t* frame, std::uint3
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                          const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
+  // What is overwritten here was copied to where it is needed before: see stack_collection.h.
+  std::atomic_thread_fence(std::memory_order_release);
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   constexpr std::uint64_t kSmallestPage = 4096;
   auto slot_at = [&](int i) { return i == 0 ? base + 8 : checks.slots[i - 1]; };

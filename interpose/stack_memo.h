@@ -62,6 +62,14 @@ class StackMemo {
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                 const StackChecks& checks);
 
+  // Calls visit(stack) for every stack that look_up() may still return. For other threads than the owner: see
+  // stack_collection.h.
+  template <typename Visit>
+  void for_each_stack(Visit visit) const {
+    for (const Entry& entry : entries_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
+    for (const Recent& entry : recent_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
+  }
+
   // The paths' numbers mean nothing any more.
   void forget_all();
 

@@ -104,6 +104,7 @@ int start_recording(Process& process, bool called) {
     warn_not_recording(process.options, path, error);
     return error;
   }
+  process.stacks.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, called);

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "interpose/dump_writer.h"
+#include "interpose/event_tables.h"
 
 namespace culprit {
 namespace {
@@ -33,7 +33,7 @@ void keep_thread_name(const char* name) {
   __atomic_store_n(&slot.thread, thread, __ATOMIC_RELEASE);
 }
 
-void apply_thread_name(format::ThreadRecord* record, DumpWriter& dump) {
+void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump) {
   std::uint32_t thread = this_thread();
   Slot& slot = slots[thread % kSlots];
   if (__atomic_load_n(&slot.thread, __ATOMIC_ACQUIRE) != thread) return;
@@ -41,10 +41,8 @@ void apply_thread_name(format::ThreadRecord* record, DumpWriter& dump) {
   std::memcpy(name, slot.name, sizeof(name));
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&slot.thread, __ATOMIC_RELAXED) != thread) return;  // another thread took the place meanwhile
-  format::Ref text = dump.add_string(name, strnlen(name, sizeof(name) - 1));
-  if (text == 0) return;
-  std::memset(record->name, 0, sizeof(record->name));
-  std::memcpy(record->name + format::kThreadNameRef, &text, sizeof(text));
+  static_assert(sizeof(slot.name) == ThreadTable::kMostName + 1);
+  threads.set_name(index, name, dump);
 }
 
 }  // namespace culprit

@@ -174,6 +174,12 @@ class ThreadPaths {
     *flight = {};
   }
 
+  // Calls visit(stack) for the throws that are remembered. For other threads too.
+  template <typename Visit>
+  void for_each_flight_stack(Visit visit) const {
+    for (const Flight& flight : flights_) visit(__atomic_load_n(&flight.stack, __ATOMIC_ACQUIRE));
+  }
+
   // What was found out about (path of an allocation, path of a throw, path of its handler), remembered: see
   // abandoned.h. `path` 0: about the throw and the handler alone.
   struct Verdict {

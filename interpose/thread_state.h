@@ -40,7 +40,8 @@ struct alignas(64) ThreadState {
   std::int64_t live_delta;
 
   std::uint8_t live_device;
-  bool named;  // by the program (thread_names.h)
+  bool named;         // by the program (thread_names.h)
+  std::uint8_t ends;  // how often its end was noticed: destructors that ran later may have used the tracker again
   // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
   // one current (see changes_context() in hooks.h).
   std::uint32_t context_epoch;

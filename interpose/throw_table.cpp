@@ -36,6 +36,11 @@ Ref ThrowTable::count(const Throw& thrown, DumpWriter& dump) {
 }
 
 Ref ThrowTable::add(const Throw& thrown, const char* what, DumpWriter& dump) {
+  {
+    // Before its texts are stored: ever new throws must not grow the dump when there is no record for them.
+    SpinGuard guard(lock_);
+    if (index_.size() == kCapacity) return count_locked(key_of(thrown), thrown, dump);
+  }
   // Outside the lock: reading a text that is not there must not hang other threads as well.
   Ref type = store_text(thrown.type, kMostType, dump);
   Ref text = store_text(what, kMostWhat, dump);

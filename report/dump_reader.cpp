@@ -141,7 +141,8 @@ Dump::Dump(Dump&& other) noexcept
       time_lines_(std::move(other.time_lines_)),
       pictures_(std::move(other.pictures_)),
       stacks_(std::move(other.stacks_)),
-      strings_(std::move(other.strings_)) {}
+      strings_(std::move(other.strings_)),
+      copies_(std::move(other.copies_)) {}
 
 Dump::~Dump() {
   if (mapped_bytes_ != 0) ::munmap(const_cast<unsigned char*>(data_), mapped_bytes_);
@@ -190,6 +191,7 @@ void Dump::check_header() {
 void Dump::parse() {
   check_header();
   size_ = header_.file_bytes;
+  if (header_.process_state != ProcessState::kExited && header_.snapshot_ns == 0) copies_ = std::make_unique<Copies>();
   std::uint64_t offset = kHeaderBytes;
   while (offset < size_) {
     const std::uint64_t bytes = parse_chunk(offset);
@@ -317,13 +319,33 @@ std::string_view Dump::string(Ref ref) const {
 }
 
 bool Dump::stack(Ref ref, StackView* view) const {
+  if (copies_ == nullptr) return read_stack(ref, view, nullptr);
+  const std::lock_guard<std::mutex> guard(copies_->mutex);
+  const auto [at, is_new] = copies_->stacks.try_emplace(ref);
+  Copy& copy = at->second;
+  if (is_new) copy.known = read_stack(ref, &copy.view, &copy.frames);
+  *view = copy.view;
+  return copy.known;
+}
+
+// `copy`, if not null, receives the frames, and `view` points there.
+bool Dump::read_stack(Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const {
   std::uint64_t rest = 0;
   const unsigned char* at = in_packed(stacks_, ref, sizeof(StackRecord), &rest);
   if (at == nullptr) return false;
   StackRecord record;
   std::memcpy(&record, at, sizeof(record));
   if (record.frame_count > (rest - sizeof(StackRecord)) / sizeof(std::uint64_t)) return false;
-  view->frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  const auto* frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  if (copy != nullptr) {
+    copy->assign(frames, frames + record.frame_count);
+    frames = copy->data();
+  }
+  if (record.check != 0 && ((record.flags & kStackFree) != 0 || record.born > header_.stack_sweeps ||
+                            record.check != stack_check(frames, record.frame_count, record.flags))) {
+    return false;
+  }
+  view->frames = frames;
   view->frame_count = record.frame_count;
   view->flags = record.flags;
   view->allocations = record.allocations;

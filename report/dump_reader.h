@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,7 +72,8 @@ class Dump {
 
   // The text behind `ref`; empty when there is none or the reference leads nowhere.
   std::string_view string(format::Ref ref) const;
-  // False when `ref` is 0 or leads nowhere.
+  // False when `ref` is 0 or leads nowhere, or its room was given to other stacks since the dump was opened. The answer
+  // for a `ref` is the same every time.
   bool stack(format::Ref ref, StackView* view) const;
   // False when there is no such record.
   bool module(std::uint32_t index, format::ModuleRecord* record) const { return indexed(modules_, index, record); }
@@ -85,7 +88,7 @@ class Dump {
   bool mark(format::Ref ref, format::MarkRecord* record) const { return named(marks_, ref, record); }
   bool label(format::Ref ref, format::LabelRecord* record) const { return named(labels_, ref, record); }
   bool python_frame(format::Ref ref, format::PythonFrameRecord* record) const {
-    return named(python_frames_, ref, record);
+    return named(python_frames_, ref, record) && record->born <= header_.stack_sweeps;
   }
   // The driver's symbol, "cuMemAlloc_v2"; "" when unknown.
   std::string api_name(std::uint16_t index) const;
@@ -146,6 +149,7 @@ class Dump {
   std::uint64_t parse_chunk(std::uint64_t offset);
   [[noreturn]] void damaged(std::uint64_t offset, const std::string& what) const;
   static bool is_live(const format::AllocationRecord& record);
+  bool read_stack(format::Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const;
   const unsigned char* in_packed(const std::vector<Range>& ranges, format::Ref ref, std::uint64_t header_bytes,
                                  std::uint64_t* rest) const;
 
@@ -220,6 +224,17 @@ class Dump {
       throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_,
       pictures_;
   std::vector<Range> stacks_, strings_;
+  // Of a dump that may be being written: the stacks that were asked for, as they were then.
+  struct Copy {
+    bool known = false;
+    StackView view;
+    std::vector<std::uint64_t> frames;
+  };
+  struct Copies {
+    std::mutex mutex;
+    std::unordered_map<format::Ref, Copy> stacks;
+  };
+  std::unique_ptr<Copies> copies_;  // nullptr: it is not
 };
 
 }  // namespace culprit

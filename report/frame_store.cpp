@@ -22,7 +22,7 @@ auto facts(const Variable& variable) {
 }
 auto facts(const ResolvedStack& stack) {
   return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated,
-                  stack.has_python);
+                  stack.merged, stack.has_python);
 }
 
 }  // namespace

@@ -96,7 +96,11 @@ void GroupText::print(const Group& group, std::size_t number) {
   } else {
     fields_.mixed_stack("allocated", group.stack->frames);
   }
-  if (group.stack->truncated) fields_.field("", "... deeper than was recorded (--depth)");
+  if (group.stack->merged) {
+    fields_.field("", "... several stacks in one: they found no room (CULPRIT_MAX_DUMP)");
+  } else if (group.stack->truncated) {
+    fields_.field("", "... deeper than was recorded (--depth)");
+  }
   for (const Evidence& evidence : group.evidence) print_evidence(group, evidence, &fields_);
   if (group.kind == Kind::kVmmPhysical) {
     fields_.field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +

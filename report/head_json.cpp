@@ -103,6 +103,9 @@ Json summary_json(const Report& report) {
   one["left_hooks"] = report.dropped.left_hooks;
   one["lock_timeouts"] = report.dropped.lock_timeouts;
   one["complete"] = is_complete(report);
+  one["merged_stacks"] = report.dropped.merged_stacks;
+  one["reused_stacks"] = report.dropped.reused_stacks;
+  one["reused_calls"] = report.dropped.reused_calls;
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
   one["caches"] = Json::array();
   for (const CacheTotal& cache : summary.caches) {

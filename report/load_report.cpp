@@ -204,11 +204,16 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
     notes.push_back(std::to_string(report->dropped_marks) +
                     " times a mark or an NVTX range found no room: give fewer different names");
   }
+  if (report->dropped.reused_stacks != 0) {
+    notes.push_back(plural(report->dropped.reused_stacks, "stack", "stacks") + " with " +
+                    plural(report->dropped.reused_calls, "call", "calls") +
+                    " had nothing left and made room for new ones: what came back counts its calls from then on");
+  }
   if (!report->since_mark.empty() && !report->since_mark_ns)
     notes.push_back("this process has no mark \"" + report->since_mark + "\": nothing came after it");
   add_unseen_throws(report);
   const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
-                                     [](const Group& group) { return group.stack->truncated; });
+                                     [](const Group& group) { return group.stack->truncated && !group.stack->merged; });
   if (truncated) notes.push_back("some stacks are deeper than was recorded: raise CULPRIT_DEPTH (culprit run --depth)");
 }
 
@@ -237,6 +242,9 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.dropped.handler_calls = header.handler_calls;
   report.dropped.left_hooks = header.left_hooks;
   report.dropped.lock_timeouts = header.lock_timeouts;
+  report.dropped.merged_stacks = header.merged_stacks;
+  report.dropped.reused_stacks = header.reused_stacks;
+  report.dropped.reused_calls = header.reused_calls;
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};

@@ -80,6 +80,9 @@ void fields(Archive& archive, Dropped* dropped) {
   archive("handler_calls", &dropped->handler_calls);
   archive("left_hooks", &dropped->left_hooks);
   archive("lock_timeouts", &dropped->lock_timeouts);
+  archive("merged_stacks", &dropped->merged_stacks);
+  archive("reused_stacks", &dropped->reused_stacks);
+  archive("reused_calls", &dropped->reused_calls);
   archive("reason", &dropped->reason);
   archive("stop_time_ns", &dropped->stop_time_ns);
 }
@@ -280,6 +283,7 @@ void fields(Archive& archive, ResolvedStack* stack) {
   archive("runtime_api", &stack->runtime_api);
   archive("through_runtime", &stack->through_runtime);
   archive("truncated", &stack->truncated);
+  archive("merged", &stack->merged);
   archive("has_python", &stack->has_python);
 }
 

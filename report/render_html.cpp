@@ -93,6 +93,7 @@ class PageData {
       if (evidence.caught != nullptr) one["evidence"][i]["caught_at"] = place_of_named(*evidence.caught);
     }
     one["stack"] = to_numbers_(group.stack);
+    one["stack_merged"] = group.stack->merged;
     one["stack_truncated"] = group.stack->truncated;
     return one;
   }

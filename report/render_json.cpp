@@ -126,6 +126,8 @@ class GroupWriter {
     }
     *out += "],\n";
     out->append(indent_ + 2, ' ');
+    *out += group.stack->merged ? "\"stack_merged\": true,\n" : "\"stack_merged\": false,\n";
+    out->append(indent_ + 2, ' ');
     *out += group.stack->truncated ? "\"stack_truncated\": true\n" : "\"stack_truncated\": false\n";
     out->append(indent_, ' ');
     *out += '}';

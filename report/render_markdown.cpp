@@ -82,6 +82,9 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   }
   print_failures(report, out);
 
+  if (report.dropped.merged_stacks != 0)
+    out << "**Merged: " << plural(report.dropped.merged_stacks, "stack", "stacks")
+        << "** kept their innermost frames only, for want of room: raise CULPRIT_MAX_DUMP\n\n";
   for (const UnseenUser& user : report.unseen)
     out << "**Not seen:** " << markdown_escaped(not_seen_text(user)) << "\n\n";
   const std::string dropped = not_recorded_text(report);

@@ -97,6 +97,10 @@ class TextReport {
 
   // Comes first: everything below it is only part of the truth.
   void print_dropped() {
+    if (report_.dropped.merged_stacks != 0) {
+      out_ << palette_.bad("MERGED") << ": " << plural(report_.dropped.merged_stacks, "stack", "stacks")
+           << " found no room and kept their innermost frames only · raise CULPRIT_MAX_DUMP\n";
+    }
     for (const UnseenUser& user : report_.unseen)
       out_ << palette_.bad("NOT SEEN") << ": " << not_seen_text(user) << "\n";
     const std::string text = not_recorded_text(report_);

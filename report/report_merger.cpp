@@ -216,6 +216,9 @@ void ReportMerger::add_head(const Report& report) {
   dropped.handler_calls += report.dropped.handler_calls;
   dropped.left_hooks += report.dropped.left_hooks;
   dropped.lock_timeouts += report.dropped.lock_timeouts;
+  dropped.merged_stacks += report.dropped.merged_stacks;
+  dropped.reused_stacks += report.dropped.reused_stacks;
+  dropped.reused_calls += report.dropped.reused_calls;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();
     dropped.reason = none ? report.dropped.reason : std::min(dropped.reason, report.dropped.reason);

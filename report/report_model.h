@@ -216,7 +216,12 @@ struct Dropped {
   std::uint64_t handler_calls = 0;  // CUDA calls of signal handlers that interrupted the tracker
   std::uint64_t left_hooks = 0;     // calls left by siglongjmp or cancellation
   std::uint64_t lock_timeouts = 0;  // events that could not wait longer for a lock of the tracker
-  std::string reason;               // why recording stopped and what to do; empty: it did not stop
+  // Not lost, but poorer: stacks that were shortened because there was no room; stacks that nothing named any more, and
+  // whose room was used again, with the calls that made something.
+  std::uint64_t merged_stacks = 0;
+  std::uint64_t reused_stacks = 0;
+  std::uint64_t reused_calls = 0;
+  std::string reason;  // why recording stopped and what to do; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
   std::uint64_t total() const { return allocations + stacks + others + handler_calls + left_hooks + lock_timeouts; }
 };

@@ -114,6 +114,7 @@ const Variable* StackResolver::variable(std::uint64_t place) const {
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
   if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
+  if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are not there
   for (std::uint32_t i = view.frame_count; i > 0; --i) {
     if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
     const auto at = expansions_.find(view.frames[i - 1]);
@@ -272,6 +273,7 @@ void StackResolver::add_python_frame(Address address) {
 
 ResolvedStack StackResolver::assemble(const StackView& view) const {
   ResolvedStack result;
+  result.merged = (view.flags & kStackMerged) != 0;
   result.truncated = (view.flags & kStackTruncated) != 0;
   std::vector<const Frame*> all;
   for (std::uint32_t i = 0; i < view.frame_count; ++i) {

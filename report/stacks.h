@@ -50,6 +50,7 @@ struct ResolvedStack {
   std::string runtime_api;  // the call of the CUDA runtime that the user made, e.g. "cudaMalloc"; empty: none is seen
   bool through_runtime = false;  // the CUDA runtime made the driver call, even if its public function cannot be named
   bool truncated = false;
+  bool merged = false;      // found no room, and was shortened to its innermost frames
   bool has_python = false;  // some of `frames` are Python's
 };
 

@@ -64,7 +64,8 @@ culprit.detail = (function () {
       one.history && el("p", { class: "history" }, one.history),
       el("div", { class: "evidences" },
         card("allocated", "Allocated", [one.api, el("span", { class: "quiet" }, " " + allocated)], stack(model, one.stack, one.at),
-          one.stack_truncated && el("p", { class: "quiet" }, "Deeper than was recorded: raise CULPRIT_DEPTH.")),
+          one.stack_merged && el("p", { class: "quiet" }, "Several stacks in one: they found no room. Raise CULPRIT_MAX_DUMP."),
+          one.stack_truncated && !one.stack_merged && el("p", { class: "quiet" }, "Deeper than was recorded: raise CULPRIT_DEPTH.")),
         (one.evidence || []).map((evidence) => evidenceCards(model, evidence)).flat()),
       culprit.facts([
         ["Kind", one.kind + " · " + culprit.Model.device(one)],

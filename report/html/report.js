@@ -34,6 +34,7 @@ culprit.views.report = function (data) {
   function notes(report) {
     const list = report.notes.slice();
     list.unshift(...report.incomplete);
+    if (report.summary.merged_stacks > 0) list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") + " found no room and kept their innermost frames only: raise CULPRIT_MAX_DUMP.");
     for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
     if (report.filtered && report.filtered.groups) list.push(culprit.bytes(report.filtered.bytes) + " in " + culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
     return culprit.notes(list);

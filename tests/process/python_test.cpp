@@ -195,6 +195,30 @@ TEST_CASE("the text report begins with the Python lines", "[python]") {
   CHECK(text.out.find("_PyEval_EvalFrameDefault") == std::string::npos);
 }
 
+TEST_CASE("code that is made and dropped for ever has a small dump, and leaks keep their Python lines", "[python]") {
+  RunOptions options;
+  options.timeout_seconds = 600;
+  const Run run = run_python(interpreters().front(), {"python_endless.py", "40000", "20"}, options);
+  REQUIRE(run.exit_code == 0);
+  std::istringstream sizes(run.out);
+  std::uint64_t half = 0;
+  std::uint64_t whole = 0;
+  sizes >> half >> whole;
+  REQUIRE(half > 0);
+  CHECK(whole <= half + (1 << 20));
+  CHECK(whole <= 12 << 20);
+  const Report report = read_report(run.dump());
+  CHECK(report.leaked_count() == 20);
+  for (const Group& group : report.leaks) {
+    const std::string number = std::to_string(group.bytes - (1 << 20));
+    INFO(number);
+    CHECK(group.has_frame("function_" + number));
+    CHECK(std::any_of(group.stack.begin(), group.stack.end(),
+                      [&](const Frame& frame) { return frame.file == "template_" + number + ".py"; }));
+  }
+  CHECK(report.json.at("summary").at("reused_stacks").get<std::uint64_t>() > 10000);
+}
+
 TEST_CASE("Python frames can be left out", "[python]") {
   RunOptions options;
   options.environment["CULPRIT_PYTHON"] = "0";

@@ -1,5 +1,10 @@
 #include "interpose/event_tables.h"
 
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "interpose/throw_table.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 
@@ -147,4 +152,87 @@ TEST_CASE_METHOD(Fixture, "a program with a thread for each task keeps a small t
     if (i == 0) size = dump->header()->file_bytes;
   }
   CHECK(dump->header()->file_bytes == size);
+}
+
+TEST_CASE_METHOD(Fixture, "thousands of threads at once, again and again, need no more records than threads") {
+  Zeroed<ThreadTable> threads;
+  std::vector<std::uint32_t> indexes;
+  for (int round = 0; round < 50; ++round) {
+    indexes.clear();
+    for (int i = 0; i < 3000; ++i) indexes.push_back(threads->add(1, *dump));
+    for (std::uint32_t index : indexes) {
+      REQUIRE(index < 3000);
+      threads->end(index, 2, 0, 0, *dump);
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "threads with ever new names need one name's room each") {
+  Zeroed<ThreadTable> threads;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::uint32_t index = threads->add(1, *dump);
+    const std::string name = "worker with a long name " + std::to_string(i) + std::string(i % 120, 'x');
+    threads->set_name(index, name.c_str(), *dump);
+    format::Ref ref = 0;
+    std::memcpy(&ref, threads->record(index, *dump)->name + format::kThreadNameRef, sizeof(ref));
+    const auto* text = dump->at<format::StringRecord>(ref);
+    REQUIRE(std::string(reinterpret_cast<const char*>(text + 1), text->bytes) ==
+            name.substr(0, ThreadTable::kMostName));
+    threads->end(index, 2, 0, 0, *dump);
+    if (i == 100) bytes = dump->header()->file_bytes;
+  }
+  CHECK(dump->header()->file_bytes == bytes);
+}
+
+TEST_CASE_METHOD(Fixture, "a table of ever new evidence is bounded, and says what it left out") {
+  Zeroed<EvidenceTable> evidence;
+  format::EvidenceRecord record = {};
+  for (std::uint32_t i = 1; i <= 70000; ++i) {
+    record.error = i;
+    evidence->intern(record, *dump);
+  }
+  CHECK(dump->header()->dropped_others == 70000 - 65536);
+  evidence->free_memory();
+}
+
+TEST_CASE_METHOD(Fixture, "what goes with ever new contexts from ever new stacks is added up without them at last") {
+  Zeroed<ReleaseTable> releases;
+  ReleaseRecord release = {};
+  release.kind = format::Kind::kDevice;
+  release.count = 1;
+  release.bytes = 10;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 1; i <= 100000; ++i) {
+    release.stack = i;
+    release.teardown_stack = i + 1;
+    REQUIRE(releases->add(release, *dump));
+    if (i == 20000) bytes = dump->header()->file_bytes;
+  }
+  CHECK(dump->header()->file_bytes == bytes);
+  std::uint64_t count = 0;
+  std::uint64_t without = 0;
+  releases->for_each(*dump, [&](const ReleaseRecord& one) {
+    count += one.count;
+    if (one.stack == 0) without += one.count;
+  });
+  CHECK(count == 100000);
+  CHECK(without == dump->header()->merged_stacks);
+  CHECK(without == 100000 - 16384);
+  releases->free_memory();
+}
+
+TEST_CASE_METHOD(Fixture, "ever new throws do not grow a full table, nor leave their texts behind") {
+  Zeroed<ThrowTable> throws;
+  std::uint64_t bytes = 0;
+  int recorded = 0;
+  for (std::uint32_t i = 1; i <= 50000; ++i) {
+    const std::string what = "error number " + std::to_string(i);
+    ThrowTable::Throw thrown = {"St9exception", i, 0, 0, 0, i};
+    if (throws->count(thrown, *dump) == 0 && throws->add(thrown, what.c_str(), *dump) != 0) ++recorded;
+    if (i == 2000) bytes = dump->header()->file_bytes;
+  }
+  CHECK(recorded == 1024);
+  CHECK(dump->header()->file_bytes == bytes);
+  throws->free_memory();
 }

@@ -138,6 +138,70 @@ TEST_CASE("a dump gives back what was written", "[report][reader]") {
   CHECK_FALSE(dump.error(allocations[1].evidence, &error));
 }
 
+TEST_CASE("a stack whose room was given to others since the dump was opened is not read", "[report][reader]") {
+  for (const ProcessState process_state : {ProcessState::kExited, ProcessState::kRunning}) {
+    DumpBuilder builder;
+    builder.header().process_state = process_state;
+    builder.header().stack_sweeps = 7;
+    const std::vector<std::uint64_t> frames = {11, 12, 13};
+    auto add = [&](std::uint32_t born, std::uint32_t check, std::uint32_t flags) {
+      const Ref ref = builder.add_stack(frames, flags);
+      auto* bytes = const_cast<char*>(builder.bytes().data());
+      auto* record = reinterpret_cast<StackRecord*>(bytes + std::size_t{ref} * kRefUnit);
+      record->born = born;
+      record->check = check;
+      return ref;
+    };
+    const std::uint32_t right = stack_check(frames.data(), 3, 0);
+    const Ref old_version = add(0, 0, 0);
+    const Ref good = add(7, right, 0);
+    const Ref born_later = add(8, right, 0);
+    const Ref overwritten = add(7, right ^ 2, 0);
+    const Ref freed = add(7, stack_check(frames.data(), 3, kStackFree), kStackFree);
+    const std::vector<char> bytes = builder.bytes();
+    const Dump dump = read(bytes);
+    StackView view;
+    for (int times = 0; times < 2; ++times) {
+      REQUIRE(dump.stack(old_version, &view));
+      REQUIRE(dump.stack(good, &view));
+      CHECK(std::vector<std::uint64_t>(view.frames, view.frames + view.frame_count) == frames);
+      CHECK_FALSE(dump.stack(born_later, &view));
+      CHECK_FALSE(dump.stack(overwritten, &view));
+      CHECK_FALSE(dump.stack(freed, &view));
+    }
+  }
+}
+
+TEST_CASE("merged stacks are said first, and reused ones in a note", "[report]") {
+  DumpBuilder builder = small_dump();
+  builder.header().merged_stacks = 3;
+  builder.header().reused_stacks = 40;
+  builder.header().reused_calls = 50;
+  AllocationRecord allocation = {};
+  allocation.state = 1 << kStateBits | 1;
+  allocation.stack = builder.add_stack({DumpBuilder::frame(0, 0x99)}, kStackMerged | kStackTruncated);
+  allocation.bytes = 1 << 20;
+  allocation.kind = Kind::kDevice;
+  builder.add_allocation(allocation);
+  const Dump dump = read(builder.bytes());
+  ReportOptions options;
+  options.lookup = [](std::vector<ModuleSymbols>&) {};
+  options.machine.proc = "/nonexistent";
+  const Report report = load_report(dump, options);
+  std::ostringstream text;
+  render_text({report}, {}, text);
+  CHECK(text.str().find("MERGED: 3 stacks found no room") == 0);
+  CHECK(text.str().find("several stacks in one") != std::string::npos);
+  CHECK(text.str().find("40 stacks with 50 calls") != std::string::npos);
+  CHECK(text.str().find("raise CULPRIT_DEPTH") == std::string::npos);
+  std::ostringstream json;
+  render_json({report}, json);
+  for (const char* part : {"\"merged_stacks\": 3", "\"reused_stacks\": 40", "\"stack_merged\": true"}) {
+    INFO(part);
+    CHECK(json.str().find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("only live allocations are visited", "[report][reader]") {
   DumpBuilder builder;
   AllocationRecord record = {};
