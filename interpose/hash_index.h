@@ -114,7 +114,7 @@ class HashIndex {
     for_each([&](const Entry& entry) {
       if (keep(entry)) place(entries, capacity - 1, entry);
     });
-    os.unmap(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
+    unmap_private(entries_, sizeof(Entry) * static_cast<std::uint64_t>(capacity_));
     entries_ = entries;
     capacity_ = capacity;
     count_ = kept;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "interpose/os.h"
+#include "interpose/own_memory.h"
 
 namespace culprit {
 
@@ -173,7 +173,7 @@ void PackedSpace::free_unmarked() {
 }
 
 void PackedSpace::free_memory() {
-  for (std::uint32_t i = 0; i < piece_count_; ++i) os.unmap(pieces_[i].starts, 3 * 8 * words_of(pieces_[i]));
+  for (std::uint32_t i = 0; i < piece_count_; ++i) unmap_private(pieces_[i].starts, 3 * 8 * words_of(pieces_[i]));
   *this = {};
 }
 

@@ -41,7 +41,7 @@ struct alignas(64) ThreadState {
 
   std::uint8_t live_device;
   bool named;         // by the program (thread_names.h)
-  std::uint8_t ends;  // how often its end was noticed: destructors that ran later may have used the tracker again
+  std::uint8_t ends;  // how often thread-specific destructors have told of its end
   // The place of the current context. Valid while the contexts' epoch stands and no call of this thread made another
   // one current (see changes_context() in hooks.h).
   std::uint32_t context_epoch;
@@ -61,17 +61,16 @@ struct alignas(64) ThreadState {
 
   void forget_context() { context_epoch = kNoEpoch; }
 
-  char* own_stack;     // own_stack.h: nullptr = none yet
-  bool on_own_stack;   // running there, with all signals blocked
-  bool past_its_end;   // the thread's end was noted for good: it is in no list any more
-  std::uint8_t ends;   // how often thread-specific destructors have told of the end
-  std::uint32_t owner; // of locks that this thread takes: the kernel's thread number
-  SpinLock* shard;     // of the live table, that this thread holds or waits for; nullptr = none
-  OpenMarks* marks;    // nullptr = none
+  char* own_stack;         // own_stack.h: nullptr = none yet
+  bool on_own_stack;       // running there, with all signals blocked
+  bool past_its_end;       // the thread's end was noted for good: it is in no list any more
+  std::uint32_t owner;     // of locks that this thread takes: the kernel's thread number
+  SpinLock* shard;         // of the live table, that this thread holds or waits for; nullptr = none
+  OpenMarks* marks;        // nullptr = none
   const char* what_frame;  // inside what() of an exception that abandoned something: frame of the note that asks it
-  void* runtime_free;  // runtime_frees.cpp: what free_at_exit() has to call
+  void* runtime_free;      // runtime_frees.cpp: what free_at_exit() has to call
 
-  // known_threads.h; used only when the library was loaded late.
+  // known_threads.h
   std::uint32_t known_in;  // the list that it is in, 0 = none
   bool seen_outside;
   ThreadState* next_known;

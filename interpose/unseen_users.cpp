@@ -9,6 +9,7 @@
 #include "interpose/modules.h"
 #include "interpose/os.h"
 #include "interpose/loader_modules.h"
+#include "interpose/own_memory.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"
 #include "interpose/redirect.h"
@@ -176,7 +177,7 @@ void find_direct_users(Found* found) {
   search->span = end - begin;
   visit_modules(visit_module, search);
   read_written_memory(search->ranges, search->count, clock_ns(CLOCK_MONOTONIC) + kLongestNs, look_at_words, search);
-  os.unmap(search, sizeof(DirectSearch));
+  unmap_private(search, sizeof(DirectSearch));
 }
 
 // The loader's lists may change while they are read: what is gone is an error of the read, and no fault.
@@ -263,7 +264,7 @@ Found* find_unseen_users() {
   find_direct_users(found);
   find_other_namespaces(found);
   if (found->count != 0) return found;
-  os.unmap(found, sizeof(Found));
+  unmap_private(found, sizeof(Found));
   return nullptr;
 }
 
@@ -287,7 +288,7 @@ void note_unseen_users(Process& process) {
   format::Header* header = process.dump.header();
   header->unseen_users = process.dump.add_string(found->text, found->bytes);
   header->unseen_user_count = found->count;
-  os.unmap(found, sizeof(Found));
+  unmap_private(found, sizeof(Found));
 }
 
 bool has_unseen_users() {
@@ -299,7 +300,7 @@ bool has_unseen_users() {
   if (!driver_range(&begin, &end)) return false;
   Found* found = find_unseen_users();
   if (found == nullptr) return false;
-  os.unmap(found, sizeof(Found));
+  unmap_private(found, sizeof(Found));
   return true;
 }
 
