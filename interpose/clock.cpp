@@ -43,6 +43,7 @@ Function clock_function() {
   static std::atomic<Function> known;
   Function function = known.load(std::memory_order_relaxed);
   if (function != nullptr) return function;
+  known.store(system_clock, std::memory_order_relaxed);  // the search itself may ask for the time
   function = find_function();
   known.store(function, std::memory_order_relaxed);
   return function;
