@@ -23,8 +23,8 @@ class KeepErrno {
   int saved_;
 };
 
-// Calls work(process) on the tracker's own stack, where nothing can interrupt it; not when nothing was recorded yet, and
-// not in a signal handler that interrupted the tracker.
+// Calls work(process) on the tracker's own stack, where nothing can interrupt it; not when nothing was recorded yet,
+// and not in a signal handler that interrupted the tracker.
 template <typename Work>
 void inspect(Work work) {
   Process* process = process_if_recording();

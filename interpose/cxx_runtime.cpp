@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "interpose/elf_symbols.h"
-#include "interpose/own_stack.h"
 #include "interpose/hash.h"
 #include "interpose/late_load.h"
 #include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
+#include "interpose/own_stack.h"
 #include "interpose/process.h"
 
 namespace culprit {

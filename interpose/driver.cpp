@@ -10,8 +10,8 @@
 #include "interpose/late_load.h"
 #include "interpose/loader_modules.h"
 #include "interpose/own_module.h"
-#include "interpose/redirect.h"
 #include "interpose/own_stack.h"
+#include "interpose/redirect.h"
 
 namespace culprit {
 

@@ -145,12 +145,12 @@ struct Header {
   // At exit: libraries that call the driver past the hooks. A string: for each an UnseenHow as a byte, its path, a NUL.
   Ref unseen_users;
   std::uint32_t unseen_user_count;  // the string has the first of them
-  std::uint64_t size_limit;        // CULPRIT_MAX_DUMP: file_bytes stays below; 0 = as large as a dump can be
-  std::uint64_t merged_stacks;     // live: stacks that found no room, and were shortened to their innermost frames
-  std::uint64_t reused_stacks;     // live: stacks that nothing named any more and whose room was given to others ...
-  std::uint64_t reused_calls;      // live: ... and the calls with those stacks that made something
-  std::uint32_t limited_types;     // live: bit N: a chunk of ChunkType N found no room below the limit
-  std::uint32_t stack_sweeps;      // live: how often room was looked for; see StackRecord::born
+  std::uint64_t size_limit;         // CULPRIT_MAX_DUMP: file_bytes stays below; 0 = as large as a dump can be
+  std::uint64_t merged_stacks;      // live: stacks that found no room, and were shortened to their innermost frames
+  std::uint64_t reused_stacks;      // live: stacks that nothing named any more and whose room was given to others ...
+  std::uint64_t reused_calls;       // live: ... and the calls with those stacks that made something
+  std::uint32_t limited_types;      // live: bit N: a chunk of ChunkType N found no room below the limit
+  std::uint32_t stack_sweeps;       // live: how often room was looked for; see StackRecord::born
   std::uint8_t reserved1[4096 - 504];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

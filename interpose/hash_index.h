@@ -9,8 +9,8 @@
 
 #include "interpose/hash.h"
 #include "interpose/os.h"
-#include "interpose/own_stack.h"
 #include "interpose/own_memory.h"
+#include "interpose/own_stack.h"
 #include "interpose/placement.h"
 
 namespace culprit {

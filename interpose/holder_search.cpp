@@ -5,7 +5,6 @@
 // Not searched: thread-local variables, heap and stacks.
 #include "interpose/holder_search.h"
 
-
 #include <cstring>
 
 #include "interpose/loader_modules.h"

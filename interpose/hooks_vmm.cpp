@@ -71,9 +71,8 @@ void restore_released(std::uint64_t handle, Ref physical) {
 
 Ref find_physical(std::uint64_t handle) {
   Ref found = 0;
-  record_on_own_stack([&](Process& process) {
-    found = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
-  });
+  record_on_own_stack(
+      [&](Process& process) { found = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump); });
   return found;
 }
 
@@ -206,8 +205,8 @@ CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) ca
   if (status != CUDA_SUCCESS || handle == nullptr || add_reference(vmm_space(), *handle)) return status;
   Ref physical = 0;
   record_on_own_stack([&](Process& process) {
-    Ref mapping = process.live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr),
-                                               process.dump);
+    Ref mapping =
+        process.live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr), process.dump);
     if (mapping != 0) physical = process.dump.at<AllocationRecord>(mapping)->physical;
   });
   if (physical != 0) restore_released(*handle, physical);

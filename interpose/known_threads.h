@@ -21,9 +21,9 @@ bool wait_for_threads(int limit_ms);
 // Calls visit(state) for each known thread. It must not call back.
 void for_each_known_thread(void (*visit)(ThreadState* state));
 
-// For what an injector runs in a thread that it came upon: a detach waits for it. The thread may be past the point where
-// its end is noticed, and its memory would go to another thread while it is known: so it is known afterwards only if it
-// was before. On the tracker's own stack only.
+// For what an injector runs in a thread that it came upon: a detach waits for it. The thread may be past the point
+// where its end is noticed, and its memory would go to another thread while it is known: so it is known afterwards only
+// if it was before. On the tracker's own stack only.
 class VisitInTracker {
  public:
   VisitInTracker();

@@ -127,9 +127,7 @@ bool interrupted_tracker() { return is_in_hook() && thread_state.in_tracker; }
 void begin_exit(int, void*) {
   // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
   Process* process = process_if_recording();
-  if (process == nullptr || interrupted_tracker() ||
-      (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0)
-    return;
+  if (process == nullptr || interrupted_tracker() || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
   watch_runtime_frees();
   record_on_own_stack([](Process& recording) {
     sum_live_bytes(recording);

@@ -6,9 +6,9 @@
 // What a thread made last it keeps out of the index (young_records.h) until somebody else asks for it.
 //
 // One spin lock a shard, held while the index changes. It is the one lock that is held while a signal handler may
-// interrupt its holder, and jump out: thread_state.shard tells of it, and repair_left_shard() mends it. A free takes the record out of the index before the driver is
-// called (so that no other thread can be handed the address while the old record is still there) and puts it back if
-// the driver refuses.
+// interrupt its holder, and jump out: thread_state.shard tells of it, and repair_left_shard() mends it. A free takes
+// the record out of the index before the driver is called (so that no other thread can be handed the address while the
+// old record is still there) and puts it back if the driver refuses.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include "interpose/elf_symbols.h"
 #include "interpose/late_load.h"
 #include "interpose/os.h"
-#include "interpose/spin_lock.h"
 #include "interpose/own_module.h"
+#include "interpose/spin_lock.h"
 
 // The loader's list for debuggers. Data, which nobody stands in front of; missing in other libcs. A program may have a
 // copy of it, whose list is the same.

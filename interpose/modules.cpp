@@ -8,10 +8,10 @@
 
 #include "interpose/hash.h"
 #include "interpose/loader_modules.h"
-#include "interpose/raw_calls.h"
-#include "interpose/text_writer.h"
 #include "interpose/process_names.h"
+#include "interpose/raw_calls.h"
 #include "interpose/restrictions.h"
+#include "interpose/text_writer.h"
 
 namespace culprit {
 
@@ -51,7 +51,7 @@ std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t
   if (name == nullptr || name[0] == '\0') return program_path(path, capacity);
   std::size_t used = 0;
   if (name[0] != '/' && std::strchr(name, '/') != nullptr) {  // found through a relative path: make it absolute now
-    long length = calls_restricted() ? 0 : system_call(SYS_getcwd, path, capacity);    // with its NUL
+    long length = calls_restricted() ? 0 : system_call(SYS_getcwd, path, capacity);  // with its NUL
     used = length > 0 ? static_cast<std::size_t>(length) - 1 : 0;
     TextWriter(path, capacity, used) << "/";
     used += used + 1 < capacity ? 1 : 0;

@@ -8,7 +8,6 @@
 #include "interpose/restrictions.h"
 #include "interpose/signal_names.h"
 
-
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>

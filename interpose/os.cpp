@@ -163,8 +163,8 @@ std::uint64_t set_signal_mask(std::uint64_t mask) {
 constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 
 std::uint64_t system_block_signals() {
-  // Those that a fault raises are let through: while it blocks them the kernel ends the process. Our own handler mends a
-  // dump that was cut off (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
+  // Those that a fault raises are let through: while it blocks them the kernel ends the process. Our own handler mends
+  // a dump that was cut off (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
   constexpr std::uint64_t kFaults =
       mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
   return set_signal_mask(~kFaults);
@@ -175,25 +175,10 @@ void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 }  // namespace
 
 OsCalls os = {
-    system_open,
-    system_close,
-    system_identify,
-    system_file_mode,
-    system_duplicate_from,
-    system_reserve,
-    system_limit,
-    system_map,
-    system_unmap,
-    system_protect,
-    system_remap,
-    system_unlock,
-    system_advise,
-    system_read_at,
-    system_read_own_memory,
-    system_membarrier,
-    system_futex,
-    system_block_signals,
-    system_restore_signals,
+    system_open,       system_close,  system_identify,      system_file_mode,       system_duplicate_from,
+    system_reserve,    system_limit,  system_map,           system_unmap,           system_protect,
+    system_remap,      system_unlock, system_advise,        system_read_at,         system_read_own_memory,
+    system_membarrier, system_futex,  system_block_signals, system_restore_signals,
 };
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {

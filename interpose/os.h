@@ -1,7 +1,7 @@
 // Every call into the operating system that recording depends on, behind one table, so that a unit test can make any of
-// them fail. Raw system calls (raw_calls.h): libc's wrappers are cancellation points, and a thread that is being cancelled
-// must not be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result "negative =
-// -errno".
+// them fail. Raw system calls (raw_calls.h): libc's wrappers are cancellation points, and a thread that is being
+// cancelled must not be unwound from inside the tracker. None of them allocates, and all keep to the errno-style result
+// "negative = -errno".
 #pragma once
 
 #include <sys/types.h>
@@ -50,10 +50,12 @@ struct OsCalls {
   std::int64_t (*read_own_memory)(void* to, std::uint64_t address, std::uint64_t bytes);
   // membarrier(2) without flags. Returns 0 or -errno. See meet_other_threads().
   int (*membarrier)(int command);
-  // futex(2), FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Leaves errno alone. A wait ends after `microseconds` at the latest.
+  // futex(2), FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. Leaves errno alone. A wait ends after `microseconds` at the
+  // latest.
   void (*futex)(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds);
-  // Blocks every signal of the calling thread but those of faults, those of libc itself (cancellation, setuid) included, which libc's own
-  // function leaves out. Returns the mask as it was, for restore_signals(). Leaves errno alone.
+  // Blocks every signal of the calling thread but those of faults, those of libc itself (cancellation, setuid)
+  // included, which libc's own function leaves out. Returns the mask as it was, for restore_signals(). Leaves errno
+  // alone.
   std::uint64_t (*block_signals)();
   void (*restore_signals)(std::uint64_t mask);
 };

@@ -29,7 +29,8 @@ constexpr bool kSwitches = false;
 constexpr bool kSwitches = true;
 #endif
 
-// For a thread that finds no memory for a stack of its own. Guarded by a lock that its holder can not be interrupted in.
+// For a thread that finds no memory for a stack of its own. Guarded by a lock that its holder can not be interrupted
+// in.
 alignas(64) char spare_stack[64 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;

@@ -4,9 +4,9 @@
 // stack has to fit into 2 KiB on top of what the driver takes. So all that is not done on every call (the first sight
 // of a stack, starting, a thread's registration and end, throws, sweeps, the growth of a table) runs on this stack.
 //
-// All signals are blocked meanwhile. A handler of the guest must find its thread on the thread's own stack: conservative
-// garbage collectors scan from the stack pointer, and handlers jump out. It follows that what runs here always comes to
-// its end, can not be entered again by its own thread, and can not be left by a jump or a cancellation.
+// All signals are blocked meanwhile. A handler of the guest must find its thread on the thread's own stack:
+// conservative garbage collectors scan from the stack pointer, and handlers jump out. It follows that what runs here
+// always comes to its end, can not be entered again by its own thread, and can not be left by a jump or a cancellation.
 #pragma once
 
 #include "interpose/placement.h"

@@ -64,7 +64,7 @@ struct ThreadMemory {
   PendingFailures failures;
   PythonMemo python;
   NestingMemo nestings;
-  alignas(16) unsigned char judged[2560];  // exceptions.cpp
+  alignas(16) unsigned char judged[2560];            // exceptions.cpp
   alignas(64) unsigned char unwind_cache[48 << 10];  // libunwind's, see unwind_services.cpp
   StackHolder holder;
 };
@@ -232,8 +232,8 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: addresses remembered so far may mean something else now.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-// Makes the dump of a process that has none; `called`: a hook was. Returns 0, or the errno for which there is none. On the tracker's own stack
-// only, in one thread.
+// Makes the dump of a process that has none; `called`: a hook was. Returns 0, or the errno for which there is none. On
+// the tracker's own stack only, in one thread.
 int start_recording(Process& process, bool called);
 
 // The path of a stack that this thread just walked, 0 if it could not be stored. Here and in the next two: on the
@@ -252,7 +252,8 @@ std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
 // The path of the calling thread's stack as far as it can be walked, beyond CULPRIT_DEPTH. 0 if it could not be stored.
 std::uint32_t walk_path(const std::uint64_t* frame);
 
-// The stack of a path's frames from `node` outward. `innermost`: what stands for the address of the first one, 0 = that.
+// The stack of a path's frames from `node` outward. `innermost`: what stands for the address of the first one, 0 =
+// that.
 format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint32_t node, std::uint64_t innermost);
 
 // current_stack() when the stack is not known from the last time.

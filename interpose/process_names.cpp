@@ -1,7 +1,7 @@
 #include "interpose/process_names.h"
 
-#include <fcntl.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>

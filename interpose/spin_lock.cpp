@@ -1,7 +1,7 @@
 #include "interpose/spin_lock.h"
 
-#include <linux/futex.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <time.h>
 
 #include "interpose/clock.h"

@@ -31,7 +31,7 @@ enum class FrameSearch {
   kBehindSignal,  // found, and a signal frame lies in between: a handler runs that interrupted what it called
   kGone,
   kGoneBehindSignal,  // gone, and a signal handler runs
-  kNotKnown,  // the stack could not be walked to its end
+  kNotKnown,          // the stack could not be walked to its end
 };
 FrameSearch find_frame(std::uint64_t frame);
 

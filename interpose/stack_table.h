@@ -40,7 +40,8 @@ class StackTable {
   // `goal`: for tests, see PackedSpace.
   void set_limit(std::uint64_t limit, std::uint64_t goal = 0) { space_.set_limit(limit, goal); }
 
-  // See PackedSpace. wants_collection() is thread-safe; the others are for who collects, who may see them a little late.
+  // See PackedSpace. wants_collection() is thread-safe; the others are for who collects, who may see them a little
+  // late.
   bool wants_collection() const { return space_.wants_sweep(); }
   bool is_tight() const { return space_.is_tight(); }
   bool is_overgrown() const { return space_.is_overgrown(); }

@@ -65,7 +65,8 @@ void describe_process(Process& process, bool called) {
   header->hook_calls = called ? 1 : 0;
   header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
   int version = 0;
-  if (called && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS) header->driver_version = version;
+  if (called && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS)
+    header->driver_version = version;
 
   std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
   format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);

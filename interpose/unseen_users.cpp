@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "interpose/elf_symbols.h"
+#include "interpose/loader_modules.h"
 #include "interpose/modules.h"
 #include "interpose/os.h"
-#include "interpose/loader_modules.h"
 #include "interpose/own_memory.h"
 #include "interpose/own_module.h"
 #include "interpose/process.h"

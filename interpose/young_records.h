@@ -243,8 +243,8 @@ class YoungList {
     }
   }
   CULPRIT_COLD void close(Choice choice);
-  // The owner is at its slots for some instructions, unless a jump from a signal handler threw it out of them, or it has
-  // to wait for this very processor: then false, and its records stay where they are until it calls again or ends.
+  // The owner is at its slots for some instructions, unless a jump from a signal handler threw it out of them, or it
+  // has to wait for this very processor: then false, and its records stay where they are until it calls again or ends.
   CULPRIT_COLD static bool wait_until_idle(const YoungRecords& records);
   CULPRIT_COLD void open(YoungRecords* own);
 

@@ -177,9 +177,9 @@ void Dump::check_header() {
     damaged(offsetof(Header, file_bytes), "impossible file size");
   }
   if (header_.file_bytes > size_ && header_.stop_reason == StopReason::kTruncated) {
-    throw DumpError(DumpProblem::kTruncated,
-                    path_ + ": was cut off while the program ran: " + std::to_string(size_) + " of " +
-                        std::to_string(header_.file_bytes) + " bytes are there, so that nothing is known; run it again");
+    throw DumpError(DumpProblem::kTruncated, path_ + ": was cut off while the program ran: " + std::to_string(size_) +
+                                                 " of " + std::to_string(header_.file_bytes) +
+                                                 " bytes are there, so that nothing is known; run it again");
   }
   if (header_.file_bytes > size_) {
     throw DumpError(DumpProblem::kTruncated, path_ + ": is cut off: " + std::to_string(size_) + " of " +

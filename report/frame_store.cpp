@@ -21,8 +21,8 @@ auto facts(const Variable& variable) {
   return std::tie(variable.module, variable.name, variable.begin, variable.python);
 }
 auto facts(const ResolvedStack& stack) {
-  return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated,
-                  stack.merged, stack.has_python);
+  return std::tie(stack.frames, stack.caller, stack.runtime_api, stack.through_runtime, stack.truncated, stack.merged,
+                  stack.has_python);
 }
 
 }  // namespace
