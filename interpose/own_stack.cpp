@@ -9,6 +9,7 @@
 #include "interpose/restrictions.h"
 #include "interpose/spin_lock.h"
 #include "interpose/thread_state.h"
+#include "interpose/valgrind_requests.h"
 
 // Calls work(argument) with the stack pointer at `top` (own_stack_*.S). An unwinder passes through it.
 extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void* argument, void (*work)(void*),
@@ -35,23 +36,6 @@ alignas(64) char spare_stack[64 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
-// valgrind takes a jump of the stack pointer for an overflow, and says so, unless the stack was registered: its client
-// request VG_USERREQ__STACK_REGISTER (valgrind.h). The sequence does nothing on a processor.
-void tell_valgrind(std::uint64_t begin, std::uint64_t end) {
-#if defined(__x86_64__)
-  constexpr std::uint64_t kStackRegister = 0x1501;
-  const std::uint64_t request[6] = {kStackRegister, begin, end, 0, 0, 0};
-  std::uint64_t result = 0;
-  asm volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
-               : "=d"(result)
-               : "a"(request), "0"(result)
-               : "cc", "memory");
-#else
-  static_cast<void>(begin);
-  static_cast<void>(end);
-#endif
-}
-
 char* own_stack() {
   if (thread_state.own_stack != nullptr) return thread_state.own_stack;
   // Not map_private(): that reads files first, for which a small stack has no room.
@@ -59,10 +43,11 @@ char* own_stack() {
   char* memory = static_cast<char*>(
       os.map(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
   if (memory == nullptr) return nullptr;
-  if (memory_locked()) os.unlock(memory, kStackBytes);
   os.protect(memory, kGuardBytes, PROT_NONE);
-  tell_valgrind(reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
-                reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
+  // Which takes a jump of the stack pointer to a stack that it does not know for an overflow, and says so.
+  ask_valgrind(kStackRegister, reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
+               reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
+  thread_state.own_stack_locked = true;
   return thread_state.own_stack = memory;
 }
 
@@ -81,6 +66,9 @@ bool run_on_own_stack(void (*work)(void*), void* argument) {
     work(argument);
   } else if (stack != nullptr) {
     culprit_switch_stack(argument, work, stack + kStackBytes);
+    // Whether the process locks its memory is known from the first work on. Our pages must not use up what it may lock.
+    if (thread_state.own_stack_locked && memory_locked()) os.unlock(stack, kStackBytes);
+    thread_state.own_stack_locked = false;
   } else {
     ran = spare_lock.try_lock_for(kSpareWaitMs);
     if (ran) culprit_switch_stack(argument, work, spare_stack + sizeof(spare_stack));

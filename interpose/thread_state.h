@@ -62,6 +62,7 @@ struct alignas(64) ThreadState {
   void forget_context() { context_epoch = kNoEpoch; }
 
   char* own_stack;         // own_stack.h: nullptr = none yet
+  bool own_stack_locked;   // perhaps, by mlockall(): not asked yet
   bool on_own_stack;       // running there, with all signals blocked
   bool past_its_end;       // the thread's end was noted for good: it is in no list any more
   std::uint32_t owner;     // of locks that this thread takes: the kernel's thread number

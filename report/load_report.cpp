@@ -9,6 +9,7 @@
 #include "report/python_view.h"
 #include "report/record_facts.h"
 #include "report/render.h"
+#include "report/text_fields.h"
 
 namespace culprit {
 

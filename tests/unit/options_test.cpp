@@ -70,7 +70,7 @@ TEST_CASE("sizes have units") {
     Variable variable("CULPRIT_MAX_DUMP", row.text);
     read_options(&options);
     CHECK(options.max_dump == (row.bytes != 0 ? row.bytes : 1ULL << 30));
-    CHECK((options.malformed == nullptr) == (row.bytes != 0));
+    CHECK((options.refused_count == 0) == (row.bytes != 0));
   }
 }
 

@@ -21,7 +21,10 @@ constexpr int kOwn[] = {SYS_write,           SYS_exit_group,    SYS_exit,       
                         SYS_set_robust_list, SYS_rseq,          SYS_rt_sigprocmask, SYS_gettid,
                         SYS_sched_yield,     SYS_clock_gettime, SYS_rt_sigaction};
 // What the library needs besides, once it records. README.md promises that there is nothing else.
-constexpr int kRecording[] = {SYS_getpid, SYS_fallocate, SYS_fstat, SYS_newfstatat};
+constexpr int kRecording[] = {SYS_getpid,       SYS_gettid, SYS_fallocate, SYS_fstat, SYS_newfstatat,
+                              SYS_mincore,      SYS_ppoll,  SYS_madvise,   SYS_write, SYS_rt_sigtimedwait,
+                              SYS_rt_sigaction, SYS_openat, SYS_close,     SYS_read,  SYS_pread64,
+                              SYS_fcntl};
 // What it needs besides to begin: to make the dump's file, and to read what the process is.
 constexpr int kBeginning[] = {SYS_openat,    SYS_close,     SYS_read,     SYS_pread64, SYS_lseek,
                               SYS_fcntl,     SYS_ftruncate, SYS_readlink, SYS_uname,   SYS_prlimit64,
