@@ -255,21 +255,17 @@ bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std:
 bool modules_were_added(ModuleListEnd* end) {
   Walking walking;
   if (!know_loader()) return false;
-  struct link_map map;
-  const auto* node = reinterpret_cast<const struct link_map*>(end->node);
-  bool stands = node != nullptr && read_node(node, false, &map) && map.l_addr == end->bias && map.l_prev != nullptr;
-  if (stands) {
-    struct link_map before;
-    stands = read_node(map.l_prev, false, &before) && before.l_next == node;
-  }
-  if (stands && map.l_next == nullptr) return false;
   const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
-  node = loader.debug->r_map;
+  ModuleListEnd now = {};
+  struct link_map map;
+  const struct link_map* node = loader.debug->r_map;
   for (int i = 0; node != nullptr && i < kMostModules && read_node(node, plainly, &map); ++i) {
-    *end = {reinterpret_cast<std::uint64_t>(node), map.l_addr};
+    now = {reinterpret_cast<std::uint64_t>(node), map.l_addr};
     node = map.l_next;
   }
-  return true;
+  const bool same = now.node == end->node && now.bias == end->bias;
+  *end = now;
+  return !same;
 }
 
 std::uint64_t auxiliary_value(std::uint64_t type) {

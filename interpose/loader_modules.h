@@ -41,7 +41,7 @@ struct ModuleListEnd {
   std::uint64_t bias;
 };
 // Whether a module was added to the program's namespace since the last look with this `end`, which is brought up to
-// date. May say so without need. Costs two system calls. Thread-safe, if `end` is the caller's own.
+// date. May say so without need. Thread-safe, if `end` is the caller's own.
 bool modules_were_added(ModuleListEnd* end);
 
 // A number of the process from the kernel (getauxval), 0 = unknown.

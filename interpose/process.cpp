@@ -47,12 +47,12 @@ Process* mapped_process() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process != nullptr) return process;
   int error = 0;
-  void* memory = os.map(nullptr, sizeof(Process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error);
+  void* memory = map_private(sizeof(Process), &error);
   if (memory == nullptr) return nullptr;
   bool wiped = os.advise(memory, Process::kWipedBytes, MADV_WIPEONFORK) == 0;
   Process* expected = nullptr;
   if (!the_process.compare_exchange_strong(expected, static_cast<Process*>(memory))) {
-    os.unmap(memory, sizeof(Process));
+    unmap_private(memory, sizeof(Process));
     return expected;
   }
   wiped_on_fork = wiped;
