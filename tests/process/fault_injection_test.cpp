@@ -60,7 +60,8 @@ TEST_CASE("a value of CULPRIT_FAIL that means nothing fails nothing and is named
   options.environment["CULPRIT_FAIL"] = "alloc:1,cuBogus:1:2";
   const Run run = run_preloaded("try_calls", {"alloc"}, options);
   CHECK(run.out == "alloc=0\n");
-  CHECK(run.err.find("CULPRIT_FAIL=alloc:1,cuBogus:1:2: this value cannot be used; no rule is used") != std::string::npos);
+  CHECK(run.err.find("CULPRIT_FAIL=alloc:1,cuBogus:1:2: this value cannot be used; no rule is used") !=
+        std::string::npos);
 }
 
 TEST_CASE("a driver that was made to fail at its start leaves no dump", "[inject]") {
