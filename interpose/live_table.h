@@ -222,7 +222,7 @@ class LiveTable {
     bool locked() const { return CULPRIT_LIKELY(locked_); }
 
    private:
-    static constexpr std::uint32_t kShardWaitMs = 100;
+    static constexpr std::uint32_t kShardWaitMs = 1000;
     static std::uint32_t owner_of_locks() { return CULPRIT_LIKELY(thread_state.owner != 0) ? thread_state.owner : 1; }
     CULPRIT_COLD static void give_up(DumpWriter& dump) { add_counter(dump.header()->lock_timeouts, 1); }
 

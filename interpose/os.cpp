@@ -102,13 +102,25 @@ std::uint64_t system_limit(int resource) {
 
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
                  int* error) {
+#if defined(__SANITIZE_THREAD__)
+  // A unit test: TSan has to know that memory is new, and hears of it from libc's function only.
+  long mapped = reinterpret_cast<long>(mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset)));
+  if (mapped == -1) mapped = -errno;
+#else
   long mapped = system_call(SYS_mmap, address, bytes, protection, flags, fd, offset);
+#endif
   if (mapped >= 0 || mapped < -4095) return reinterpret_cast<void*>(mapped);
   *error = static_cast<int>(-mapped);
   return nullptr;
 }
 
-void system_unmap(void* address, std::uint64_t bytes) { system_call(SYS_munmap, address, bytes); }
+void system_unmap(void* address, std::uint64_t bytes) {
+#if defined(__SANITIZE_THREAD__)
+  munmap(address, bytes);
+#else
+  system_call(SYS_munmap, address, bytes);
+#endif
+}
 
 int system_protect(void* address, std::uint64_t bytes, int protection) {
   return static_cast<int>(system_call(SYS_mprotect, address, bytes, protection));

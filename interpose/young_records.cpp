@@ -37,7 +37,7 @@ void YoungList::close(Choice choice) {
 
 bool YoungList::wait_until_idle(const YoungRecords& records) {
   constexpr std::uint32_t kPollUs = 50;
-  constexpr std::uint32_t kLongestWaitUs = 100000;
+  constexpr std::uint32_t kLongestWaitUs = 1000000;
   for (std::uint32_t waited = 0; records.busy_.load(std::memory_order_acquire) != 0; waited += kPollUs) {
     if (waited >= kLongestWaitUs) return false;
     if (waited != 0) sleep_microseconds(kPollUs);
