@@ -14,12 +14,11 @@
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 
-using  // TSan takes for a race what the collection is made for: it reads records while their owners store them with
-       // plain
+// TSan takes for a race what the collection is made for: it reads records while their owners store them with plain
 // instructions, as a reader of a live dump does (stack_collection.h says why that is right).
 #if !defined(__SANITIZE_THREAD__)
 
-    namespace culprit;
+using namespace culprit;
 using format::AllocationRecord;
 using format::ChunkType;
 using format::Kind;
