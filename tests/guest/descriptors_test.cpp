@@ -44,7 +44,7 @@ TEST_CASE("a program that uses up all descriptors gets as many as without the li
 }
 
 TEST_CASE("a program with a very small limit of descriptors runs", "[descriptors]") {
-  for (const rlim_t limit : {4, 5, 8}) {
+  for (const rlim_t limit : {8, 12, 16}) {
     INFO("RLIMIT_NOFILE " << limit);
     Situation situation{"closed_descriptors", {}};
     situation.fake_driver_only = true;
