@@ -270,13 +270,6 @@ void write_stderr(const char* text, std::size_t bytes) {
   }
 }
 
-// By a futex that nobody wakes: a filter that knows threads knows it.
-void sleep_briefly() {
-  std::uint32_t nobody = 0;
-  const struct timespec time = {0, 100000};
-  syscall(SYS_futex, &nobody, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
-}
-
 void prepare_to_meet_threads() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
 
 bool meet_other_threads() {

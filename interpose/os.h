@@ -74,9 +74,6 @@ void remember_stderr();
 // a pipe has gone (the program would get a SIGPIPE of ours) or does not take anything for a second.
 void write_stderr(const char* text, std::size_t bytes);
 
-// Lets other threads run for about 100 us, whatever their priorities.
-void sleep_briefly();
-
 // Every other thread's stores are visible here afterwards, and what was stored here to their next loads. False on a
 // kernel that has no such barrier (before 4.14) or forbids it; then give it time. The first time costs milliseconds
 // where there are other threads: prepare_to_meet_threads() takes that on itself.
