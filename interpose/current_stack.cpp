@@ -55,7 +55,8 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
     if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
       refresh_thread_name(thread);
   }
-  if (ref == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  // Every call has a caller: a walk that found none could not be made.
+  if (ref == 0 || stack.count == 0) add_counter(process.dump.header()->dropped_stacks, 1);
   if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
   if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
   return ref;

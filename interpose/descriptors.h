@@ -12,9 +12,11 @@ struct OpenedFile {
 // Opens `path` with open(2)'s flags (O_CLOEXEC is added) under a high number, so that the program's next open() returns
 // the same number as without us, and so that the file is never descriptor 0, 1 or 2 of a program that had closed them.
 //
-// The number is below RLIMIT_NOFILE's soft limit and at most 1023 where that is free: the kernel's table of descriptors
-// then takes 8 KiB, and select() in the program, which can not look at numbers above, is never concerned. A program
-// with fewer than 64 descriptors gets none taken away: `high` is false then, as it is when all numbers are in use.
+// The number is the first free one from RLIMIT_NOFILE's soft limit on, which is raised for the call where the hard
+// limit allows that: so the program has as many descriptors as without us, and select(), which can not look at numbers
+// above 1023, is seldom concerned. Where the limit can not be raised (the hard one is as low, a seccomp filter is in
+// force), the number is at most 1023, and the file counts among the program's own; with fewer than 65536
+// descriptors none is taken away then: `high` is false, as it is when all numbers are in use.
 //
 // The kernel knows no way to open a file under a chosen number: for some microseconds the file has the lowest free one
 // as well. A thread of the program that opens a file in just that time gets the number behind it.

@@ -89,10 +89,10 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 // for a device that keeps nothing, else an errno. Links count as what they lead to: /dev/stdout is a terminal or a
 // pipe.
 int taken_by(const char* path) {
-  const std::int64_t mode = os.file_mode(path);
-  if (mode < 0 || S_ISREG(mode)) return 0;
-  if (S_ISCHR(mode)) return -1;
-  return S_ISDIR(mode) ? EISDIR : ESPIPE;
+  FileId taken;
+  if (os.identify_path(path, &taken) != 0 || S_ISREG(taken.mode)) return 0;
+  if (S_ISCHR(taken.mode)) return -1;
+  return S_ISDIR(taken.mode) ? EISDIR : ESPIPE;
 }
 
 }  // namespace
@@ -177,11 +177,15 @@ void DumpWriter::close() {
 
 void DumpWriter::stop(StopReason reason, int error) {
   int expected = 0;
-  if (!stopped_.compare_exchange_strong(expected, 1)) return;
-  format::Header* fixed = header();
-  fixed->stop_errno = error;
-  fixed->stop_reason = reason;
+  if (!stopped_.compare_exchange_strong(expected, static_cast<int>(reason))) return;
+  stop_errno_.store(error, std::memory_order_relaxed);
+  store_stop_reason();
   news_.store(1, std::memory_order_relaxed);
+}
+
+void DumpWriter::store_stop_reason() {
+  header()->stop_errno = stop_errno();
+  header()->stop_reason = stop_reason();
 }
 
 bool DumpWriter::is_ours(int fd) const {
@@ -190,10 +194,14 @@ bool DumpWriter::is_ours(int fd) const {
 }
 
 bool DumpWriter::check_truncated() {
+  if (in_memory_ || base_ == nullptr) return false;
+  const OpenedFile file = borrow_descriptor();
+  if (file.fd < 0) return false;
   FileId now;
-  if (in_memory_ || fd_ < 0 || os.identify(fd_, &now) != 0 || !now.same_file(id_) || now.bytes >= size_) return false;
-  stop(StopReason::kTruncated, 0);
-  return true;
+  const bool truncated = os.identify(file.fd, &now) == 0 && now.bytes < size_;
+  give_back_descriptor(file);
+  if (truncated) stop(StopReason::kTruncated, 0);
+  return truncated;
 }
 
 bool DumpWriter::replace_lost(void* address) {
@@ -202,6 +210,8 @@ bool DumpWriter::replace_lost(void* address) {
   // All that follows: what is cut off is cut off to the end. What lies before may still be in the file.
   if (map_in_range(page, static_cast<std::uint64_t>(base_ + size_ - page), -1, 0) != 0) return false;
   stop(StopReason::kTruncated, 0);
+  // It may have been stored into a header that is lost now.
+  store_stop_reason();
   return true;
 }
 
@@ -224,6 +234,17 @@ void DumpWriter::give_back_descriptor(const OpenedFile& file) {
   if (!file.high) os.close_file(file.fd);
 }
 
+// The same where the program uses all its descriptors. A chain of links that ends in another file is no danger: its
+// inode is another one.
+bool DumpWriter::extend_by_name(std::uint64_t bytes) {
+  FileId now;
+  if (calls_restricted_now() || os.identify_path(path_, &now) != 0 || !now.same_file(id_) || now.bytes < size_)
+    return false;
+  if (os.resize(path_, size_ + bytes) != 0 || continue_mapping(base_ + size_, bytes) != 0) return false;
+  size_ += bytes;
+  return true;
+}
+
 // Reserves and maps the next `bytes` of the file. On failure recording stops.
 bool DumpWriter::extend_file(std::uint64_t bytes) {
   if (size_ + bytes > os.limit(RLIMIT_FSIZE)) {
@@ -231,6 +252,7 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
     return false;
   }
   const OpenedFile file = borrow_descriptor();
+  if (file.fd == -EMFILE && extend_by_name(bytes)) return true;
   if (file.fd < 0) {
     stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
     return false;

@@ -75,6 +75,11 @@ class DumpWriter {
   // False: the dump is in private memory, and nothing is left of it when the process ends.
   bool leaves_file() const { return !in_memory_; }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
+  // Why, and the errno that says more, or 0. The header says the same, unless somebody took its bytes away.
+  format::StopReason stop_reason() const {
+    return static_cast<format::StopReason>(stopped_.load(std::memory_order_acquire));
+  }
+  int stop_errno() const { return stop_errno_.load(std::memory_order_relaxed); }
 
   // Somebody took bytes of the file away, and touching `address` found that out. Private memory takes the place of the
   // mapping from there on, and recording stops (kTruncated). False: the address is none of ours, or there is no memory.
@@ -123,17 +128,20 @@ class DumpWriter {
   OpenedFile borrow_descriptor();
   void give_back_descriptor(const OpenedFile& file);
   bool is_ours(int fd) const;
+  void store_stop_reason();
   bool grow_range(std::uint64_t bytes);
   bool extend_file(std::uint64_t bytes);
+  bool extend_by_name(std::uint64_t bytes);
   int map_header(int fd);
   int open_new(const char* path, OpenedFile* file);
   int map_piece(int fd, std::uint64_t bytes);
 
   // Read on every call: together, in the first cache line.
   unsigned char* base_;
-  std::atomic<int> stopped_;
+  std::atomic<int> stopped_;  // a format::StopReason, 0 = it goes on
   std::atomic<int> news_;
 
+  std::atomic<int> stop_errno_;
   std::uint64_t reserved_;  // bytes of address range
   std::uint64_t size_;      // bytes of file mapped
   std::uint64_t limit_;     // of the file

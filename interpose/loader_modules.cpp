@@ -1,6 +1,8 @@
 #include "interpose/loader_modules.h"
 
 #include <elf.h>
+#include <errno.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstring>
@@ -69,24 +71,63 @@ struct r_debug* debug_of_program(const ElfW(Phdr) * headers, int count) {
   return nullptr;
 }
 
-// The program headers behind an ELF header that is mapped at `start`, nullptr when there is none.
-const ElfW(Phdr) * headers_at(std::uint64_t start, bool checked, int* count) {
+// Copies memory that may be gone. Where the call is forbidden it is read plainly.
+bool copy_safely(void* to, std::uint64_t from, std::uint64_t bytes) {
+  const std::int64_t got = os.read_own_memory(to, from, bytes);
+  if (got == static_cast<std::int64_t>(bytes)) return true;
+  if (got >= 0 || got == -EFAULT) return false;
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return true;
+}
+
+// What a visit is shown of a module that may be gone in the next moment.
+struct Copies {
+  ElfW(Phdr) headers[64];
+  char name[kLongestName];
+};
+
+// In memory of its own: it would be too large for the stack of a thread.
+class OwnCopies {
+ public:
+  explicit OwnCopies(bool wanted) {
+    int error = 0;
+    if (wanted)
+      copies_ = static_cast<Copies*>(
+          os.map(nullptr, sizeof(Copies), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
+  }
+  ~OwnCopies() {
+    if (copies_ != nullptr) os.unmap(copies_, sizeof(Copies));
+  }
+  OwnCopies(const OwnCopies&) = delete;
+  OwnCopies& operator=(const OwnCopies&) = delete;
+  Copies* get() const { return copies_; }
+
+ private:
+  Copies* copies_ = nullptr;
+};
+
+// The program headers behind an ELF header that is mapped at `start`, nullptr when there is none. With `copy` they are
+// read into it by system calls. `certain`: something is mapped there.
+const ElfW(Phdr) * headers_at(std::uint64_t start, bool certain, Copies* copy, int* count) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
-  ElfW(Ehdr) copy;
-  if (!checked) {
-    if (start == 0 || os.read_own_memory(&copy, start, sizeof(copy)) != static_cast<std::int64_t>(sizeof(copy)))
-      return nullptr;
-    header = &copy;
+  ElfW(Ehdr) header_copy;
+  if (copy != nullptr || !certain) {
+    if (start == 0 || !copy_safely(&header_copy, start, sizeof(header_copy))) return nullptr;
+    header = &header_copy;
   }
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
       header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > 4096)
     return nullptr;
   *count = header->e_phnum;
-  return reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff);
+  const std::uint64_t headers = start + header->e_phoff;
+  if (copy == nullptr) return reinterpret_cast<const ElfW(Phdr)*>(headers);
+  const std::uint64_t bytes = header->e_phnum * sizeof(ElfW(Phdr));
+  return bytes <= sizeof(copy->headers) && copy_safely(copy->headers, headers, bytes) ? copy->headers : nullptr;
 }
 
-// Describes what a node of the list stands for. False when it is not there, or not yet complete.
-bool describe(const struct link_map& map, const struct link_map* node, struct dl_phdr_info* module) {
+// Describes what a node of the list stands for. False when it is not there, or not yet complete. `copy`: of what a
+// thread may be unloading nothing is read plainly.
+bool describe(const struct link_map& map, const struct link_map* node, Copies* copy, struct dl_phdr_info* module) {
   *module = {};
   module->dlpi_addr = map.l_addr;
   module->dlpi_name = map.l_name;
@@ -97,11 +138,11 @@ bool describe(const struct link_map& map, const struct link_map* node, struct dl
   if (loader.find_object != nullptr) {
     // What the loader finds by its address is mapped whole, and not on its way out.
     if (loader.find_object(map.l_ld, &object) != 0 || object.link_map != node) return false;
-    headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, &count);
+    headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, copy, &count);
   } else {
-    headers = headers_at(map.l_addr, false, &count);
+    headers = headers_at(map.l_addr, false, copy, &count);
   }
-  if (headers == nullptr && node->l_prev == nullptr) {
+  if (headers == nullptr && map.l_prev == nullptr) {
     headers = loader.program_headers;
     count = loader.program_header_count;
   }
@@ -112,21 +153,17 @@ bool describe(const struct link_map& map, const struct link_map* node, struct dl
 
 // Copies a node. Plainly while nothing is being unloaded: begin_unloading() waits for such a walk.
 bool read_node(const struct link_map* node, bool plainly, struct link_map* copy) {
-  if (!plainly) {
-    std::int64_t bytes = os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(node), sizeof(*copy));
-    if (bytes == static_cast<std::int64_t>(sizeof(*copy))) return true;
-    if (bytes >= 0 || bytes == -14) return false;  // EFAULT; else the call is forbidden here
-  }
+  if (!plainly) return copy_safely(copy, reinterpret_cast<std::uint64_t>(node), sizeof(*copy));
   *copy = *node;
   return true;
 }
 
 // The name, which an unloading would free, for the time of a visit.
-const char* read_name(const char* name, bool plainly, char* copy) {
-  if (plainly || name == nullptr) return name != nullptr ? name : "";
-  std::int64_t bytes = os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(name), kLongestName - 1);
-  copy[bytes > 0 ? bytes : 0] = '\0';
-  return copy;
+const char* read_name(const char* name, Copies* copy) {
+  if (copy == nullptr || name == nullptr) return name != nullptr ? name : "";
+  std::int64_t bytes = os.read_own_memory(copy->name, reinterpret_cast<std::uint64_t>(name), kLongestName - 1);
+  copy->name[bytes > 0 ? bytes : 0] = '\0';
+  return copy->name;
 }
 
 struct Walk {
@@ -138,15 +175,16 @@ struct Walk {
 int walk_list(const struct link_map* first, const Walk& walk) {
   const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
   const struct link_map* before = nullptr;
-  char name[kLongestName];
+  const OwnCopies copies(!plainly);
+  if (!plainly && copies.get() == nullptr) return 0;
   int result = 0;
   for (int i = 0; first != nullptr && i < kMostModules && result == 0; ++i) {
     struct link_map map;
     struct dl_phdr_info module;
     if (!read_node(first, plainly, &map)) break;
     if (i > 0 && map.l_prev != before) break;  // this node was taken out of the list meanwhile
-    if (describe(map, first, &module)) {
-      module.dlpi_name = read_name(map.l_name, plainly || walk.keeps_name, name);
+    if (describe(map, first, copies.get(), &module)) {
+      module.dlpi_name = read_name(map.l_name, walk.keeps_name ? nullptr : copies.get());
       result = walk.visit(&module, sizeof(module), walk.data);
     }
     before = first;
@@ -177,7 +215,7 @@ FindObject look_for_find_object(const struct link_map* node) {
   for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
     struct dl_phdr_info info;
     ElfModule module;
-    if (is_glibc(*node) && describe(*node, node, &info) && describe_module(info, &module))
+    if (is_glibc(*node) && describe(*node, node, nullptr, &info) && describe_module(info, &module))
       return reinterpret_cast<FindObject>(find_symbol(module, "_dl_find_object"));
   }
   return nullptr;
@@ -236,7 +274,37 @@ bool find_module(std::uint64_t address, struct dl_phdr_info* module) {
   }
   FoundObject object;
   return loader.find_object(reinterpret_cast<void*>(address), &object) == 0 &&
-         describe(*object.link_map, object.link_map, module);
+         describe(*object.link_map, object.link_map, nullptr, module);
+}
+
+namespace {
+
+struct MarkSearch {
+  std::uint64_t address;
+  ModuleMark* mark;
+};
+int visit_for_mark(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<MarkSearch*>(data);
+  std::uint64_t begin = 0, end = 0;
+  if (!module_extent(*info, &begin, &end) || search->address < begin || search->address >= end) return 0;
+  *search->mark = {begin, end, info->dlpi_addr, 0};
+  return 1;
+}
+
+}  // namespace
+
+bool find_module_mark(std::uint64_t address, ModuleMark* mark) {
+  if (!know_loader()) return false;
+  if (loader.find_object == nullptr) {
+    MarkSearch search = {address, mark};
+    Walking walking;
+    return walk_list(loader.debug->r_map, {visit_for_mark, &search, true}) != 0;
+  }
+  FoundObject object;
+  if (loader.find_object(reinterpret_cast<void*>(address), &object) != 0) return false;
+  *mark = {reinterpret_cast<std::uint64_t>(object.map_start), reinterpret_cast<std::uint64_t>(object.map_end),
+           reinterpret_cast<std::uint64_t>(object.link_map), reinterpret_cast<std::uint64_t>(object.eh_frame)};
+  return true;
 }
 
 bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std::uint64_t* end) {

@@ -32,6 +32,21 @@ const struct r_debug* loader_lists();
 // async-signal-safe.
 bool find_module(std::uint64_t address, struct dl_phdr_info* module);
 
+// What tells a module from another one that comes to lie at its place.
+struct ModuleMark {
+  std::uint64_t begin;  // of what it has mapped, and behind its end
+  std::uint64_t end;
+  std::uint64_t node;          // of the loader's list
+  std::uint64_t unwind_table;  // 0 = not known
+  bool operator==(const ModuleMark& other) const {
+    return begin == other.begin && end == other.end && node == other.node && unwind_table == other.unwind_table;
+  }
+};
+
+// The mark of the module that `address` lies in; false when it lies in none. Reads nothing of the module itself, which
+// another thread may be unloading. Thread-safe, async-signal-safe.
+bool find_module_mark(std::uint64_t address, ModuleMark* mark);
+
 // First byte, and the one behind the last, of what `module` has mapped. False when it has nothing.
 bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std::uint64_t* end);
 

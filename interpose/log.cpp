@@ -166,8 +166,8 @@ void tell_news(Process& process) {
     *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
     (*line).bytes(header->size_limit) << "): what is new is recorded where something old went";
   } else {
-    *line << "warning: recording stopped: " << reason_text(header->stop_reason);
-    if (header->stop_errno != 0) add_error(*line << ": ", header->stop_errno);
+    *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason());
+    if (process.dump.stop_errno() != 0) add_error(*line << ": ", process.dump.stop_errno());
   }
   *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
 }
@@ -207,7 +207,7 @@ void log_summary(Process& process) {
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();
-  if (process.dump.header()->stop_reason == format::StopReason::kTruncated) return;  // said before, and not countable
+  if (process.dump.stop_reason() == format::StopReason::kTruncated) return;  // said before, and not countable
   Line line;
   (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
                                << " not freed. "

@@ -72,6 +72,8 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
     // What lies where another module was has taken its place.
     if (entries_[i].mapped && entries_[i].begin < end && begin < entries_[i].end) unmap(entries_[i]);
   }
+  ModuleMark mark;
+  if (!find_module_mark(begin, &mark)) return nullptr;
   std::size_t length = module_path(info, path_, sizeof(path_));
   ModuleRecord record = {};
   record.build_id_bytes = build_id_of(info, record.build_id, sizeof(record.build_id));
@@ -82,6 +84,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
     entry.begin = begin;
     entry.end = end;
     entry.load_bias = info.dlpi_addr;
+    entry.mark = mark;
     entry.mapped = entry.needed = true;
     auto* stored = dump_->at<ModuleRecord>(entry.record);
     stored->load_bias = info.dlpi_addr;
@@ -105,6 +108,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   entry->begin = begin;
   entry->end = end;
   entry->load_bias = info.dlpi_addr;
+  entry->mark = mark;
   entry->identity = identity;
   entry->mapped = entry->needed = true;
   entry->free = false;
@@ -169,10 +173,8 @@ void ModuleTable::refresh(DumpWriter& dump) {
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
     if (!entry.mapped) continue;
-    struct dl_phdr_info module;
-    std::uint64_t begin = 0, end = 0;
-    bool stands = find_module(entry.begin, &module) && module_extent(module, &begin, &end) && begin == entry.begin &&
-                  end == entry.end && module.dlpi_addr == entry.load_bias;
+    ModuleMark now;
+    const bool stands = find_module_mark(entry.begin, &now) && now == entry.mark;
     if (!stands) unmap(entry);
   }
 }

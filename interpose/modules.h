@@ -5,8 +5,7 @@
 #include <cstdint>
 
 #include "interpose/dump_writer.h"
-
-struct dl_phdr_info;
+#include "interpose/loader_modules.h"
 
 namespace culprit {
 
@@ -42,6 +41,7 @@ class ModuleTable {
     std::uint64_t begin;
     std::uint64_t end;
     std::uint64_t load_bias;
+    ModuleMark mark;         // as it was when the module was found
     std::uint64_t identity;  // hash of path and build ID: a module loaded again keeps its number
     format::Ref record;
     std::uint16_t index;      // in the dump, and here

@@ -35,20 +35,24 @@ int system_open(const char* path, int flags, unsigned mode) {
 
 int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
 
-int system_identify(int fd, FileId* id) {
-  struct stat status;  // the kernel's own on both machines
-  long error = system_call(SYS_fstat, fd, &status);
+int store_identity(long error, const struct stat& status, FileId* id) {
   if (error != 0) return static_cast<int>(error);
-  id->device = status.st_dev;
-  id->inode = status.st_ino;
-  id->bytes = static_cast<std::uint64_t>(status.st_size);
+  *id = {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), status.st_mode};
   return 0;
 }
 
-std::int64_t system_file_mode(const char* path) {
+int system_identify(int fd, FileId* id) {
   struct stat status;  // the kernel's own on both machines
-  long error = system_call(SYS_newfstatat, AT_FDCWD, path, &status, 0);
-  return error != 0 ? error : static_cast<std::int64_t>(status.st_mode);
+  return store_identity(system_call(SYS_fstat, fd, &status), status, id);
+}
+
+int system_identify_path(const char* path, FileId* id) {
+  struct stat status;
+  return store_identity(system_call(SYS_newfstatat, AT_FDCWD, path, &status, 0), status, id);
+}
+
+int system_resize(const char* path, std::uint64_t bytes) {
+  return static_cast<int>(system_call(SYS_truncate, path, bytes));
 }
 
 int system_duplicate_from(int fd, int least) {
@@ -98,6 +102,10 @@ std::uint64_t system_limit(int resource) {
   struct rlimit limit;
   if (calls_restricted() || system_call(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
   return limit.rlim_cur;
+}
+
+int system_exchange_limit(int resource, const struct rlimit* wanted, struct rlimit* former) {
+  return static_cast<int>(system_call(SYS_prlimit64, 0, resource, wanted, former));
 }
 
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
@@ -187,10 +195,13 @@ void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 }  // namespace
 
 OsCalls os = {
-    system_open,       system_close,  system_identify,      system_file_mode,       system_duplicate_from,
-    system_reserve,    system_limit,  system_map,           system_unmap,           system_protect,
-    system_remap,      system_unlock, system_advise,        system_read_at,         system_read_own_memory,
-    system_membarrier, system_futex,  system_block_signals, system_restore_signals,
+    system_open,          system_close,           system_identify,
+    system_identify_path, system_duplicate_from,  system_reserve,
+    system_resize,        system_limit,           system_exchange_limit,
+    system_map,           system_unmap,           system_protect,
+    system_remap,         system_unlock,          system_advise,
+    system_read_at,       system_read_own_memory, system_membarrier,
+    system_futex,         system_block_signals,   system_restore_signals,
 };
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {

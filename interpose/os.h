@@ -4,6 +4,7 @@
 // "negative = -errno".
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -15,6 +16,7 @@ struct FileId {
   std::uint64_t device;
   std::uint64_t inode;
   std::uint64_t bytes;  // the file's size
+  std::uint32_t mode;   // st_mode
   bool same_file(const FileId& other) const { return device == other.device && inode == other.inode; }
 };
 
@@ -22,23 +24,27 @@ struct OsCalls {
   // Opens `path` with open(2)'s flags. Returns a descriptor or -errno.
   int (*open_file)(const char* path, int flags, unsigned mode);
   int (*close_file)(int fd);
-  // Device, inode and size of an open descriptor. Returns 0 or -errno.
+  // An open file, or what `path` names, links followed. Returns 0 or -errno.
   int (*identify)(int fd, FileId* id);
-  // st_mode of what `path` names, links followed, or -errno.
-  std::int64_t (*file_mode)(const char* path);
+  int (*identify_path)(const char* path, FileId* id);
   // fcntl(F_DUPFD_CLOEXEC): the same file under the lowest free number from `least` on. Returns it or -errno.
   int (*duplicate_from)(int fd, int least);
   // Reserves [offset, offset + bytes) on disk, so that touching a mapping of it can not raise SIGBUS. Returns 0 or
   // -errno.
   int (*reserve)(int fd, std::uint64_t offset, std::uint64_t bytes);
+  // truncate(2): makes what `path` names so long, with a hole where it grew. Returns 0 or -errno.
+  int (*resize)(const char* path, std::uint64_t bytes);
   // The soft limit of a resource (RLIMIT_FSIZE, ...) as it is now; ~0 = none.
   std::uint64_t (*limit)(int resource);
+  // prlimit(2) of this process: stores `wanted` (may be null), after what was there went to `former` (may be null).
+  // Returns 0 or -errno.
+  int (*exchange_limit)(int resource, const struct rlimit* wanted, struct rlimit* former);
   // mmap(2). Returns nullptr on failure and stores the error.
   void* (*map)(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset, int* error);
   void (*unmap)(void* address, std::uint64_t bytes);
   int (*protect)(void* address, std::uint64_t bytes, int protection);
-  // mremap(2) from `old_bytes` to `bytes`: to `target`, or, when that is nullptr, to anywhere unless it must stay.
-  // Returns nullptr on failure and stores the error.
+  // mremap(2) from `old_bytes` (0: a second mapping of the same shared memory) to `bytes`: to `target`, or, when that
+  // is nullptr, to anywhere unless it must stay. Returns nullptr on failure and stores the error.
   void* (*remap)(void* address, std::uint64_t old_bytes, std::uint64_t bytes, void* target, bool stay, int* error);
   // munlock(2).
   void (*unlock)(void* address, std::uint64_t bytes);

@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLookEvery = 64 << 10;
+constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE of Linux 5.14
 constexpr std::uint64_t kShare = 16;       // of the limit: all of ours
 constexpr std::uint64_t kPieceShare = 64;  // of what is left: one piece of the range for the dump
 
@@ -160,6 +161,19 @@ int map_in_range(void* address, std::uint64_t bytes, int fd, std::uint64_t offse
   int error = 0;
   if (map({address, bytes, PROT_READ | PROT_WRITE, flags, fd, offset}, &error) == nullptr) return error;
   return 0;
+}
+
+int continue_mapping(unsigned char* address, std::uint64_t bytes) {
+  // The page in front is mapped a second time, with what follows in the file, and that is moved to its place. The new
+  // mapping is as little locked as the present one.
+  int error = 0;
+  auto* twice = static_cast<unsigned char*>(os.remap(address - kPage, 0, kPage + bytes, nullptr, false, &error));
+  if (twice == nullptr) return error;
+  const bool moved = os.remap(twice + kPage, bytes, bytes, address, false, &error) != nullptr;
+  os.unmap(twice, moved ? kPage : kPage + bytes);
+  if (!moved) return error;
+  const int filled = os.advise(address, bytes, kPopulateWrite);
+  return filled == -EFAULT || filled == -ENOSPC ? ENOSPC : 0;
 }
 
 unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* error) {

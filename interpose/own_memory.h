@@ -34,6 +34,11 @@ void unmap_private(void* memory, std::uint64_t bytes);
 // errno.
 int map_in_range(void* address, std::uint64_t bytes, int fd, std::uint64_t offset);
 
+// Maps `bytes` more of the file that the page in front of `address` is mapped from, without a descriptor of it. The
+// file has them already. Where it can be known that they can not be written (a full disk), that is an error; else
+// touching them may be a SIGBUS. Returns 0 or an errno.
+int continue_mapping(unsigned char* address, std::uint64_t bytes);
+
 // Addresses for [address, address + bytes) without memory behind them; address nullptr: at a place with room behind it,
 // where it can grow. Returns nullptr on failure, also when something else lies at `address`.
 unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* error);

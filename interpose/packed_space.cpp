@@ -27,6 +27,7 @@ std::uint32_t find_bit(const std::uint64_t* words, std::uint32_t unit, std::uint
 }  // namespace
 
 void PackedSpace::note_need(bool found_none) {
+  __atomic_store_n(&is_overgrown_, used_bytes() > goal() + goal() / 4, __ATOMIC_RELAXED);
   const std::uint64_t free_bytes = (total_units_ - used_units_ - passed_units_) * format::kRefUnit;
   if (bytes() + kPiece > goal() && free_bytes < bytes() / 4 && takes_ >= (found_none ? least_takes_ / 8 : least_takes_))
     __atomic_store_n(&wants_sweep_, true, __ATOMIC_RELAXED);
@@ -170,6 +171,7 @@ void PackedSpace::free_unmarked() {
   const std::uint64_t least = first_goal_ != 0 ? first_goal_ : kFirstGoal;
   goal_ = 2 * used_bytes() > least ? 2 * used_bytes() : least;
   if (goal_ > limit()) goal_ = limit();
+  __atomic_store_n(&is_overgrown_, false, __ATOMIC_RELAXED);
 }
 
 void PackedSpace::free_memory() {

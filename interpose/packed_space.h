@@ -23,7 +23,7 @@
 
 namespace culprit {
 
-// All zeros = empty. Not thread-safe, except for mark() and wants_sweep(): its owner locks.
+// All zeros = empty. Not thread-safe, except for mark(), wants_sweep() and is_overgrown(): its owner locks.
 class PackedSpace {
  public:
   static constexpr std::uint64_t kFirstGoal = 4ULL << 20;
@@ -48,8 +48,8 @@ class PackedSpace {
   // The last sweep left more than half of what may be: what is kept out of courtesy should go.
   bool is_tight() const { return live_units_ * format::kRefUnit > limit() / 2; }
 
-  // Much has been added beyond the goal, and is used.
-  bool is_overgrown() const { return used_bytes() > goal() + goal() / 4; }
+  // Much has been added beyond the goal, and is used. Thread-safe.
+  bool is_overgrown() const { return __atomic_load_n(&is_overgrown_, __ATOMIC_RELAXED); }
 
   void clear_marks();
 
@@ -164,6 +164,7 @@ class PackedSpace {
   std::uint64_t least_takes_;   // before the next one: its cost is shared by as many new records
   Stretch small_, large_;
   bool wants_sweep_;
+  bool is_overgrown_;
   std::uint32_t piece_count_;
   Piece pieces_[kMostPieces];
 };

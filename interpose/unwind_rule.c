@@ -30,10 +30,19 @@ int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule) 
 #endif
 }
 
+/* dwarf_put_unwind_info() does nothing: what dwarf_find_proc_info() took, also when it failed, is its caller's. */
+static void give_back(unw_proc_info_t* info) {
+  if (info->unwind_info != NULL && info->format == UNW_INFO_FORMAT_TABLE)
+    mempool_free(&dwarf_cie_info_pool, info->unwind_info);
+}
+
 int culprit_function_at(unw_word_t address, struct culprit_function* function) {
   unw_proc_info_t info;
   memset(&info, 0, sizeof(info));
-  if (dwarf_find_proc_info(unw_local_addr_space, address, &info, 1, NULL) < 0) return -1;
+  if (dwarf_find_proc_info(unw_local_addr_space, address, &info, 1, NULL) < 0) {
+    give_back(&info);
+    return -1;
+  }
   function->begin = info.start_ip;
   function->end = info.end_ip;
   function->lsda = info.lsda;
@@ -47,6 +56,6 @@ int culprit_function_at(unw_word_t address, struct culprit_function* function) {
                           first == DW_CFA_def_cfa_register || (first & 0xc0) == DW_CFA_offset;
     }
   }
-  dwarf_put_unwind_info(unw_local_addr_space, &info, NULL);
+  give_back(&info);
   return 0;
 }

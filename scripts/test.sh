@@ -23,10 +23,6 @@ scripts/format-readers.sh build/deps || echo "test.sh: without PyPI no other rea
 scripts/install-packages.sh chromium chromium-driver python3-selenium || echo "test.sh: without Chromium nobody looks at HTML reports" >&2
 # Starts the ranks of a job.
 command -v mpirun >/dev/null || scripts/install-packages.sh openmpi-bin || echo "test.sh: without mpirun no job of several ranks is tested" >&2
-# Programs of a sanitizer, under valgrind and of another libc, with the library in them.
-scripts/install-packages.sh musl-tools valgrind || echo "test.sh: without musl-gcc and valgrind no program of theirs is tested" >&2
-version=$(clang --version 2>/dev/null | sed -nE 's/.*version ([0-9]+)\..*/\1/p') || true
-scripts/install-packages.sh "libclang-rt-${version:-14}-dev" || echo "test.sh: without clang's runtimes its sanitizers are not tested" >&2
 scripts/build.sh
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then

@@ -79,12 +79,13 @@ void StopWaiter::pause(std::chrono::milliseconds time) { take_signal(time); }
 HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter,
                                           Deadline deadline) {
   if (!again) {
-    if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
+    // A thread that is about to be gone is refused as one that may not be traced, and for a moment is still listed.
+    for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
       const int error = errno;
-      // A thread that is about to be gone is refused as one that may not be traced.
       const std::vector<pid_t> alive = process.threads();
       if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
-      process.explain_refusal(error);
+      if (tries == 50) process.explain_refusal(error);
+      waiter->pause(std::chrono::milliseconds(2));
     }
     trace(PTRACE_INTERRUPT, thread, 0, 0);
   }

@@ -9,7 +9,7 @@
 #include <stdalign.h>
 
 #define OBJECT_BYTES 1024
-#define OBJECTS 256
+#define OBJECTS 512
 
 static alignas(64) char objects[OBJECTS][OBJECT_BYTES];
 static uint64_t taken[OBJECTS / 64];

@@ -20,6 +20,8 @@ struct Situation {
   std::vector<std::string> preload_after;
   std::function<void()> before_exec;  // see SpawnOptions
   std::string working_directory;
+  // Takes out of standard error what differs between two runs (pids, addresses); empty: nothing does.
+  std::function<std::string(const std::string&)> comparable;
 };
 
 struct BothWays {

@@ -31,6 +31,17 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
   }
 }
 
+TEST_CASE("threads that close libraries pull nothing away from under the library", "[libraries]") {
+  const std::string plugin = guest_path("namespace_plugin.so").string();
+  check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin}}), 1);
+  for (int i = 0; i < 5; ++i) {
+    Situation situation{"unloading", {"exit", plugin}};
+    situation.environment["GUEST_SECONDS"] = "0.1";
+    situation.fake_driver_only = true;  // NVIDIA's is shut down while threads use it
+    both_ways(situation);
+  }
+}
+
 TEST_CASE("a program of musl starts under the library", "[libraries]") {
   if (!guest_built("musl_guest", "musl-gcc")) return;
   Situation situation{"musl_guest", {}};

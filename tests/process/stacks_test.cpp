@@ -101,6 +101,15 @@ TEST_CASE("remembered stacks are right in recursion, alloca, exceptions, generat
 
 TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("150", "16", "64", 300); }
 
+TEST_CASE("new stacks are walked while other threads close libraries", "[stacks]") {
+  // Without proving every one: that would slow down the threads that walk.
+  for (int i = 0; i < 4; ++i) {
+    const Run run = run_preloaded("stack_storm", {subject_path("storm_plugin.so").string(), "300", "16", "4"});
+    CHECK(run.signal == 0);
+    CHECK(run.exit_code == 0);
+  }
+}
+
 // Ten million captures take minutes: run with [storm] by hand and on the GPU machine.
 TEST_CASE("remembered stacks stay right for ten million captures", "[.storm]") {
   check_storm("100000", "16", "4096", 10000000);

@@ -9,6 +9,18 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 std::string library(const std::string& name) { return subject_path(name + ".so").string(); }
 
+// Whether the program runs without the library: NVIDIA's driver does not bear every way to load it twice.
+bool runs_alone(const std::vector<std::string>& arguments) {
+  RunOptions alone;
+  alone.preload = false;
+  const Run plain = run_preloaded("loads_apart", arguments, alone);
+  INFO("alone: " << plain.out << plain.err);
+  const bool runs = plain.out == "worked: 0\n";
+  CHECK((runs || on_gpu()));
+  if (!runs) WARN("left out: it does not run on this driver, with or without us");
+  return runs;
+}
+
 const char* const kLibraries[] = {"apart_driver", "apart_runtime", "apart_by_name"};
 
 // What is named: the runtime is, where it is what the driver's addresses are in.
@@ -20,13 +32,10 @@ TEST_CASE("a library whose calls cannot be seen is named, and the program runs a
   for (const char* how : {"deepbind", "namespace"}) {
     for (const char* name : kLibraries) {
       INFO(how << " " << name);
-      RunOptions alone;
-      alone.preload = false;
-      const Run plain = run_preloaded("loads_apart", {how, library(name)}, alone);
-      REQUIRE(plain.out == "worked: 0\n");
+      if (!runs_alone({how, library(name)})) continue;
       const Run run = run_preloaded("loads_apart", {how, library(name)});
       CHECK(run.exit_code == 0);
-      CHECK(run.out == plain.out);
+      CHECK(run.out == "worked: 0\n");
       INFO(run.err);
       CHECK(has(run.err, "calls the CUDA driver past culprit"));
       REQUIRE(run.dumps.size() == 1);
@@ -34,7 +43,7 @@ TEST_CASE("a library whose calls cannot be seen is named, and the program runs a
       const Run reported = culprit_run({}, {"loads_apart", how, library(name)});
       INFO(reported.err);
       CHECK(reported.exit_code == 4);
-      CHECK(reported.out == plain.out);
+      CHECK(reported.out == "worked: 0\n");
       CHECK(has(reported.err, "NOT SEEN: "));
       CHECK(has(reported.err, std::string(how) == "namespace" ? std::string(name) + ".so has a CUDA driver of its own"
                                                               : named(name)));
@@ -48,6 +57,7 @@ TEST_CASE("a library whose calls cannot be seen is named beside what was recorde
   for (const char* how : {"deepbind", "namespace"}) {
     for (const char* name : {"apart_driver", "apart_by_name"}) {
       INFO(how << " " << name);
+      if (!runs_alone({how, library(name), "own"})) continue;
       const Run run = run_preloaded("loads_apart", {how, library(name), "own"});
       CHECK(run.out == "worked: 0\n");
       const Report report = read_report(run.dump());
@@ -61,7 +71,7 @@ TEST_CASE("a library whose calls cannot be seen is named beside what was recorde
   }
 }
 
-TEST_CASE("a library that is loaded as usual is seen, and nobody is accused", "[unseen]") {
+TEST_CASE("a library that is loaded as usual is seen, and is not accused", "[unseen]") {
   for (const char* name : kLibraries) {
     INFO(name);
     const Run run = run_preloaded("loads_apart", {"plain", library(name)});

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -95,12 +96,21 @@ TEST_CASE("what can not hold a dump is an error, and nothing is made beside it")
   CHECK(access((sub + ".1").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a dump takes no low descriptor") {
+namespace {
+
+struct rlimit descriptors_of_program;
+
+int answer_limit(int, const struct rlimit* wanted, struct rlimit* former) {
+  if (former != nullptr) *former = descriptors_of_program;
+  if (wanted != nullptr) descriptors_of_program = *wanted;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a dump takes no descriptor that the program could have") {
   TemporaryFolder folder;
-  struct rlimit limit;
-  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  REQUIRE(limit.rlim_cur >= 64);
-  const int highest = limit.rlim_cur < 1024 ? static_cast<int>(limit.rlim_cur) - 1 : 1023;
+  RealOs restore;
   const int next = dup(0);
   REQUIRE(next >= 0);
   close(next);
@@ -109,45 +119,75 @@ TEST_CASE("a dump takes no low descriptor") {
     close(now);
     return now == next;
   };
-  SECTION("when it is made, and when it grows after its descriptor was closed") {
-    Zeroed<DumpWriter> dump;
+  struct rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  Zeroed<DumpWriter> dump;
+  SECTION("where the limit can be raised it has a number above it, also when it was closed") {
+    struct rlimit less = limit;
+    less.rlim_cur = 300;
+    if (limit.rlim_max < 400) return;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &less) == 0);
     REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
     CHECK(same_next());
-    CHECK(fcntl(highest, F_GETFD) == FD_CLOEXEC);
+    CHECK(fcntl(300, F_GETFD) == FD_CLOEXEC);
     REQUIRE(close_range(3, ~0U, 0) == 0);
     CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
     CHECK(dup(0) == 3);
     close(3);
-    CHECK(fcntl(highest, F_GETFD) == FD_CLOEXEC);
+    CHECK(fcntl(300, F_GETFD) == FD_CLOEXEC);
     dump->close();
-    CHECK(fcntl(highest, F_GETFD) == -1);
-  }
-  SECTION("where high numbers are in use, a lower one is as good") {
-    struct rlimit few = limit;
-    if (few.rlim_cur > 1024) few.rlim_cur = 1024;
-    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
-    REQUIRE(dup2(0, highest) == highest);
-    REQUIRE(dup2(0, highest - 1) == highest - 1);
-    Zeroed<DumpWriter> dump;
-    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
-    CHECK(same_next());
-    CHECK(fcntl(highest - 3, F_GETFD) == FD_CLOEXEC);
-    dump->close();
-    close(highest);
-    close(highest - 1);
+    CHECK(fcntl(300, F_GETFD) == -1);
+    struct rlimit now;
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &now) == 0);
+    CHECK(now.rlim_cur == 300);
+    CHECK(now.rlim_max == limit.rlim_max);
     setrlimit(RLIMIT_NOFILE, &limit);
   }
-  SECTION("a program with few descriptors gets none taken, and the dump grows all the same") {
-    RealOs restore;
-    os.limit = [](int resource) { return resource == RLIMIT_NOFILE ? std::uint64_t{63} : ~std::uint64_t{0}; };
-    os.duplicate_from = [](int, int) { return -EMFILE; };
-    Zeroed<DumpWriter> dump;
+  SECTION("a limit that another thread sets meanwhile stays") {
+    descriptors_of_program = {100, 1000};
+    os.exchange_limit = answer_limit;
+    os.duplicate_from = [](int, int) {
+      descriptors_of_program = {500, 600};
+      return -EMFILE;
+    };
+    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+    CHECK(descriptors_of_program.rlim_cur == 500);
+    CHECK(descriptors_of_program.rlim_max == 600);
+    dump->close();
+  }
+  SECTION("a program with very many has it among its own, where the highest number is free") {
+    os.exchange_limit = [](int, const struct rlimit*, struct rlimit*) { return -EPERM; };
+    os.limit = [](int resource) { return resource == RLIMIT_NOFILE ? std::uint64_t{1} << 20 : ~std::uint64_t{0}; };
+    if (limit.rlim_cur < 1024) return;
+    REQUIRE(dup2(0, 1023) == 1023);
+    REQUIRE(dup2(0, 1022) == 1022);
+    REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
+    CHECK(same_next());
+    CHECK(fcntl(1024, F_GETFD) == FD_CLOEXEC);
+    dump->close();
+    close(1023);
+    close(1022);
+  }
+  SECTION("where none can be had without taking it away the file is opened again when it grows") {
+    os.exchange_limit = [](int, const struct rlimit*, struct rlimit*) { return -EPERM; };
+    os.limit = [](int resource) { return resource == RLIMIT_NOFILE ? std::uint64_t{1024} : ~std::uint64_t{0}; };
     REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
     CHECK(same_next());
     CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
     CHECK(same_next());
+    // With none free at all by its name.
     os.open_file = [](const char*, int, unsigned) { return -EMFILE; };
-    CHECK(dump->allocate_records(ChunkType::kErrors, 1, nullptr) == 0);
+    const Ref ref = dump->allocate_records(ChunkType::kErrors, 1, nullptr);
+    REQUIRE(ref != 0);
+    dump->at<format::ErrorRecord>(ref)->type = format::ErrorType::kDoubleFree;
+    struct stat status;
+    REQUIRE(stat(dump->path(), &status) == 0);
+    CHECK(static_cast<std::uint64_t>(status.st_size) == dump->size());
+    std::ifstream file(dump->path(), std::ios::binary);
+    file.seekg(ref * format::kRefUnit + offsetof(format::ErrorRecord, type));
+    CHECK(file.get() == static_cast<int>(format::ErrorType::kDoubleFree));
+    os.resize = [](const char*, std::uint64_t) { return -EPERM; };
+    CHECK(dump->allocate_records(ChunkType::kReleases, 1, nullptr) == 0);
     CHECK(dump->header()->stop_reason == StopReason::kNoDescriptor);
   }
 }

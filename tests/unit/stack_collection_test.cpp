@@ -14,10 +14,6 @@
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 
-// TSan takes for a race what the collection is made for: it reads records while their owners store them with plain
-// instructions, as a reader of a live dump does (stack_collection.h says why that is right).
-#if !defined(__SANITIZE_THREAD__)
-
 using namespace culprit;
 using format::AllocationRecord;
 using format::ChunkType;
@@ -338,5 +334,3 @@ TEST_CASE_METHOD(Fixture, "threads that make and end things find each stack as t
   });
   CHECK(looked > 100);
 }
-
-#endif

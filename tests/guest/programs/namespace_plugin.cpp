@@ -1,6 +1,7 @@
-// What other_namespace loads. Leaves one piece of memory.
+// What other_namespace and unloading load.
 #include <cuda.h>
 
+// Leaves one piece of memory.
 extern "C" int use_cuda_in_plugin() {
   CUcontext context = nullptr;
   CUdeviceptr memory = 0;
@@ -9,4 +10,9 @@ extern "C" int use_cuda_in_plugin() {
     if (cuMemAlloc(&memory, 512) != 0 || cuMemFree(memory) != 0) return 2;
   }
   return cuMemAlloc(&memory, 11001) == 0 ? 42 : 3;
+}
+
+extern "C" int pair_in_plugin() {
+  CUdeviceptr memory = 0;
+  return cuMemAlloc(&memory, 512) == 0 && cuMemFree(memory) == 0 ? 7 : 1;
 }

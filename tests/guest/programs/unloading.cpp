@@ -1,0 +1,43 @@
+// Threads open and close a library that allocates, without a pause: unloading walk|exit PLUGIN
+//   walk   until the storm is over, while the main thread allocates from ever new stacks
+//   exit   until the process ends, while its exit handlers run
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "tests/guest/programs/guest.h"
+
+namespace {
+
+const char* plugin;
+volatile int over;
+
+void* open_and_close(void*) {
+  guest::use_context();
+  while (over == 0) {
+    void* library = dlopen(plugin, RTLD_NOW);
+    HOLDS(library != nullptr);
+    const auto use = reinterpret_cast<int (*)()>(dlsym(library, "pair_in_plugin"));
+    HOLDS(use != nullptr && use() == 7);
+    HOLDS(dlclose(library) == 0);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  HOLDS(argc == 3);
+  plugin = argv[2];
+  guest::start_cuda();
+  guest::allocate(11001);
+  pthread_t threads[4];
+  for (pthread_t& thread : threads) HOLDS(pthread_create(&thread, nullptr, open_and_close, nullptr) == 0);
+  const guest::Storm storm;
+  for (uint64_t i = 0; storm.goes_on(); ++i) guest::pair_by_path(i, 14);
+  if (strcmp(argv[1], "walk") == 0) {
+    over = 1;
+    for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  }
+  guest::say("done");
+  return 0;
+}
