@@ -163,6 +163,19 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
 
 }  // namespace
 
+namespace {
+
+int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
+  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash != nullptr ? slash + 1 : path;
+  return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
+}
+
+}  // namespace
+
+bool cuda_is_loaded() { return visit_modules(visit_for_cuda, nullptr) != 0; }
+
 void find_other_interposers() {
   if (loaded_late()) return;  // nobody stands behind us
   bool past_us = false;

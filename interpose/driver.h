@@ -39,4 +39,7 @@ const Driver& driver();
 // True when libcuda was found. Looks for it the first time, and again as long as it is not there. Cheap afterwards.
 bool driver_ready();
 
+// Whether a library of CUDA's is loaded: the driver, or a runtime.
+bool cuda_is_loaded();
+
 }  // namespace culprit

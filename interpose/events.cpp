@@ -97,15 +97,20 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
   return current_place(process);
 }
 
-// A reading of free and total memory, when what is live on the device has grown by a sixteenth (and 32 MiB) since the
-// last one, and at most 20 times a second: it costs a driver call. Never during a stream capture.
+// What is live on the device has grown by a sixteenth (and 32 MiB) since free and total memory were read last.
+bool is_peak(const format::DeviceRecord* device, std::uint64_t live) {
+  constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
+  std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
+  return device->first.total_bytes == 0 || live >= peak + peak / 16 + kLeastGrowth;
+}
+
+// A reading of free and total memory at such a peak, at most 20 times a second: it costs a driver call. Never during a
+// stream capture.
 CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
                                       std::uint64_t live) {
-  constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
   constexpr std::uint64_t kLeastInterval = 50000000;
-  std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
-  bool first = device->first.total_bytes == 0;
-  if (!first && live < peak + peak / 16 + kLeastGrowth) return;
+  if (!is_peak(device, live)) return;
+  const bool first = device->first.total_bytes == 0;
   if (process.captures.load(std::memory_order_relaxed) != 0) return;
   std::uint64_t now = now_ns(process);
   std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
@@ -125,27 +130,28 @@ CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, s
 
 }  // namespace
 
-namespace {
-
-void flush_live_bytes_here(Process& process) {
-  if (format::DeviceRecord* device = process.contexts.known_device(thread_state.live_device, process.dump)) {
-    std::uint64_t change = static_cast<std::uint64_t>(thread_state.live_delta);
-    std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
-    bool grew = thread_state.live_delta > 0;
-    thread_state.live_delta = 0;
-    process.time_lines.note(thread_state.live_device, live, event_ns(process), process.dump);
-    if (grew) {
-      read_memory_at_peak(process, thread_state.live_device, device, live);
-      process.pictures.note_growth(process, thread_state.live_device, live);
-    }
-  }
-  thread_state.live_delta = 0;
-}
-
-}  // namespace
-
+// On the caller's stack as a rule: a program that allocates much at a time comes here on every call.
 void flush_live_bytes(Process& process) {
-  if (thread_state.live_delta != 0) on_own_stack([&] { flush_live_bytes_here(process); });
+  ThreadState& thread = thread_state;
+  if (thread.live_delta == 0) return;
+  const std::uint8_t ordinal = thread.live_device;
+  const bool grew = thread.live_delta > 0;
+  const auto change = static_cast<std::uint64_t>(thread.live_delta);
+  thread.live_delta = 0;
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr) return;
+  const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
+  const std::uint64_t now = event_ns(process);
+  if (CULPRIT_LIKELY(process.time_lines.has_line(ordinal))) {
+    process.time_lines.note(ordinal, live, now, process.dump);
+  } else {
+    on_own_stack([&] { process.time_lines.note(ordinal, live, now, process.dump); });
+  }
+  if (!grew || CULPRIT_LIKELY(!is_peak(device, live) && !process.pictures.wants(ordinal, live))) return;
+  on_own_stack([&] {
+    read_memory_at_peak(process, ordinal, device, live);
+    process.pictures.note_growth(process, ordinal, live);
+  });
 }
 
 // Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.

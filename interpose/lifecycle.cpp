@@ -190,7 +190,8 @@ __attribute__((constructor)) void on_load() {
   find_out_when_loaded();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
-  if (!loaded_late()) prepare_to_meet_threads();
+  // In other processes at the first call: it has to look first whether a filter forbids it.
+  if (!loaded_late() && cuda_is_loaded()) prepare_to_meet_threads();
   prepare_cxx_runtime();
   find_other_interposers();
   prepare_failures();

@@ -210,7 +210,7 @@ class LiveTable {
    public:
     ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
       thread_state.shard = &lock_;
-      locked_ = lock_.try_lock_for(kShardWaitMs, owner_of_locks());
+      locked_ = lock_.try_lock_for(kShardWaitMs, thread_state.owner_of_locks());
       if (CULPRIT_UNLIKELY(!locked_)) give_up(dump);
     }
     ~ShardGuard() {
@@ -223,7 +223,6 @@ class LiveTable {
 
    private:
     static constexpr std::uint32_t kShardWaitMs = 1000;
-    static std::uint32_t owner_of_locks() { return CULPRIT_LIKELY(thread_state.owner != 0) ? thread_state.owner : 1; }
     CULPRIT_COLD static void give_up(DumpWriter& dump) { add_counter(dump.header()->lock_timeouts, 1); }
 
     SpinLock& lock_;

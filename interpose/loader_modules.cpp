@@ -125,6 +125,11 @@ const ElfW(Phdr) * headers_at(std::uint64_t start, bool certain, Copies* copy, i
   return bytes <= sizeof(copy->headers) && copy_safely(copy->headers, headers, bytes) ? copy->headers : nullptr;
 }
 
+bool is_glibc(const struct link_map& map) {
+  const char* slash = map.l_name != nullptr ? std::strrchr(map.l_name, '/') : nullptr;
+  return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
+}
+
 // Describes what a node of the list stands for. False when it is not there, or not yet complete. `copy`: of what a
 // thread may be unloading nothing is read plainly.
 bool describe(const struct link_map& map, const struct link_map* node, Copies* copy, struct dl_phdr_info* module) {
@@ -140,7 +145,9 @@ bool describe(const struct link_map& map, const struct link_map* node, Copies* c
     if (loader.find_object(map.l_ld, &object) != 0 || object.link_map != node) return false;
     headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, copy, &count);
   } else {
-    headers = headers_at(map.l_addr, false, copy, &count);
+    // The first bytes of most libraries lie at their load address. Of libc they do, which is looked at in every
+    // process.
+    headers = headers_at(map.l_addr, is_glibc(map), copy, &count);
   }
   if (headers == nullptr && map.l_prev == nullptr) {
     headers = loader.program_headers;
@@ -204,11 +211,6 @@ class Walking {
   Walking(const Walking&) = delete;
   Walking& operator=(const Walking&) = delete;
 };
-
-bool is_glibc(const struct link_map& map) {
-  const char* slash = map.l_name != nullptr ? std::strrchr(map.l_name, '/') : nullptr;
-  return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
-}
 
 // glibc's function, which libc has from 2.35 on. nullptr where there is none.
 FindObject look_for_find_object(const struct link_map* node) {

@@ -21,10 +21,13 @@ class Pictures {
   // `live` bytes of the device are in use, more than a moment ago. Takes a picture when that is a sixteenth more than
   // in the last one, so that a program that grows to any size has a few dozen taken; `at_exit`: when it is any more.
   void note_growth(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit = false) {
-    if (device >= ContextTable::kMostDevices) return;
+    if (wants(device, live, at_exit)) take_at_peak(process, device, live, at_exit);
+  }
+  // Whether note_growth() would take one.
+  bool wants(std::uint8_t device, std::uint64_t live, bool at_exit = false) const {
+    if (device >= ContextTable::kMostDevices) return false;
     std::uint64_t last = pictured_[device].load(std::memory_order_relaxed);
-    if (CULPRIT_LIKELY(live < last + last / 16 + kLeastGrowth) && !(at_exit && live > last)) return;
-    take_at_peak(process, device, live, at_exit);
+    return CULPRIT_UNLIKELY(live >= last + last / 16 + kLeastGrowth) || (at_exit && live > last);
   }
 
   // A call that asked for `bytes` on the current device failed with out of memory.

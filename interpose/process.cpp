@@ -287,6 +287,7 @@ void repair_left_hook() {
   }
   add_counter(process->dump.header()->left_hooks, 1);
   process->live.repair_left_shard(process->dump);
+  process->time_lines.repair_left();
   if (!torn) return;
   // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
   if (thread.memory != nullptr) {

@@ -75,13 +75,6 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
 }
 
-int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
-  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  const char* slash = std::strrchr(path, '/');
-  const char* name = slash != nullptr ? slash + 1 : path;
-  return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
-}
-
 // Only a signal that has its default action is taken. A handler is the program's own. What is ignored was chosen to be:
 // by the program, or by who started it, in the belief that the signal does nothing.
 void take_signal(int number) {
@@ -206,7 +199,7 @@ void prepare_recording_switch() {
   const char* chosen = getenv("CULPRIT_SIGNAL");
   int number = chosen == nullptr || chosen[0] == '\0' ? 0 : parse_signal(chosen);
   pending_signal.store(number != 0 ? number : SIGUSR2, std::memory_order_release);
-  if (visit_modules(visit_for_cuda, nullptr) != 0) note_sign_of_cuda();
+  if (cuda_is_loaded()) note_sign_of_cuda();
 }
 
 void begin_switched(Process& process) {

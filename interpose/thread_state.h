@@ -60,12 +60,13 @@ struct alignas(64) ThreadState {
   std::uint32_t generation;  // of the Process that all this belongs to: a fork child starts anew
 
   void forget_context() { context_epoch = kNoEpoch; }
+  std::uint32_t owner_of_locks() const { return CULPRIT_LIKELY(owner != 0) ? owner : 1; }
 
   char* own_stack;         // own_stack.h: nullptr = none yet
   bool own_stack_locked;   // perhaps, by mlockall(): not asked yet
   bool on_own_stack;       // running there, with all signals blocked
   bool past_its_end;       // the thread's end was noted for good: it is in no list any more
-  std::uint32_t owner;     // of locks that this thread takes: the kernel's thread number
+  std::uint32_t owner;     // of locks that this thread takes: the kernel's thread number, 0 = not asked for yet
   SpinLock* shard;         // of the live table, that this thread holds or waits for; nullptr = none
   OpenMarks* marks;        // nullptr = none
   const char* what_frame;  // inside what() of an exception that abandoned something: frame of the note that asks it

@@ -1,5 +1,7 @@
 #include "interpose/time_line.h"
 
+#include "interpose/thread_state.h"
+
 namespace culprit {
 
 using format::kTimeLineBuckets;
@@ -57,26 +59,33 @@ void add(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
 // With the lock held.
 TimeLineRecord* TimeLines::line(std::uint8_t device, DumpWriter& dump) {
   if (lines_[device] == 0) {
-    lines_[device] = dump.allocate_records(format::ChunkType::kTimeLines, 1, nullptr);
-    if (lines_[device] == 0) return nullptr;
-    auto* line = dump.at<TimeLineRecord>(lines_[device]);
+    const format::Ref made = dump.allocate_records(format::ChunkType::kTimeLines, 1, nullptr);
+    if (made == 0) return nullptr;
+    auto* line = dump.at<TimeLineRecord>(made);
     line->device = device;
     line->bucket_ns = kFirstBucketNs;
+    __atomic_store_n(&lines_[device], made, __ATOMIC_RELAXED);
   }
   return dump.at<TimeLineRecord>(lines_[device]);
 }
 
 void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_ns, DumpWriter& dump) {
   if (device >= ContextTable::kMostDevices || dump.stopped()) return;
-  SpinGuard guard(lock_);
-  TimeLineRecord* record = line(device, dump);
-  if (record == nullptr) return;
-  // Odd while it changes; never 0 again. A reader of a running process looks twice.
-  __atomic_store_n(&record->state, record->state | 1, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-  add(record, live, now_ns);
-  std::uint32_t next = record->state + 1;
-  __atomic_store_n(&record->state, next == 0 ? 2 : next, __ATOMIC_RELEASE);
+  constexpr std::uint32_t kLongestMs = 100;
+  if (!lock_.try_lock_for(kLongestMs, thread_state.owner_of_locks())) return;
+  if (TimeLineRecord* record = line(device, dump)) {
+    // Odd while it changes; never 0 again. A reader of a running process looks twice.
+    __atomic_store_n(&record->state, record->state | 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    add(record, live, now_ns);
+    std::uint32_t next = record->state + 1;
+    __atomic_store_n(&record->state, next == 0 ? 2 : next, __ATOMIC_RELEASE);
+  }
+  lock_.unlock();
+}
+
+void TimeLines::repair_left() {
+  if (lock_.is_held_by(thread_state.owner_of_locks())) lock_.unlock();
 }
 
 }  // namespace culprit
