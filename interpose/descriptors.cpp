@@ -48,17 +48,10 @@ class RaisedLimit {
   bool is_raised_ = false;
 };
 
-// The same file under a high number, or -errno. `fd` stays open.
-int duplicate_high(int fd, const RaisedLimit& limit) {
-  if (limit.is_raised()) {
-    const int above = os.duplicate_from(fd, static_cast<int>(limit.former()));
-    if (above >= 0) return above;
-  }
-  const std::uint64_t most = limit.is_raised() ? limit.former() : os.limit(RLIMIT_NOFILE);
-  if (most < kManyDescriptors) return -EMFILE;
-  // F_DUPFD takes the lowest free number from `least` on. Where the program has files up there itself, the search goes
-  // down, in steps that double.
-  int least = static_cast<int>(kHighest);
+// The same file under the highest free number below `limit`, at most kHighest, or -errno. F_DUPFD takes the lowest free
+// number from its argument on: where the program has files up there itself, the search goes down, in steps that double.
+int duplicate_below(int fd, std::uint64_t limit) {
+  int least = static_cast<int>(limit - 1 < kHighest ? limit - 1 : kHighest);
   for (int step = 1; least > 2; least -= step, step *= 2) {
     const int high = os.duplicate_from(fd, least);
     if (high != -EMFILE && high != -EINVAL) return high;
@@ -66,17 +59,27 @@ int duplicate_high(int fd, const RaisedLimit& limit) {
   return -EMFILE;
 }
 
+// Gives the file another number, if there is a better one.
+OpenedFile duplicate_high(int fd, const RaisedLimit& raised) {
+  if (raised.is_raised()) {
+    const int above = os.duplicate_from(fd, static_cast<int>(raised.former()));
+    if (above >= 0) return {above, true};
+  }
+  const std::uint64_t limit = raised.is_raised() ? raised.former() : os.limit(RLIMIT_NOFILE);
+  return {duplicate_below(fd, limit), limit >= kManyDescriptors};
+}
+
 }  // namespace
 
 OpenedFile open_high(const char* path, int flags, unsigned mode) {
-  const RaisedLimit limit;
+  const RaisedLimit raised;
   const int first = os.open_file(path, flags | O_CLOEXEC, mode);
   if (first < 0) return {first, false};
-  if (limit.is_raised() && static_cast<std::uint64_t>(first) >= limit.former()) return {first, true};
-  const int high = duplicate_high(first, limit);
-  if (high < 0) return {first, false};
+  if (raised.is_raised() && static_cast<std::uint64_t>(first) >= raised.former()) return {first, true};
+  const OpenedFile high = duplicate_high(first, raised);
+  if (high.fd < 0) return {first, false};
   os.close_file(first);
-  return {high, true};
+  return high;
 }
 
 }  // namespace culprit

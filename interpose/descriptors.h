@@ -5,8 +5,8 @@
 namespace culprit {
 
 struct OpenedFile {
-  int fd;     // -errno when the file could not be opened
-  bool high;  // false: `fd` is the lowest number that was free, and has to be closed as soon as its work is done
+  int fd;            // -errno when the file could not be opened
+  bool may_be_kept;  // false: it is one that the program could have; close it as soon as its work is done
 };
 
 // Opens `path` with open(2)'s flags (O_CLOEXEC is added) under a high number, so that the program's next open() returns
@@ -15,8 +15,8 @@ struct OpenedFile {
 // The number is the first free one from RLIMIT_NOFILE's soft limit on, which is raised for the call where the hard
 // limit allows that: so the program has as many descriptors as without us, and select(), which can not look at numbers
 // above 1023, is seldom concerned. Where the limit can not be raised (the hard one is as low, a seccomp filter is in
-// force), the number is at most 1023, and the file counts among the program's own; with fewer than 65536
-// descriptors none is taken away then: `high` is false, as it is when all numbers are in use.
+// force), it is the highest free one below the limit, at most 1023, and one that the program could have; it may be kept
+// where there are 65536 or more. When all numbers but one are in use, it is that one.
 //
 // The kernel knows no way to open a file under a chosen number: for some microseconds the file has the lowest free one
 // as well. A thread of the program that opens a file in just that time gets the number behind it.

@@ -136,7 +136,7 @@ int DumpWriter::start(const char* path, std::uint64_t limit) {
   if (error != 0) return error;
   if (!in_memory_) error = -os.identify(file.fd, &id_);
   if (error == 0) error = map_header(file.fd);
-  const bool kept = file.high && error == 0;
+  const bool kept = file.may_be_kept && error == 0;
   fd_ = kept ? file.fd : -1;
   if (!kept && file.fd >= 0) os.close_file(file.fd);
   if (error != 0) return error;
@@ -226,12 +226,12 @@ OpenedFile DumpWriter::borrow_descriptor() {
     os.close_file(file.fd);
     return {-EBADF, false};
   }
-  fd_ = file.high ? file.fd : -1;  // the old number now belongs to the target: it is not ours to close
+  fd_ = file.may_be_kept ? file.fd : -1;  // the old number now belongs to the target: it is not ours to close
   return file;
 }
 
 void DumpWriter::give_back_descriptor(const OpenedFile& file) {
-  if (!file.high) os.close_file(file.fd);
+  if (!file.may_be_kept) os.close_file(file.fd);
 }
 
 // The same where the program uses all its descriptors. A chain of links that ends in another file is no danger: its

@@ -253,55 +253,39 @@ const struct r_debug* loader_lists() { return know_loader() ? loader.debug : nul
 
 namespace {
 
+// The module that an address lies in, where the list has to be walked for it.
 struct AddressSearch {
   std::uint64_t address;
   struct dl_phdr_info* found;
+  ModuleMark* mark;
 };
 int visit_for_address(struct dl_phdr_info* info, std::size_t, void* data) {
   auto* search = static_cast<AddressSearch*>(data);
   std::uint64_t begin = 0, end = 0;
   if (!module_extent(*info, &begin, &end) || search->address < begin || search->address >= end) return 0;
-  *search->found = *info;
+  if (search->found != nullptr) *search->found = *info;
+  if (search->mark != nullptr) *search->mark = {begin, end, info->dlpi_addr, 0};
   return 1;
+}
+
+bool walk_to(AddressSearch search) {
+  Walking walking;
+  return walk_list(loader.debug->r_map, {visit_for_address, &search, true}) != 0;
 }
 
 }  // namespace
 
 bool find_module(std::uint64_t address, struct dl_phdr_info* module) {
   if (!know_loader()) return false;
-  if (loader.find_object == nullptr) {
-    AddressSearch search = {address, module};
-    Walking walking;
-    return walk_list(loader.debug->r_map, {visit_for_address, &search, true}) != 0;
-  }
+  if (loader.find_object == nullptr) return walk_to({address, module, nullptr});
   FoundObject object;
   return loader.find_object(reinterpret_cast<void*>(address), &object) == 0 &&
          describe(*object.link_map, object.link_map, nullptr, module);
 }
 
-namespace {
-
-struct MarkSearch {
-  std::uint64_t address;
-  ModuleMark* mark;
-};
-int visit_for_mark(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* search = static_cast<MarkSearch*>(data);
-  std::uint64_t begin = 0, end = 0;
-  if (!module_extent(*info, &begin, &end) || search->address < begin || search->address >= end) return 0;
-  *search->mark = {begin, end, info->dlpi_addr, 0};
-  return 1;
-}
-
-}  // namespace
-
 bool find_module_mark(std::uint64_t address, ModuleMark* mark) {
   if (!know_loader()) return false;
-  if (loader.find_object == nullptr) {
-    MarkSearch search = {address, mark};
-    Walking walking;
-    return walk_list(loader.debug->r_map, {visit_for_mark, &search, true}) != 0;
-  }
+  if (loader.find_object == nullptr) return walk_to({address, nullptr, mark});
   FoundObject object;
   if (loader.find_object(reinterpret_cast<void*>(address), &object) != 0) return false;
   *mark = {reinterpret_cast<std::uint64_t>(object.map_start), reinterpret_cast<std::uint64_t>(object.map_end),

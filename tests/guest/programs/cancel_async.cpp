@@ -21,7 +21,7 @@ int main() {
   guest::start_cuda();
   uint64_t seed = 88172645463325252ULL;
   int cancelled = 0;
-  for (const guest::Storm storm; storm.goes_on() || cancelled < 200; ++cancelled) {
+  for (const guest::Storm storm; (storm.goes_on() && guest::driver_has_room()) || cancelled < 200; ++cancelled) {
     pthread_t thread;
     ready = false;
     CHECKED(pthread_create(&thread, nullptr, walk, reinterpret_cast<void*>(guest::next_random(&seed))));

@@ -35,7 +35,7 @@ void* storm(void* number) {
   const guest::Timer timer(SIGRTMIN, 5000, guest::thread_id());
   uint64_t path = reinterpret_cast<uint64_t>(number) << 32;
   int round = 0;
-  for (const guest::Storm lasts; lasts.goes_on() || round < 1000; ++round) {
+  for (const guest::Storm lasts; (lasts.goes_on() && guest::driver_has_room()) || round < 1000; ++round) {
     interrupted(path += 1000);
     // Shallower and deeper than where it was left.
     guest::pair();
