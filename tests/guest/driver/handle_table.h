@@ -45,7 +45,7 @@ class HandleTable {
   uint64_t used_bytes() const { return __atomic_load_n(&used_, __ATOMIC_RELAXED); }
 
  private:
-  static constexpr uint64_t kSlots = 1 << 20;
+  static constexpr uint64_t kSlots = 1 << 16;  // a guest that locks all its memory locks these
   static constexpr int kAttempts = 1 << 16;
   static constexpr uint64_t kBase = 0x100000000000;
   static constexpr uint64_t kStep = 512;  // as the real driver's addresses

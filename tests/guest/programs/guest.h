@@ -115,8 +115,8 @@ class Storm {
   double end_;
 };
 
-// The fake driver has handles for a million allocations. A storm whose calls leave some behind ends when half are gone.
-inline bool driver_has_room() { return guestDriverLive == nullptr || guestDriverLive() < 500000; }
+// The fake driver has 65,536 handles. A storm whose calls leave allocations behind ends when half of them are in use.
+inline bool driver_has_room() { return guestDriverLive == nullptr || guestDriverLive() < 30000; }
 
 inline CUcontext& primary_context() {
   static CUcontext context;
