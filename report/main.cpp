@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "report/command_attach.h"
-#include "report/command_diff.h"
-#include "report/command_doctor.h"
-#include "report/command_merge.h"
-#include "report/command_report.h"
-#include "report/command_run.h"
-#include "report/command_sweep.h"
-#include "report/command_switch.h"
-#include "report/command_top.h"
-#include "report/exit_codes.h"
+#include "report/base/exit_codes.h"
+#include "report/commands/command_attach.h"
+#include "report/commands/command_diff.h"
+#include "report/commands/command_doctor.h"
+#include "report/commands/command_merge.h"
+#include "report/commands/command_report.h"
+#include "report/commands/command_run.h"
+#include "report/commands/command_sweep.h"
+#include "report/commands/command_switch.h"
+#include "report/commands/command_top.h"
 
 namespace {
 

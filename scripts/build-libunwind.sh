@@ -59,7 +59,7 @@ forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep L
   find src -name "$object.o" -not -path '*/.libs/*' -exec nm -u {} +
 done | grep -E 'pthread_mutex|sigprocmask|sigfillset|dl_iterate_phdr|__tls_get_addr|mem_validate' || true)
 [ -z "$forbidden" ] || { echo "build-libunwind.sh: libunwind still needs: $forbidden" >&2; exit 1; }
-# interpose/unwind_rule.c looks at the rule that an unwinding step applied, which only the private headers describe.
+# interpose/stacks/unwind_rule.c looks at the rule that an unwinding step applied, which only the private headers describe.
 mkdir -p "$prefix/private"
 cp -rL include/. "$prefix/private/"
 cp src/*.h "$prefix/private/"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists the CUDA functions that may make or end a resource and that nobody has decided about.
 
-    list-unhooked.py --include DIR --hooks interpose/hooks.def --exclusions interpose/exclusions.txt [--stub libcuda.so]
+    list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt [--stub libcuda.so]
 
 A function is decided about when it is a row of hooks.def (HOOK_CHECK does not say what it makes: that is none) or stands,
 with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions come
@@ -117,8 +117,8 @@ def problems(functions, hooked, with_row, excluded, prune_ok):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=pathlib.Path, required=True, help="folder with cuda.h")
-    parser.add_argument("--hooks", type=pathlib.Path, required=True, help="interpose/hooks.def")
-    parser.add_argument("--exclusions", type=pathlib.Path, required=True, help="interpose/exclusions.txt")
+    parser.add_argument("--hooks", type=pathlib.Path, required=True, help="interpose/driver/hooks.def")
+    parser.add_argument("--exclusions", type=pathlib.Path, required=True, help="interpose/driver/exclusions.txt")
     parser.add_argument("--stub", type=pathlib.Path, help="the toolkit's stub libcuda.so; read when it exists")
     parser.add_argument("--prune-ok", action="store_true", help="allow exclusions that exclude nothing")
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "interpose/attach_request.h"
+#include "interpose/format/attach_request.h"
 #include "report/attach/traced_process.h"
 
 namespace culprit {

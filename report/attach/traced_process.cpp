@@ -17,7 +17,7 @@
 #include <sstream>
 #include <utility>
 
-#include "report/proc_text.h"
+#include "report/proc/proc_text.h"
 
 namespace culprit {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "report/doctor/gpu_facts.h"
-#include "report/doctor/proc_facts.h"
+#include "report/proc/proc_facts.h"
 
 namespace culprit {
 

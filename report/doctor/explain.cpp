@@ -4,9 +4,9 @@
 
 #include "report/doctor/diagnosis.h"
 #include "report/doctor/holders.h"
-#include "report/render.h"
-#include "report/text_fields.h"
-#include "report/text_style.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
 
 namespace culprit {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/render.h"
-#include "report/text_style.h"
+#include "report/render/render.h"
+#include "report/render/text/text_style.h"
 
 namespace culprit {
 namespace {

@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "report/cuda/kinds.h"
 #include "report/doctor/diagnosis.h"
-#include "report/kinds.h"
-#include "report/load_report.h"
-#include "report/text_style.h"
+#include "report/judge/load_report.h"
+#include "report/render/text/text_style.h"
 
 namespace culprit {
 namespace {

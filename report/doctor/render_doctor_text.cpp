@@ -2,9 +2,9 @@
 #include <cstdio>
 
 #include "report/doctor/render_doctor.h"
-#include "report/render.h"
-#include "report/text_fields.h"
-#include "report/text_style.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
 
 namespace culprit {
 namespace {

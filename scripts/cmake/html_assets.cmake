@@ -1,4 +1,4 @@
-# culprit_add_html_assets(TARGET): builds the pages' parts into TARGET (report/html_page.cpp): the files of report/html/, D3 and D3's
+# culprit_add_html_assets(TARGET): builds the pages' parts into TARGET (report/render/html/html_page.cpp): the files of report/render/html/, D3 and D3's
 # licence.
 set(CULPRIT_D3 "" CACHE FILEPATH "d3.min.js, version 5 or later (Debian, Ubuntu: package node-d3)")
 set(CULPRIT_D3_LICENCE "" CACHE FILEPATH "The licence that belongs to it")
@@ -28,7 +28,7 @@ endfunction()
 
 function(culprit_add_html_assets target)
   culprit_find_d3()
-  set(folder ${PROJECT_SOURCE_DIR}/report/html)
+  set(folder ${PROJECT_SOURCE_DIR}/report/render/html)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js)
   set(number 0)
   set(html_assets_bytes "")

@@ -5,7 +5,7 @@ libunwind's local unwinding takes the loader's lock (dl_iterate_phdr), a mutex a
 signals by a libc call that a sanitizer may stand in front of, and asks through a pipe of its own whether an address can
 be read. A fork child inherits the locks, locked for ever; a daemon closes the pipe and opens a file in its place.
 
-Afterwards it asks three hidden functions instead, which interpose/unwind_services.cpp defines:
+Afterwards it asks three hidden functions instead, which interpose/stacks/unwind_services.cpp defines:
 
     culprit_visit_module_at()   the one module that contains an address, found without a lock
     culprit_unwind_cache()      the calling thread's own cache of what a step found, or none

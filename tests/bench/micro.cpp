@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "interpose/clock.h"
-#include "interpose/live_table.h"
-#include "interpose/stack_memo.h"
-#include "interpose/stack_table.h"
+#include "interpose/base/clock.h"
+#include "interpose/dump/live_table.h"
+#include "interpose/stacks/stack_memo.h"
+#include "interpose/stacks/stack_table.h"
 #include "tests/unit/dump_fixture.h"
 
 using namespace culprit;

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/clock.h"
-#include "interpose/live_table.h"
-#include "interpose/stack_collection.h"
-#include "interpose/stack_memo.h"
+#include "interpose/base/clock.h"
+#include "interpose/dump/live_table.h"
+#include "interpose/recorder/stack_collection.h"
+#include "interpose/stacks/stack_memo.h"
 #include "tests/unit/dump_fixture.h"
 
 using namespace culprit;

@@ -72,7 +72,7 @@ TEST_CASE("the library imports what imports.txt names, with a reason, and nothin
   REQUIRE(allowed.count("environ") == 1);
   const std::set<std::string> imported = first_captures(symbols, " [A-Za-z] (\\w+)");
   for (const std::string& name : imported) {
-    INFO(name << " is imported: define it in interpose/plain_libc.cpp, or name it in tests/process/imports.txt");
+    INFO(name << " is imported: define it in interpose/base/plain_libc.cpp, or name it in tests/process/imports.txt");
     CHECK(allowed.count(name) == 1);
   }
   for (const std::string& name : allowed) {
@@ -92,7 +92,7 @@ TEST_CASE("the library defines no symbol versions", "[exports]") {
 TEST_CASE("the library exports its table and nothing else", "[exports]") {
   const std::string symbols = binutils("nm", {"-D", "--defined-only"});
   if (symbols.empty()) return;
-  const std::string table = source_text("interpose/hooks.def");
+  const std::string table = source_text("interpose/driver/hooks.def");
   const std::string map = source_text("interpose/exports.map");
   if (table.empty() || map.empty()) {
     WARN("skipped: the source is not here");

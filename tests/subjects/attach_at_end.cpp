@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "interpose/attach_request.h"
+#include "interpose/format/attach_request.h"
 
 namespace {
 

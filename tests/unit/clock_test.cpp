@@ -1,4 +1,4 @@
-#include "interpose/clock.h"
+#include "interpose/base/clock.h"
 
 #include <atomic>
 #include <thread>

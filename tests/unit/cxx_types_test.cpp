@@ -1,4 +1,4 @@
-#include "interpose/cxx_types.h"
+#include "interpose/owners/cxx_types.h"
 
 #include <stdexcept>
 #include <typeinfo>

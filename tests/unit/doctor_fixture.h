@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "report/doctor/diagnosis.h"
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
 
 namespace culprit::test {
 

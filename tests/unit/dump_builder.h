@@ -1,5 +1,5 @@
-// Builds dumps byte by byte from interpose/dump_format.h, as libculprit.so would have written them: for tests of the
-// reader and for big dumps to measure it with.
+// Builds dumps byte by byte from interpose/format/dump_format.h, as libculprit.so would have written them: for tests of
+// the reader and for big dumps to measure it with.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/dump_format.h"
+#include "interpose/format/dump_format.h"
 
 namespace culprit::test {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "interpose/dump_writer.h"
+#include "interpose/dump/dump_writer.h"
 
 namespace culprit {
 

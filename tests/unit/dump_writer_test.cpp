@@ -1,4 +1,4 @@
-#include "interpose/dump_writer.h"
+#include "interpose/dump/dump_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "interpose/elf_symbols.h"
+#include "interpose/base/elf_symbols.h"
 
 #include <dlfcn.h>
 

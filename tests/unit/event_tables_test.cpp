@@ -1,10 +1,10 @@
-#include "interpose/event_tables.h"
+#include "interpose/dump/event_tables.h"
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "interpose/throw_table.h"
+#include "interpose/dump/throw_table.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "interpose/fail_rules.h"
+#include "interpose/driver/fail_rules.h"
 
 #include <cuda.h>
 

@@ -1,4 +1,4 @@
-#include "interpose/hash_index.h"
+#include "interpose/base/hash_index.h"
 
 #include <map>
 #include <random>

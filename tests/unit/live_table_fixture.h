@@ -1,7 +1,7 @@
 // A live table with a dump in a temporary folder.
 #pragma once
 
-#include "interpose/live_table.h"
+#include "interpose/dump/live_table.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "interpose/live_table.h"
+#include "interpose/dump/live_table.h"
 
 #include <algorithm>
 #include <atomic>

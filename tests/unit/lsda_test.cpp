@@ -1,4 +1,4 @@
-#include "interpose/lsda.h"
+#include "interpose/owners/lsda.h"
 
 #include <cstring>
 #include <vector>

@@ -1,5 +1,5 @@
 // Handles are found in memory wherever they are whole and aligned, and nothing that the memory does can hurt.
-#include "interpose/memory_scan.h"
+#include "interpose/causes/memory_scan.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "interpose/clock.h"
+#include "interpose/base/clock.h"
 #include "tests/catch.h"
 
 using namespace culprit;

@@ -1,4 +1,4 @@
-#include "interpose/own_memory.h"
+#include "interpose/base/own_memory.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interpose/dump_writer.h"
+#include "interpose/dump/dump_writer.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

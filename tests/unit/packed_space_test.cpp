@@ -1,11 +1,11 @@
-#include "interpose/packed_space.h"
+#include "interpose/dump/packed_space.h"
 
 #include <map>
 #include <random>
 #include <set>
 #include <vector>
 
-#include "interpose/hash_index.h"
+#include "interpose/base/hash_index.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

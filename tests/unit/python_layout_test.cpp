@@ -1,7 +1,7 @@
 // Tables of lines and texts of CPython, byte by byte.
-#include "interpose/python_layout.h"
+#include "interpose/cpython/python_layout.h"
 
-#include "interpose/python_hash.h"
+#include "interpose/cpython/python_hash.h"
 
 #include <cstring>
 #include <string>

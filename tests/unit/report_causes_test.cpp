@@ -1,8 +1,8 @@
 // Why memory was not given back: which evidence gives which cause, and what a reader is told.
 #include <sstream>
 
-#include "report/evidence_text.h"
-#include "report/hints.h"
+#include "report/render/hints.h"
+#include "report/render/text/evidence_text.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

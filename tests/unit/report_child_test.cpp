@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 #include "tests/unit/shell.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/diff.h"
-#include "report/render.h"
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
+#include "report/render/render.h"
+#include "report/select/diff.h"
 #include "tests/catch.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/page_data.h"

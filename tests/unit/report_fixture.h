@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/load_report.h"
+#include "report/judge/load_report.h"
 #include "tests/unit/dump_builder.h"
 
 namespace culprit::test {

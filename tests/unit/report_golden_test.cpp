@@ -2,7 +2,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "report/render.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/page_data.h"

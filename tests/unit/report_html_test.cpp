@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "report/render.h"
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"

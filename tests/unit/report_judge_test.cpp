@@ -1,7 +1,7 @@
 // The rules, one by one: what is a leak, with which cause, and what is not.
-#include "report/judge.h"
+#include "report/judge/judge.h"
 
-#include "report/fingerprint.h"
+#include "report/judge/fingerprint.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

@@ -1,8 +1,8 @@
 // How much of a report is shown: the first ten groups, all of them, sorted, or one line for each cause, function, ...
 #include <sstream>
 
-#include "report/run_dumps.h"
-#include "report/selection.h"
+#include "report/dump/run_dumps.h"
+#include "report/select/selection.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"

@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/merged_file.h"
-#include "report/progress.h"
-#include "report/render.h"
-#include "report/report_merger.h"
-#include "report/run_dumps.h"
-#include "report/shared_symbols.h"
-#include "report/spread.h"
+#include "report/base/progress.h"
+#include "report/dump/run_dumps.h"
+#include "report/merge/merged_file.h"
+#include "report/merge/report_merger.h"
+#include "report/merge/spread.h"
+#include "report/render/render.h"
+#include "report/symbols/shared_symbols.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"

@@ -1,9 +1,9 @@
 // Names and numbers as people read them.
-#include "report/cuda_names.h"
-#include "report/demangle.h"
-#include "report/kinds.h"
-#include "report/render.h"
-#include "report/text_style.h"
+#include "report/cuda/cuda_names.h"
+#include "report/cuda/kinds.h"
+#include "report/render/render.h"
+#include "report/render/text/text_style.h"
+#include "report/symbols/demangle.h"
 #include "tests/catch.h"
 
 using namespace culprit;

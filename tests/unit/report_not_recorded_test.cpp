@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/not_recorded.h"
-#include "report/render.h"
-#include "report/report_merger.h"
+#include "report/merge/report_merger.h"
+#include "report/model/not_recorded.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"

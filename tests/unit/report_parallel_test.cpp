@@ -1,11 +1,11 @@
 // What several threads make at once comes out as if one had made it.
-#include "report/parallel.h"
+#include "report/base/parallel.h"
 
 #include <sstream>
 #include <string>
 
-#include "report/render.h"
-#include "report/report_json.h"
+#include "report/render/json/report_json.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

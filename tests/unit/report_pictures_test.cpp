@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/render.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

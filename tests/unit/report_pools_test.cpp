@@ -1,12 +1,12 @@
 // Which memory is a segment of a framework's cache. The stacks are those of PyTorch 2.11, CuPy 14.2 and JAX 0.11 on an
 // H200, shortened.
-#include "report/pool_rules.h"
+#include "report/judge/pool_rules.h"
 
 #include <cstdlib>
 #include <sstream>
 
-#include "report/framework_caches.h"
-#include "report/render.h"
+#include "report/render/render.h"
+#include "report/run/framework_caches.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

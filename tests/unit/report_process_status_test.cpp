@@ -1,5 +1,5 @@
 // Whether the process behind a dump runs, was killed or ended by itself.
-#include "report/process_status.h"
+#include "report/dump/process_status.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/run_dumps.h"
+#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <sstream>
 
-#include "report/dump_reader.h"
-#include "report/load_report.h"
-#include "report/render.h"
+#include "report/dump/dump_reader.h"
+#include "report/judge/load_report.h"
+#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 

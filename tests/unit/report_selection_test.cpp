@@ -2,8 +2,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "report/run_dumps.h"
-#include "report/selection.h"
+#include "report/dump/run_dumps.h"
+#include "report/select/selection.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "report/run_dumps.h"
-#include "report/source_lines.h"
+#include "report/dump/run_dumps.h"
+#include "report/render/html/source_lines.h"
 #include "tests/catch.h"
 
 using namespace culprit;

@@ -1,7 +1,7 @@
 // Which frames people see, and which runtime call is named.
-#include "report/evidence_text.h"
-#include "report/library_rules.h"
-#include "report/stacks.h"
+#include "report/judge/library_rules.h"
+#include "report/model/stacks.h"
+#include "report/render/text/evidence_text.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

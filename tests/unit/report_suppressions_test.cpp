@@ -2,9 +2,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "report/file_error.h"
-#include "report/run_dumps.h"
-#include "report/suppressions.h"
+#include "report/base/file_error.h"
+#include "report/dump/run_dumps.h"
+#include "report/select/suppressions.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"

@@ -1,5 +1,5 @@
 // The symbolizer on a real program: inlined calls, templates, C functions, without symbols, with separate debug files.
-#include "report/symbolizer.h"
+#include "report/symbols/symbolizer.h"
 
 #include <cstdio>
 #include <map>

@@ -1,4 +1,4 @@
-#include "interpose/stack_collection.h"
+#include "interpose/recorder/stack_collection.h"
 
 #include <atomic>
 #include <memory>
@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/event_tables.h"
-#include "interpose/live_table.h"
-#include "interpose/pictures.h"
-#include "interpose/stack_memo.h"
+#include "interpose/dump/event_tables.h"
+#include "interpose/dump/live_table.h"
+#include "interpose/recorder/pictures.h"
+#include "interpose/stacks/stack_memo.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

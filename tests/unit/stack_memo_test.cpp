@@ -1,4 +1,4 @@
-#include "interpose/stack_memo.h"
+#include "interpose/stacks/stack_memo.h"
 
 #include <alloca.h>
 

@@ -1,4 +1,4 @@
-#include "interpose/stack_table.h"
+#include "interpose/stacks/stack_table.h"
 
 #include <set>
 

@@ -1,6 +1,6 @@
-#include "interpose/thread_paths.h"
+#include "interpose/owners/thread_paths.h"
 
-#include "interpose/abandoned.h"
+#include "interpose/owners/abandoned.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"
 

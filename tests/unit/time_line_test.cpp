@@ -1,4 +1,4 @@
-#include "interpose/time_line.h"
+#include "interpose/dump/time_line.h"
 
 #include "tests/catch.h"
 #include "tests/unit/dump_fixture.h"

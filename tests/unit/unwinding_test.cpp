@@ -1,5 +1,5 @@
-#include "interpose/stack.h"
-#include "interpose/unwind_rule.h"
+#include "interpose/stacks/stack.h"
+#include "interpose/stacks/unwind_rule.h"
 #include "tests/catch.h"
 
 using namespace culprit;

@@ -1,4 +1,4 @@
-#include "interpose/young_records.h"
+#include "interpose/dump/young_records.h"
 
 #include <errno.h>
 

@@ -1,0 +1,401 @@
+#include "interpose/attach/address_words.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/late_load.h"
+#include "interpose/base/os.h"
+#include "interpose/base/own_memory.h"
+#include "interpose/base/own_module.h"
+#include "interpose/base/written_memory.h"
+#include "interpose/causes/cxx_runtime.h"
+#include "interpose/causes/unseen_users.h"
+#include "interpose/driver/redirect.h"
+
+namespace culprit {
+namespace {
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kAbsolute = R_X86_64_64, kGlobalData = R_X86_64_GLOB_DAT, kJumpSlot = R_X86_64_JUMP_SLOT;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kAbsolute = R_AARCH64_ABS64, kGlobalData = R_AARCH64_GLOB_DAT, kJumpSlot = R_AARCH64_JUMP_SLOT;
+#endif
+
+// Functions of libc that we stand in front of when preloaded.
+struct OfLibc {
+  const char* name;
+  void* ours;
+};
+const OfLibc kOfLibc[] = {
+    {"dlsym", reinterpret_cast<void*>(&dlsym)},
+    {"dlclose", reinterpret_cast<void*>(&dlclose)},
+    {"_exit", reinterpret_cast<void*>(&_exit)},
+    {"_Exit", reinterpret_cast<void*>(&_Exit)},
+    {"pthread_exit", reinterpret_cast<void*>(&pthread_exit)},
+    {"pthread_cancel", reinterpret_cast<void*>(&pthread_cancel)},
+};
+
+// What stands for a symbol: its real address and ours. False when it is none of those that are replaced.
+bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t* ours) {
+  *original = 0;
+  Api api;
+  if (symbol[0] == 'c' && symbol[1] == 'u' && find_hooked_name(symbol, &api)) {
+    *original = reinterpret_cast<std::uint64_t>(driver_address(api));
+    *ours = reinterpret_cast<std::uint64_t>(hook_address(api));
+    return *original != 0;
+  }
+  if (symbol[0] != 'd' && symbol[0] != '_' && symbol[0] != 'p') return false;
+  for (const OfLibc& function : kOfLibc) {
+    if (std::strcmp(function.name, symbol) != 0) continue;
+    *original = libc_function(symbol);
+    *ours = reinterpret_cast<std::uint64_t>(function.ours);
+    return *original != 0;
+  }
+  return false;
+}
+
+// A slot by which `module` calls its C++ runtime, of which a process can have several: what it holds is what our hook
+// has to call. A slot that was never called through leads back into the module, and our hook looks for itself.
+bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std::uint64_t* place,
+                          std::uint64_t* ours) {
+  CxxFunction function;
+  void* hook = nullptr;
+  if (symbol[0] != '_' || !find_cxx_hook(symbol, &function, &hook)) return false;
+  const std::uint64_t found = *place;
+  *ours = reinterpret_cast<std::uint64_t>(hook);
+  if (found == 0 || found == *ours) return false;
+  if (!module.contains(found) || found == find_symbol(module, symbol))
+    remember_binding(function, module.begin, module.end, reinterpret_cast<void*>(found));
+  return true;
+}
+
+// The first definition in the order in which symbols are looked up, ours aside.
+struct FirstDefinition {
+  const char* symbol;
+  std::uint64_t address;
+};
+int visit_for_definition(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* first = static_cast<FirstDefinition*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module) || module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 0;
+  first->address = find_symbol(module, first->symbol);
+  return first->address != 0;
+}
+
+bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
+  return __atomic_compare_exchange_n(reinterpret_cast<std::uint64_t*>(place), &before, after, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED);
+}
+
+// The same in memory that may be read-only, as the loader leaves the slots that it has filled.
+bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, std::uint64_t after) {
+  const Mapping* mapping = map.find(place);
+  std::uint64_t found = 0;
+  if (mapping == nullptr || mapping->shared ||
+      os.read_own_memory(&found, place, sizeof(found)) != static_cast<std::int64_t>(sizeof(found)) || found != before)
+    return false;
+  if ((mapping->protection & PROT_WRITE) != 0) return swap_word(place, before, after);
+  auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  void* page = reinterpret_cast<void*>(place & ~(page_size - 1));
+  if (mprotect(page, page_size, mapping->protection | PROT_WRITE) != 0) return false;
+  bool swapped = swap_word(place, before, after);
+  mprotect(page, page_size, mapping->protection);
+  return swapped;
+}
+
+// Writable private memory, without what is left alone; the data of modules first, then small mappings before large
+// ones.
+class SearchedRanges {
+ public:
+  explicit SearchedRanges(const MemoryMap& map) {
+    capacity_ = static_cast<std::uint64_t>(map.end() - map.begin()) + kMostLeftOut;
+    int error = 0;
+    ranges_ = static_cast<Range*>(map_private(capacity_ * sizeof(Range), &error));
+    plain_ = static_cast<MemoryRange*>(map_private(capacity_ * sizeof(MemoryRange), &error));
+    if (ranges_ == nullptr || plain_ == nullptr) return;
+    visit_modules(visit, this);
+    std::sort(left_out_, left_out_ + left_out_count_,
+              [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
+    // The stack that this very function runs on holds what is being looked for.
+    auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+    for (const Mapping& mapping : map) {
+      if ((mapping.protection & PROT_WRITE) == 0 || (mapping.protection & PROT_READ) == 0 || mapping.shared ||
+          mapping.device || (here >= mapping.begin && here < mapping.end))
+        continue;
+      add(mapping.begin, mapping.end);
+    }
+    std::sort(ranges_, ranges_ + count_, [](const Range& a, const Range& b) { return a.rank < b.rank; });
+    for (std::uint64_t i = 0; i < count_; ++i) plain_[i] = {ranges_[i].begin, ranges_[i].end};
+  }
+  ~SearchedRanges() {
+    if (ranges_ != nullptr) unmap_private(ranges_, capacity_ * sizeof(Range));
+    if (plain_ != nullptr) unmap_private(plain_, capacity_ * sizeof(MemoryRange));
+  }
+  SearchedRanges(const SearchedRanges&) = delete;
+  SearchedRanges& operator=(const SearchedRanges&) = delete;
+
+  const MemoryRange* list() const { return plain_; }
+  int count() const { return static_cast<int>(count_); }
+
+  // What comes behind the range that was read up to `address`, 0 = nothing was read. Also counts what was never
+  // written.
+  std::uint64_t bytes_behind(std::uint64_t address) const {
+    std::uint64_t bytes = 0;
+    bool behind = address == 0;
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      if (behind) bytes += plain_[i].end - plain_[i].begin;
+      if (address > plain_[i].begin && address <= plain_[i].end) {
+        behind = true;
+        bytes += plain_[i].end - address;
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  static constexpr int kMostLeftOut = 64;
+  static constexpr int kMostModules = 4096;
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::uint64_t rank;
+  };
+
+  static int visit(struct dl_phdr_info* info, std::size_t, void* data) {
+    auto* self = static_cast<SearchedRanges*>(data);
+    ElfModule module;
+    if (!describe_module(*info, &module)) return 0;
+    MemoryRange range = {module.begin & ~7ULL, (module.end + 7) & ~7ULL};
+    if (may_know_the_driver(*info, module)) {
+      if (self->left_out_count_ < kMostLeftOut) self->left_out_[self->left_out_count_++] = range;
+    } else if (self->module_count_ < kMostModules) {
+      self->modules_[self->module_count_++] = range;
+    }
+    return 0;
+  }
+
+  bool in_module(std::uint64_t address) const {
+    return std::any_of(modules_, modules_ + module_count_,
+                       [&](const MemoryRange& module) { return address >= module.begin && address < module.end; });
+  }
+
+  void add(std::uint64_t begin, std::uint64_t end) {
+    for (int i = 0; i < left_out_count_ && begin < end; ++i) {
+      const MemoryRange& out = left_out_[i];
+      if (out.end <= begin || out.begin >= end) continue;
+      if (out.begin > begin) add_plain(begin, out.begin);
+      begin = out.end;
+    }
+    if (begin < end) add_plain(begin, end);
+  }
+  void add_plain(std::uint64_t begin, std::uint64_t end) {
+    if (count_ < capacity_) ranges_[count_++] = {begin, end, in_module(begin) ? 0 : end - begin};
+  }
+
+  std::uint64_t capacity_ = 0;
+  std::uint64_t count_ = 0;
+  Range* ranges_ = nullptr;
+  MemoryRange* plain_ = nullptr;
+  int left_out_count_ = 0;
+  int module_count_ = 0;
+  MemoryRange left_out_[kMostLeftOut];
+  MemoryRange modules_[kMostModules];
+};
+
+struct HookAddress {
+  std::uint64_t hook;
+  std::uint64_t driver;
+};
+
+// One search for words in [least, least + span] and what to put in their place.
+struct WordSearch {
+  bool to_hooks;
+  std::uint64_t least;
+  std::uint64_t span;
+  HookAddress hooks[kApiCount];  // sorted
+  std::uint32_t words;
+  std::uint64_t end_of_last;
+
+  void list_hooks() {
+    for (int i = 0; i < kApiCount; ++i) {
+      Api api = static_cast<Api>(i);
+      hooks[i] = {reinterpret_cast<std::uint64_t>(hook_address(api)),
+                  reinterpret_cast<std::uint64_t>(driver_address(api))};
+    }
+    std::sort(hooks, hooks + kApiCount, [](const HookAddress& a, const HookAddress& b) { return a.hook < b.hook; });
+    least = hooks[0].hook;
+    span = hooks[kApiCount - 1].hook - least;
+  }
+
+  std::uint64_t replacement(std::uint64_t word) const {
+    Api api;
+    if (to_hooks) {
+      return find_hooked(reinterpret_cast<const void*>(word), &api) ? reinterpret_cast<std::uint64_t>(hook_address(api))
+                                                                    : 0;
+    }
+    const HookAddress* found =
+        std::lower_bound(hooks, hooks + kApiCount, word,
+                         [](const HookAddress& entry, std::uint64_t value) { return entry.hook < value; });
+    return found != hooks + kApiCount && found->hook == word ? found->driver : 0;
+  }
+
+  static bool visit(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
+    auto* self = static_cast<WordSearch*>(data);
+    self->end_of_last = address + count * sizeof(std::uint64_t);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (words[i] - self->least > self->span) continue;
+      std::uint64_t wanted = self->replacement(words[i]);
+      if (wanted != 0 && swap_word(address + i * sizeof(std::uint64_t), words[i], wanted)) ++self->words;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+struct AddressWords::ModuleWalk {
+  AddressWords* words;
+  const MemoryMap* map;
+};
+
+void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
+  if (slot_count_ == kMostSlots) return;
+  if (!swap_slot(map, place, original, ours)) return;
+  slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+}
+
+int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* walk = static_cast<ModuleWalk*>(data);
+  AddressWords& words = *walk->words;
+  ElfModule module;
+  if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
+  std::uint64_t* known_end = words.known_modules_ + words.known_count_;
+  if (std::find(words.known_modules_, known_end, module.begin) != known_end) return 0;
+  if (words.known_count_ < kMostModules) words.known_modules_[words.known_count_++] = module.begin;
+
+  std::uint64_t tables[2] = {0, 0}, bytes[2] = {0, 0};  // DT_RELA, DT_JMPREL
+  for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    std::uint64_t value = entry->d_un.d_val;
+    std::uint64_t address = module.contains(value) ? value : value + module.load_bias;
+    if (entry->d_tag == DT_RELA) tables[0] = address;
+    if (entry->d_tag == DT_RELASZ) bytes[0] = value;
+    if (entry->d_tag == DT_JMPREL) tables[1] = address;
+    if (entry->d_tag == DT_PLTRELSZ) bytes[1] = value;
+  }
+  for (int table = 0; table < 2; ++table) {
+    if (tables[table] == 0) continue;
+    const auto* relocation = reinterpret_cast<const ElfW(Rela)*>(tables[table]);
+    const auto* end = relocation + bytes[table] / sizeof(*relocation);
+    for (; relocation < end; ++relocation) {
+      auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation->r_info));
+      if (type != kJumpSlot && type != kGlobalData && (type != kAbsolute || relocation->r_addend != 0)) continue;
+      const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+      std::uint64_t original = 0, ours = 0;
+      std::uint64_t place = module.load_bias + relocation->r_offset;
+      const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
+      if (type != kAbsolute && find_cxx_replacement(symbol, module, slot, &ours)) {
+        words.replace_slot(*walk->map, place, *slot, ours);
+        continue;
+      }
+      if (!find_replacement(symbol, &original, &ours)) continue;
+      std::uint64_t found = *slot;
+      if (found != original) {
+        // Not filled yet: it leads back into the module, and from there to the loader. Whatever else it holds is
+        // another interposer's.
+        if (type != kJumpSlot || !module.contains(found)) continue;
+        FirstDefinition first = {symbol, 0};
+        visit_modules(visit_for_definition, &first);
+        if (first.address != original) continue;
+      }
+      words.replace_slot(*walk->map, place, found, ours);
+    }
+  }
+  return 0;
+}
+
+void AddressWords::walk_modules(const MemoryMap& map) {
+  ModuleWalk walk = {this, &map};
+  modules_were_added(&list_end_);
+  visit_modules(visit_module, &walk);
+}
+
+namespace {
+
+// Words in all writable memory, in one direction.
+bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns, WordsResult* result) {
+  std::uint64_t begin = 0, end = 0;
+  if (!driver_range(&begin, &end)) return true;  // no driver, no addresses of it
+  int error = 0;
+  auto* search = static_cast<WordSearch*>(map_private(sizeof(WordSearch), &error));
+  auto* ranges = static_cast<SearchedRanges*>(map_private(sizeof(SearchedRanges), &error));
+  if (search == nullptr || ranges == nullptr) {
+    if (search != nullptr) unmap_private(search, sizeof(WordSearch));
+    return false;
+  }
+  new (ranges) SearchedRanges(map);
+  search->to_hooks = to_hooks;
+  search->least = begin;
+  search->span = end - begin;
+  if (!to_hooks) search->list_hooks();
+  ReadResult read = read_written_memory(ranges->list(), ranges->count(), deadline_ns, WordSearch::visit, search);
+  result->searched_bytes = read.bytes_read;
+  if (read.end != ReadEnd::kDone) result->unsearched_bytes = ranges->bytes_behind(search->end_of_last);
+  result->words = search->words;
+  ranges->~SearchedRanges();
+  unmap_private(ranges, sizeof(SearchedRanges));
+  unmap_private(search, sizeof(WordSearch));
+  return result->searched_bytes != 0;
+}
+
+}  // namespace
+
+bool AddressWords::replace(std::uint64_t deadline_ns, WordsResult* result) {
+  *result = {};
+  int error = 0;
+  MemoryMap map;
+  if (!map.read()) return false;
+  if (slots_ == nullptr) slots_ = static_cast<Slot*>(map_private(kMostSlots * sizeof(Slot), &error));
+  if (slots_ == nullptr) return false;
+  {
+    SpinGuard guard(lock_);
+    walk_modules(map);
+    result->slots = slot_count_;
+  }
+  return search_words(true, map, deadline_ns, result);
+}
+
+bool AddressWords::put_back(std::uint64_t deadline_ns, WordsResult* result) {
+  *result = {};
+  MemoryMap map;
+  if (!map.read()) return false;
+  {
+    SpinGuard guard(lock_);
+    for (std::uint32_t i = 0; i < slot_count_; ++i) {
+      const Slot& slot = slots_[i];
+      if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original)) ++result->slots;
+    }
+    slot_count_ = 0;
+    known_count_ = 0;
+    if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
+    slots_ = nullptr;
+  }
+  return search_words(false, map, deadline_ns, result);
+}
+
+void AddressWords::look_at_new_modules() {
+  SpinGuard guard(lock_);
+  ModuleListEnd end = list_end_;
+  if (!modules_were_added(&end)) return;
+  MemoryMap map;
+  if (slots_ == nullptr || !map.read()) return;
+  walk_modules(map);
+}
+
+}  // namespace culprit

@@ -1,0 +1,156 @@
+// Turns the table into observers of calls that CUPTI tells of. The bodies are those of the hooks, with a call that was
+// made already: it returns what the driver answered.
+//
+// A free is noted when it begins, as the hooks do, where the row is one of HOOK_END. Custom rows are noted when they
+// have ended: a thread that is given the address in between looks first.
+#include <new>
+#include <type_traits>
+
+#include "interpose/attach/cupti.h"
+#include "interpose/hooks/hooks.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// Of the call that this thread is in. One is enough: the driver's own calls are not told of.
+struct ObservedCall {
+  CUresult answer;
+  std::uint32_t generation;  // of the process when `ending` was begun, 0 = there is none
+  alignas(Ending) unsigned char ending[sizeof(Ending)];
+};
+__thread ObservedCall observed __attribute__((tls_model("initial-exec"))) = {};
+
+// Reads a struct whose members are a function's parameters, in their order.
+class ParameterReader {
+ public:
+  explicit ParameterReader(const void* parameters) : at_(reinterpret_cast<std::uintptr_t>(parameters)) {}
+  template <typename T>
+  T next() {
+    at_ = (at_ + alignof(T) - 1) & ~(alignof(T) - 1);
+    T value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(value));
+    at_ += sizeof(value);
+    return value;
+  }
+
+ private:
+  std::uintptr_t at_;
+};
+
+template <typename... Parameters>
+struct Arguments {
+  // In braces, so that they are read from left to right.
+  template <typename Function>
+  struct Call {
+    Call(Function function, Parameters... arguments) { function(arguments...); }
+  };
+};
+template <typename... Parameters>
+void call_with(void (*function)(Parameters...), const void* parameters) {
+  ParameterReader reader(parameters);
+  using Call = typename Arguments<Parameters...>::template Call<void (*)(Parameters...)>;
+  Call{function, reader.next<Parameters>()...};
+}
+
+// Our own calls to the driver, and what the driver calls on our behalf, are nobody's.
+bool is_ours() { return thread_state.on_own_stack || is_in_hook() || thread_state.in_tracker; }
+
+void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
+  HookScope scope;
+  Process* process = process_if_recording();
+  if (process == nullptr) return;
+  new (observed.ending) Ending(api, kind, handle);
+  observed.generation = process->generation;
+}
+
+void end_ending(CUresult status) {
+  Process* process = process_if_recording();
+  bool begun = observed.generation != 0 && process != nullptr && process->generation == observed.generation;
+  observed.generation = 0;
+  if (begun) std::launder(reinterpret_cast<Ending*>(observed.ending))->finish(status);
+}
+
+}  // namespace
+
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+// Not every row uses all of its call's parameters.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+namespace observers {
+
+#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
+  void symbol parameters {                                                                                        \
+    HookScope scope;                                                                                              \
+    CUresult status = observed.answer;                                                                            \
+    if (status == CUDA_SUCCESS) {                                                                                 \
+      note_made(                                                                                                  \
+          {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+    }                                                                                                             \
+    note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
+  }
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle) \
+  void symbol parameters { begin_ending(Api::symbol, format::Kind::kind, ended_handle); }
+#define HOOK_CUSTOM(symbol, parameters, arguments)                                   \
+  CUresult answer_of_##symbol parameters { return observed.answer; }                 \
+  void symbol parameters {                                                           \
+    HookScope scope;                                                                 \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();       \
+    CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);     \
+  }
+#define HOOK_CHECK(symbol, parameters, arguments) \
+  void symbol parameters { thread_state.forget_context(); }
+#include "interpose/driver/hooks.def"
+
+}  // namespace observers
+#pragma GCC diagnostic pop
+
+namespace {
+
+template <auto kObserver>
+void enter(const void* parameters) {
+  if (!is_ours()) call_with(kObserver, parameters);
+}
+template <auto kObserver>
+void exit(const void* parameters, CUresult status) {
+  if (is_ours()) return;
+  observed.answer = status;
+  call_with(kObserver, parameters);
+}
+void exit_of_end(const void*, CUresult status) {
+  if (is_ours()) return;
+  HookScope scope;
+  end_ending(status);
+}
+
+// Answers of cuGetProcAddress are the redirection's business. Calls that are only followed for their failure are left
+// alone, so that launches and copies cost what they did.
+constexpr bool is_left_alone(Api api) { return api == Api::cuGetProcAddress || api == Api::cuGetProcAddress_v2; }
+
+}  // namespace
+
+CallObserver call_observer(Api api) {
+  if (is_left_alone(api)) return {nullptr, nullptr};
+  switch (api) {
+#define HOOK_MAKE(symbol, ...) \
+  case Api::symbol:            \
+    return {nullptr, exit<&observers::symbol>};
+#define HOOK_END(symbol, ...) \
+  case Api::symbol:           \
+    return {enter<&observers::symbol>, exit_of_end};
+#define HOOK_CUSTOM(symbol, ...) \
+  case Api::symbol:              \
+    return {nullptr, exit<&observers::symbol>};
+#define HOOK_CHECK(symbol, ...)                                           \
+  case Api::symbol:                                                       \
+    if (changes_context(api)) return {nullptr, exit<&observers::symbol>}; \
+    break;
+#include "interpose/driver/hooks.def"
+    case Api::kCount:
+      break;
+  }
+  return {nullptr, nullptr};
+}
+
+}  // namespace culprit

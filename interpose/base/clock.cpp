@@ -1,0 +1,93 @@
+#include "interpose/base/clock.h"
+
+#include <elf.h>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/raw_calls.h"
+
+namespace culprit {
+namespace {
+
+#if defined(__aarch64__)
+constexpr const char* kClockGettime = "__kernel_clock_gettime";
+#else
+constexpr const char* kClockGettime = "__vdso_clock_gettime";
+#endif
+
+using Function = int (*)(clockid_t, struct timespec*);
+
+int system_clock(clockid_t clock, struct timespec* time) {
+  return static_cast<int>(system_call(SYS_clock_gettime, clock, time));
+}
+
+// The kernel's own function, in the vDSO, where it has one: nobody stands in front of it.
+Function find_function() {
+  const std::uint64_t begin = auxiliary_value(AT_SYSINFO_EHDR);
+  if (begin == 0) return system_clock;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
+  struct dl_phdr_info info = {};
+  info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
+  info.dlpi_phnum = header->e_phnum;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_LOAD && info.dlpi_phdr[i].p_offset == 0)
+      info.dlpi_addr = begin - info.dlpi_phdr[i].p_vaddr;
+  }
+  ElfModule module;
+  std::uint64_t address = describe_module(info, &module) ? find_symbol(module, kClockGettime) : 0;
+  return address != 0 ? reinterpret_cast<Function>(address) : system_clock;
+}
+
+// Two threads that look at the same time find the same.
+Function clock_function() {
+  static std::atomic<Function> known;
+  Function function = known.load(std::memory_order_relaxed);
+  if (function != nullptr) return function;
+  known.store(system_clock, std::memory_order_relaxed);  // the search itself may ask for the time
+  function = find_function();
+  known.store(function, std::memory_order_relaxed);
+  return function;
+}
+
+}  // namespace
+
+std::uint64_t clock_ns(clockid_t clock) {
+  struct timespec time = {};
+  clock_function()(clock, &time);
+  return nanoseconds(time);
+}
+
+void Clock::start() {
+  function_ = clock_function();
+  start_ns_ = read(CLOCK_MONOTONIC);
+  floor_.store(start_ns_, std::memory_order_relaxed);
+  // Where the kernel's clocks are system calls (gVisor, valgrind, vdso=0) a tick costs as much as the time itself.
+  ticks_are_cheap_ = cost_of(CLOCK_MONOTONIC_COARSE) * 2 < cost_of(CLOCK_MONOTONIC);
+}
+
+std::uint64_t Clock::cost_of(clockid_t clock) {
+  return least_time(
+      4, [&] { return read(CLOCK_MONOTONIC); },
+      [&] {
+        for (int i = 0; i < 16; ++i) read(clock);
+      });
+}
+
+std::uint64_t Clock::now() {
+  std::uint64_t time = read(CLOCK_MONOTONIC);
+  std::uint64_t floor = floor_.load(std::memory_order_relaxed);
+  while (floor < time && !floor_.compare_exchange_weak(floor, time, std::memory_order_relaxed)) {
+  }
+  return time - start_ns_;
+}
+
+std::uint64_t Clock::exact_event(EventTimes* times) {
+  std::uint64_t time = read(CLOCK_MONOTONIC);
+  std::uint64_t floor = floor_.load(std::memory_order_relaxed);
+  if (time < floor) time = floor;
+  if (time <= times->last) time = times->last + 1;
+  ++times->exact;
+  return (times->last = time) - start_ns_;
+}
+
+}  // namespace culprit

@@ -1,0 +1,86 @@
+#include "interpose/base/elf_symbols.h"
+
+#include <cstring>
+
+namespace culprit {
+bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
+  *module = {};
+  module->load_bias = info.dlpi_addr;
+  module->begin = ~0ULL;
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
+    std::uint64_t begin = info.dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
+    if (header.p_type != PT_LOAD) continue;
+    if (begin < module->begin) module->begin = begin;
+    if (begin + header.p_memsz > module->end) module->end = begin + header.p_memsz;
+  }
+  if (dynamic == nullptr) return false;
+  module->dynamic = dynamic;
+  std::uint64_t soname = 0;
+  // glibc relocates these addresses in place; where it did not (the vdso, other libcs), they are still offsets.
+  auto address = [&](ElfW(Addr) value) { return module->contains(value) ? value : value + info.dlpi_addr; };
+  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+    switch (dynamic->d_tag) {
+      case DT_SYMTAB:
+        module->symbols = reinterpret_cast<const ElfW(Sym)*>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_STRTAB:
+        module->strings = reinterpret_cast<const char*>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_GNU_HASH:
+        module->gnu_hash = reinterpret_cast<const std::uint32_t*>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_VERSYM:
+        module->versions = reinterpret_cast<const std::uint16_t*>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_SONAME:
+        soname = dynamic->d_un.d_val;
+        break;
+    }
+  }
+  if (module->symbols == nullptr || module->strings == nullptr || module->gnu_hash == nullptr) return false;
+  if (soname != 0) module->soname = module->strings + soname;
+  return true;
+}
+
+std::uint64_t find_symbol(const ElfModule& module, const char* name) {
+  return find_symbol(module, name, gnu_hash_of(name));
+}
+
+std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32_t hash) {
+  // The table: bucket count, first hashed symbol, bloom words, bloom shift; bloom filter; buckets; chain of hashes.
+  std::uint32_t bucket_count = module.gnu_hash[0];
+  std::uint32_t first = module.gnu_hash[1];
+  std::uint32_t bloom_words = module.gnu_hash[2];
+  std::uint32_t bloom_shift = module.gnu_hash[3];
+  if (bucket_count == 0 || bloom_words == 0) return 0;
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(module.gnu_hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
+  const std::uint32_t* chain = buckets + bucket_count;
+
+  constexpr std::uint32_t kBits = sizeof(ElfW(Addr)) * 8;
+  ElfW(Addr) word = bloom[(hash / kBits) % bloom_words];
+  if (((word >> (hash % kBits)) & (word >> ((hash >> bloom_shift) % kBits)) & 1) == 0) return 0;
+  std::uint32_t index = buckets[hash % bucket_count];
+  if (index < first) return 0;
+  constexpr std::uint16_t kOldVersion = 0x8000;  // "hidden": for who was linked to that very version
+  std::uint64_t old = 0;
+  for (;; ++index) {
+    std::uint32_t candidate = chain[index - first];
+    if ((candidate | 1) == (hash | 1)) {
+      const ElfW(Sym)& symbol = module.symbols[index];
+      auto type = ELF64_ST_TYPE(symbol.st_info);
+      if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && type != STT_GNU_IFUNC && type != STT_TLS &&
+          std::strcmp(module.strings + symbol.st_name, name) == 0) {
+        std::uint64_t address = module.load_bias + symbol.st_value;
+        if (module.versions == nullptr || (module.versions[index] & kOldVersion) == 0) return address;
+        old = address;
+      }
+    }
+    if ((candidate & 1) != 0) return old;
+  }
+}
+
+}  // namespace culprit

@@ -1,0 +1,343 @@
+#include "interpose/base/loader_modules.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/late_load.h"
+#include "interpose/base/os.h"
+#include "interpose/base/own_module.h"
+#include "interpose/base/spin_lock.h"
+
+// The loader's list for debuggers. Data, which nobody stands in front of; missing in other libcs. A program may have a
+// copy of it, whose list is the same.
+extern __attribute__((weak)) struct r_debug _r_debug;
+
+namespace culprit {
+namespace {
+
+// <dlfcn.h> has it from glibc 2.35 on.
+struct FoundObject {
+  unsigned long long flags;
+  void* map_start;
+  void* map_end;
+  struct link_map* link_map;
+  void* eh_frame;
+  unsigned long long reserved[8];
+};
+using FindObject = int (*)(void* address, FoundObject* result);
+
+constexpr int kMostModules = 1 << 16;  // of a list that some error has closed to a ring
+constexpr std::uint64_t kLongestName = 512;
+
+struct Loader {
+  struct r_debug* debug;
+  FindObject find_object;
+  const ElfW(Phdr) * program_headers;
+  int program_header_count;
+};
+Loader loader;
+std::atomic<int> loader_known;
+std::atomic<int> walks;
+std::atomic<int> unloadings;
+
+// A word of the auxiliary vector, read from /proc: where libc's getauxval() is not known yet, or absent.
+std::uint64_t auxiliary_from_proc(std::uint64_t type) {
+  ElfW(auxv_t) entries[48];
+  std::size_t bytes = read_small_file("/proc/self/auxv", reinterpret_cast<char*>(entries), sizeof(entries));
+  for (std::size_t i = 0; (i + 1) * sizeof(entries[0]) <= bytes; ++i) {
+    if (entries[i].a_type == type) return entries[i].a_un.a_val;
+  }
+  return 0;
+}
+
+// The program's own dynamic section leads to the loader's list (DT_DEBUG), whatever libc this is.
+struct r_debug* debug_of_program(const ElfW(Phdr) * headers, int count) {
+  std::uint64_t bias = 0;
+  for (int i = 0; i < count; ++i) {
+    if (headers[i].p_type == PT_PHDR) bias = reinterpret_cast<std::uint64_t>(headers) - headers[i].p_vaddr;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (headers[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(bias + headers[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_DEBUG) return reinterpret_cast<struct r_debug*>(entry->d_un.d_ptr);
+    }
+  }
+  return nullptr;
+}
+
+// Copies memory that may be gone. Where the call is forbidden it is read plainly.
+bool copy_safely(void* to, std::uint64_t from, std::uint64_t bytes) {
+  const std::int64_t got = os.read_own_memory(to, from, bytes);
+  if (got == static_cast<std::int64_t>(bytes)) return true;
+  if (got >= 0 || got == -EFAULT) return false;
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return true;
+}
+
+// What a visit is shown of a module that may be gone in the next moment.
+struct Copies {
+  ElfW(Phdr) headers[64];
+  char name[kLongestName];
+};
+
+// In memory of its own: it would be too large for the stack of a thread.
+class OwnCopies {
+ public:
+  explicit OwnCopies(bool wanted) {
+    int error = 0;
+    if (wanted)
+      copies_ = static_cast<Copies*>(
+          os.map(nullptr, sizeof(Copies), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
+  }
+  ~OwnCopies() {
+    if (copies_ != nullptr) os.unmap(copies_, sizeof(Copies));
+  }
+  OwnCopies(const OwnCopies&) = delete;
+  OwnCopies& operator=(const OwnCopies&) = delete;
+  Copies* get() const { return copies_; }
+
+ private:
+  Copies* copies_ = nullptr;
+};
+
+// The program headers behind an ELF header that is mapped at `start`, nullptr when there is none. With `copy` they are
+// read into it by system calls. `certain`: something is mapped there.
+const ElfW(Phdr) * headers_at(std::uint64_t start, bool certain, Copies* copy, int* count) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
+  ElfW(Ehdr) header_copy;
+  if (copy != nullptr || !certain) {
+    if (start == 0 || !copy_safely(&header_copy, start, sizeof(header_copy))) return nullptr;
+    header = &header_copy;
+  }
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > 4096)
+    return nullptr;
+  *count = header->e_phnum;
+  const std::uint64_t headers = start + header->e_phoff;
+  if (copy == nullptr) return reinterpret_cast<const ElfW(Phdr)*>(headers);
+  const std::uint64_t bytes = header->e_phnum * sizeof(ElfW(Phdr));
+  return bytes <= sizeof(copy->headers) && copy_safely(copy->headers, headers, bytes) ? copy->headers : nullptr;
+}
+
+bool is_glibc(const struct link_map& map) {
+  const char* slash = map.l_name != nullptr ? std::strrchr(map.l_name, '/') : nullptr;
+  return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
+}
+
+// Describes what a node of the list stands for. False when it is not there, or not yet complete. `copy`: of what a
+// thread may be unloading nothing is read plainly.
+bool describe(const struct link_map& map, const struct link_map* node, Copies* copy, struct dl_phdr_info* module) {
+  *module = {};
+  module->dlpi_addr = map.l_addr;
+  module->dlpi_name = map.l_name;
+  if (map.l_ld == nullptr) return false;
+  int count = 0;
+  const ElfW(Phdr)* headers = nullptr;
+  FoundObject object;
+  if (loader.find_object != nullptr) {
+    // What the loader finds by its address is mapped whole, and not on its way out.
+    if (loader.find_object(map.l_ld, &object) != 0 || object.link_map != node) return false;
+    headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, copy, &count);
+  } else {
+    // The first bytes of most libraries lie at their load address. Of libc they do, which is looked at in every
+    // process.
+    headers = headers_at(map.l_addr, is_glibc(map), copy, &count);
+  }
+  if (headers == nullptr && map.l_prev == nullptr) {
+    headers = loader.program_headers;
+    count = loader.program_header_count;
+  }
+  module->dlpi_phdr = headers;
+  module->dlpi_phnum = static_cast<ElfW(Half)>(count);
+  return headers != nullptr;
+}
+
+// Copies a node. Plainly while nothing is being unloaded: begin_unloading() waits for such a walk.
+bool read_node(const struct link_map* node, bool plainly, struct link_map* copy) {
+  if (!plainly) return copy_safely(copy, reinterpret_cast<std::uint64_t>(node), sizeof(*copy));
+  *copy = *node;
+  return true;
+}
+
+// The name, which an unloading would free, for the time of a visit.
+const char* read_name(const char* name, Copies* copy) {
+  if (copy == nullptr || name == nullptr) return name != nullptr ? name : "";
+  std::int64_t bytes = os.read_own_memory(copy->name, reinterpret_cast<std::uint64_t>(name), kLongestName - 1);
+  copy->name[bytes > 0 ? bytes : 0] = '\0';
+  return copy->name;
+}
+
+struct Walk {
+  ModuleVisitor visit;
+  void* data;
+  bool keeps_name = false;  // the loader's own is wanted
+};
+
+int walk_list(const struct link_map* first, const Walk& walk) {
+  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  const struct link_map* before = nullptr;
+  const OwnCopies copies(!plainly);
+  if (!plainly && copies.get() == nullptr) return 0;
+  int result = 0;
+  for (int i = 0; first != nullptr && i < kMostModules && result == 0; ++i) {
+    struct link_map map;
+    struct dl_phdr_info module;
+    if (!read_node(first, plainly, &map)) break;
+    if (i > 0 && map.l_prev != before) break;  // this node was taken out of the list meanwhile
+    if (describe(map, first, copies.get(), &module)) {
+      module.dlpi_name = read_name(map.l_name, walk.keeps_name ? nullptr : copies.get());
+      result = walk.visit(&module, sizeof(module), walk.data);
+    }
+    before = first;
+    first = map.l_next;
+  }
+  return result;
+}
+
+class Walking {
+ public:
+  Walking() { walks.fetch_add(1); }
+  ~Walking() {
+    int count = walks.load();
+    while (count > 0 && !walks.compare_exchange_weak(count, count - 1)) {
+    }
+  }
+  Walking(const Walking&) = delete;
+  Walking& operator=(const Walking&) = delete;
+};
+
+// glibc's function, which libc has from 2.35 on. nullptr where there is none.
+FindObject look_for_find_object(const struct link_map* node) {
+  for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
+    struct dl_phdr_info info;
+    ElfModule module;
+    if (is_glibc(*node) && describe(*node, node, nullptr, &info) && describe_module(info, &module))
+      return reinterpret_cast<FindObject>(find_symbol(module, "_dl_find_object"));
+  }
+  return nullptr;
+}
+
+// Looks once where the loader keeps its things. Threads that do so at the same time store the same.
+bool know_loader() {
+  if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
+  struct r_debug* debug = &_r_debug;
+  if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);
+  if (loader.find_object == nullptr) {
+    // An older glibc, or another libc.
+    const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(auxiliary_from_proc(AT_PHDR));
+    int count = static_cast<int>(auxiliary_from_proc(AT_PHNUM));
+    loader.program_headers = headers;
+    loader.program_header_count = count;
+    if (debug == nullptr) debug = headers != nullptr ? debug_of_program(headers, count) : nullptr;
+    if (debug == nullptr || debug->r_map == nullptr) return false;
+  }
+  loader.debug = debug;
+  loader_known.store(1, std::memory_order_release);
+  return true;
+}
+
+}  // namespace
+
+int visit_modules(ModuleVisitor visit, void* data) {
+  Walking walking;
+  return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
+}
+
+const struct r_debug* loader_lists() { return know_loader() ? loader.debug : nullptr; }
+
+namespace {
+
+// The module that an address lies in, where the list has to be walked for it.
+struct AddressSearch {
+  std::uint64_t address;
+  struct dl_phdr_info* found;
+  ModuleMark* mark;
+};
+int visit_for_address(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<AddressSearch*>(data);
+  std::uint64_t begin = 0, end = 0;
+  if (!module_extent(*info, &begin, &end) || search->address < begin || search->address >= end) return 0;
+  if (search->found != nullptr) *search->found = *info;
+  if (search->mark != nullptr) *search->mark = {begin, end, info->dlpi_addr, 0};
+  return 1;
+}
+
+bool walk_to(AddressSearch search) {
+  Walking walking;
+  return walk_list(loader.debug->r_map, {visit_for_address, &search, true}) != 0;
+}
+
+}  // namespace
+
+bool find_module(std::uint64_t address, struct dl_phdr_info* module) {
+  if (!know_loader()) return false;
+  if (loader.find_object == nullptr) return walk_to({address, module, nullptr});
+  FoundObject object;
+  return loader.find_object(reinterpret_cast<void*>(address), &object) == 0 &&
+         describe(*object.link_map, object.link_map, nullptr, module);
+}
+
+bool find_module_mark(std::uint64_t address, ModuleMark* mark) {
+  if (!know_loader()) return false;
+  if (loader.find_object == nullptr) return walk_to({address, nullptr, mark});
+  FoundObject object;
+  if (loader.find_object(reinterpret_cast<void*>(address), &object) != 0) return false;
+  *mark = {reinterpret_cast<std::uint64_t>(object.map_start), reinterpret_cast<std::uint64_t>(object.map_end),
+           reinterpret_cast<std::uint64_t>(object.link_map), reinterpret_cast<std::uint64_t>(object.eh_frame)};
+  return true;
+}
+
+bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std::uint64_t* end) {
+  *begin = ~0ULL;
+  *end = 0;
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module.dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    std::uint64_t first = module.dlpi_addr + header.p_vaddr;
+    if (first < *begin) *begin = first;
+    if (first + header.p_memsz > *end) *end = first + header.p_memsz;
+  }
+  return *end != 0;
+}
+
+bool modules_were_added(ModuleListEnd* end) {
+  Walking walking;
+  if (!know_loader()) return false;
+  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  ModuleListEnd now = {};
+  struct link_map map;
+  const struct link_map* node = loader.debug->r_map;
+  for (int i = 0; node != nullptr && i < kMostModules && read_node(node, plainly, &map); ++i) {
+    now = {reinterpret_cast<std::uint64_t>(node), map.l_addr};
+    node = map.l_next;
+  }
+  const bool same = now.node == end->node && now.bias == end->bias;
+  *end = now;
+  return !same;
+}
+
+std::uint64_t auxiliary_value(std::uint64_t type) {
+  auto* of_libc = reinterpret_cast<unsigned long (*)(unsigned long)>(libc_function("getauxval"));
+  return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
+}
+
+void begin_unloading() {
+  unloadings.fetch_add(1);
+  for (int i = 0; walks.load() != 0; ++i) {
+    if (i == 100) {
+      walks.store(0);  // by a thread that is gone: in a fork child, or one that was ended in the middle
+      break;
+    }
+    sleep_microseconds(100);
+  }
+}
+
+void end_unloading() { unloadings.fetch_sub(1); }
+
+}  // namespace culprit

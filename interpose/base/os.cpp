@@ -1,0 +1,292 @@
+#include "interpose/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "interpose/base/raw_calls.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/base/restrictions.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 4096;
+
+int system_open(const char* path, int flags, unsigned mode) {
+  long fd;
+  do {
+    fd = system_call(SYS_openat, AT_FDCWD, path, flags, mode);
+  } while (fd == -EINTR);
+  return static_cast<int>(fd);
+}
+
+int system_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
+
+int store_identity(long error, const struct stat& status, FileId* id) {
+  if (error != 0) return static_cast<int>(error);
+  *id = {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), status.st_mode};
+  return 0;
+}
+
+int system_identify(int fd, FileId* id) {
+  struct stat status;  // the kernel's own on both machines
+  return store_identity(system_call(SYS_fstat, fd, &status), status, id);
+}
+
+int system_identify_path(const char* path, FileId* id) {
+  struct stat status;
+  return store_identity(system_call(SYS_newfstatat, AT_FDCWD, path, &status, 0), status, id);
+}
+
+int system_resize(const char* path, std::uint64_t bytes) {
+  return static_cast<int>(system_call(SYS_truncate, path, bytes));
+}
+
+int system_duplicate_from(int fd, int least) {
+  return static_cast<int>(system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least));
+}
+
+// Where the file system can not reserve (NFS before 4.2, FAT): a byte of each block, written back as it is.
+int reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t end = offset + bytes;
+  for (std::uint64_t last = (offset | (kBlockBytes - 1)); offset < end; last += kBlockBytes) {
+    if (last >= end) last = end - 1;
+    char byte = 0;
+    long result;
+    do {
+      result = system_call(SYS_pread64, fd, &byte, 1, last);
+      if (result >= 0) result = system_call(SYS_pwrite64, fd, &byte, 1, last);
+    } while (result == -EINTR);
+    if (result < 0) return static_cast<int>(result);
+    offset = last + 1;
+  }
+  return 0;
+}
+
+int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
+  long error;
+  do {
+    error = system_call(SYS_fallocate, fd, 0, offset, bytes);
+  } while (error == -EINTR);
+  return error == -EOPNOTSUPP || error == -ENOSYS ? reserve_by_writing(fd, offset, bytes) : static_cast<int>(error);
+}
+
+std::uint64_t system_limit(int resource) {
+  const char* row = resource == RLIMIT_AS       ? "Max address space "
+                    : resource == RLIMIT_DATA   ? "Max data size "
+                    : resource == RLIMIT_FSIZE  ? "Max file size "
+                    : resource == RLIMIT_NOFILE ? "Max open files "
+                                                : nullptr;
+  // Not prlimit64: a filter that kills may be in force by now, and opening and reading files is what any allows.
+  char text[2048];
+  if (row != nullptr && read_small_file("/proc/self/limits", text, sizeof(text)) != 0) {
+    const char* place = std::strstr(text, row);
+    if (place == nullptr) return ~0ULL;
+    for (place += std::strlen(row); *place == ' '; ++place) {
+    }
+    return *place < '0' || *place > '9' ? ~0ULL : std::strtoull(place, nullptr, 10);  // or "unlimited"
+  }
+  struct rlimit limit;
+  if (calls_restricted() || system_call(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
+  return limit.rlim_cur;
+}
+
+int system_exchange_limit(int resource, const struct rlimit* wanted, struct rlimit* former) {
+  return static_cast<int>(system_call(SYS_prlimit64, 0, resource, wanted, former));
+}
+
+void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
+                 int* error) {
+#if defined(__SANITIZE_THREAD__)
+  // A unit test: TSan has to know that memory is new, and hears of it from libc's function only.
+  long mapped = reinterpret_cast<long>(mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset)));
+  if (mapped == -1) mapped = -errno;
+#else
+  long mapped = system_call(SYS_mmap, address, bytes, protection, flags, fd, offset);
+#endif
+  if (mapped >= 0 || mapped < -4095) return reinterpret_cast<void*>(mapped);
+  *error = static_cast<int>(-mapped);
+  return nullptr;
+}
+
+void system_unmap(void* address, std::uint64_t bytes) {
+#if defined(__SANITIZE_THREAD__)
+  munmap(address, bytes);
+#else
+  system_call(SYS_munmap, address, bytes);
+#endif
+}
+
+int system_protect(void* address, std::uint64_t bytes, int protection) {
+  return static_cast<int>(system_call(SYS_mprotect, address, bytes, protection));
+}
+
+void* system_remap(void* address, std::uint64_t old_bytes, std::uint64_t bytes, void* target, bool stay, int* error) {
+  const int flags = (stay ? 0 : MREMAP_MAYMOVE) | (target != nullptr ? MREMAP_FIXED : 0);
+  long moved = system_call(SYS_mremap, address, old_bytes, bytes, flags, target);
+  if (moved >= 0 || moved < -4095) return reinterpret_cast<void*>(moved);
+  *error = static_cast<int>(-moved);
+  return nullptr;
+}
+
+void system_unlock(void* address, std::uint64_t bytes) { system_call(SYS_munlock, address, bytes); }
+
+int system_advise(void* address, std::uint64_t bytes, int advice) {
+  return static_cast<int>(system_call(SYS_madvise, address, bytes, advice));
+}
+
+std::int64_t system_read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) {
+  return system_call(SYS_pread64, fd, to, bytes, offset);
+}
+
+std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64_t bytes) {
+  if (calls_restricted_now()) {
+    const int fd = system_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) return fd;
+    const std::int64_t got = system_read_at(fd, to, bytes, address);
+    system_close(fd);
+    return got == -EIO ? -EFAULT : got;
+  }
+  struct iovec local = {to, bytes};
+  struct iovec remote = {reinterpret_cast<void*>(address), bytes};
+  return system_call(SYS_process_vm_readv, system_call(SYS_getpid), &local, 1, &remote, 1, 0);
+}
+
+int system_membarrier(int command) {
+  return calls_restricted_now() ? -EPERM : static_cast<int>(system_call(SYS_membarrier, command, 0, 0));
+}
+
+void system_futex(const std::uint32_t* word, int operation, std::uint32_t value, std::uint32_t microseconds) {
+  struct timespec limit = {microseconds / 1000000, static_cast<long>(microseconds % 1000000) * 1000};
+  system_call(SYS_futex, word, operation, value, operation == FUTEX_WAIT_PRIVATE ? &limit : nullptr, nullptr, 0);
+}
+
+std::uint64_t set_signal_mask(std::uint64_t mask) {
+  std::uint64_t before = 0;
+  system_call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
+  return before;
+}
+
+constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+
+std::uint64_t system_block_signals() {
+  // Those that a fault raises are let through: while it blocks them the kernel ends the process. Our own handler mends
+  // a dump that was cut off (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
+  constexpr std::uint64_t kFaults =
+      mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
+  return set_signal_mask(~kFaults);
+}
+
+void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
+
+}  // namespace
+
+OsCalls os = {
+    system_open,          system_close,           system_identify,
+    system_identify_path, system_duplicate_from,  system_reserve,
+    system_resize,        system_limit,           system_exchange_limit,
+    system_map,           system_unmap,           system_protect,
+    system_remap,         system_unlock,          system_advise,
+    system_read_at,       system_read_own_memory, system_membarrier,
+    system_futex,         system_block_signals,   system_restore_signals,
+};
+
+std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
+  buffer[0] = '\0';
+  int fd = system_open(path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  std::size_t total = 0;
+  while (total + 1 < capacity) {
+    long count = system_call(SYS_read, fd, buffer + total, capacity - 1 - total);
+    if (count == -EINTR) continue;
+    if (count <= 0) break;
+    total += static_cast<std::size_t>(count);
+  }
+  system_close(fd);
+  buffer[total] = '\0';
+  return total;
+}
+
+namespace {
+
+FileId stderr_at_load;
+bool had_stderr = false;
+
+// Waits until all of a message can be written at once (PIPE_BUF bytes for a pipe): never for ever, since the reader may
+// have stopped, and not at all when it has gone.
+bool stderr_takes_text() {
+  struct pollfd waited = {STDERR_FILENO, POLLOUT, 0};
+  struct timespec second = {1, 0};
+  long ready;
+  do {
+    ready = system_call(SYS_ppoll, &waited, 1, &second, nullptr, 0);  // counts `second` down
+  } while (ready == -EINTR);
+  return ready == 1 && waited.revents == POLLOUT;
+}
+
+// A write that found no reader left a SIGPIPE for this thread, which has it blocked. It is taken away, unless one of
+// the program's own was waiting already.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    system_call(SYS_rt_sigprocmask, SIG_BLOCK, &kPipe, &before_, sizeof(kPipe));
+    blocked_before_ = (before_ & kPipe) != 0;
+  }
+  ~NoPipeSignal() {
+    if (broken_ && !blocked_before_) {
+      const struct timespec now = {0, 0};
+      system_call(SYS_rt_sigtimedwait, &kPipe, nullptr, &now, sizeof(kPipe));
+    }
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  void note_broken() { broken_ = true; }
+
+ private:
+  static constexpr std::uint64_t kPipe = 1ULL << (SIGPIPE - 1);
+  std::uint64_t before_ = 0;
+  bool blocked_before_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+void remember_stderr() { had_stderr = os.identify(STDERR_FILENO, &stderr_at_load) == 0; }
+
+void write_stderr(const char* text, std::size_t bytes) {
+  FileId now;
+  if (!had_stderr || os.identify(STDERR_FILENO, &now) != 0 || !now.same_file(stderr_at_load)) return;
+  NoPipeSignal guard;
+  while (bytes > 0 && stderr_takes_text()) {
+    long count = system_call(SYS_write, STDERR_FILENO, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+    if (count == -EINTR) continue;
+    if (count == -EPIPE) guard.note_broken();
+    if (count <= 0) return;
+    text += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+void prepare_to_meet_threads() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
+
+bool meet_other_threads() {
+  if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
+  prepare_to_meet_threads();  // a fork child may have to say again that it wants to
+  return os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+}  // namespace culprit

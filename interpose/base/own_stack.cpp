@@ -1,0 +1,90 @@
+#include "interpose/base/own_stack.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "interpose/base/os.h"
+#include "interpose/base/restrictions.h"
+#include "interpose/base/spin_lock.h"
+#include "interpose/base/valgrind_requests.h"
+#include "interpose/recorder/thread_state.h"
+
+// Calls work(argument) with the stack pointer at `top` (own_stack_*.S). An unwinder passes through it.
+extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void* argument, void (*work)(void*),
+                                                                           void* top);
+
+namespace culprit {
+namespace {
+
+// libunwind takes some 10 KiB, a walk of 256 frames with all that is compared later 60 KiB, and what the driver takes
+// for a question is not known. Only pages that are touched count.
+constexpr std::uint64_t kStackBytes = 256 * 1024;
+constexpr std::uint64_t kGuardBytes = 4096;
+
+// A sanitizer's unit tests know the stacks that they made themselves only.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSwitches = false;
+#else
+constexpr bool kSwitches = true;
+#endif
+
+// For a thread that finds no memory for a stack of its own. Guarded by a lock that its holder can not be interrupted
+// in.
+alignas(64) char spare_stack[64 * 1024];
+SpinLock spare_lock;
+constexpr std::uint32_t kSpareWaitMs = 100;
+
+char* own_stack() {
+  if (thread_state.own_stack != nullptr) return thread_state.own_stack;
+  // Not map_private(): that reads files first, for which a small stack has no room.
+  int error = 0;
+  char* memory = static_cast<char*>(
+      os.map(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
+  if (memory == nullptr) return nullptr;
+  os.protect(memory, kGuardBytes, PROT_NONE);
+  // Which takes a jump of the stack pointer to a stack that it does not know for an overflow, and says so.
+  ask_valgrind(kStackRegister, reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
+               reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
+  thread_state.own_stack_locked = true;
+  return thread_state.own_stack = memory;
+}
+
+}  // namespace
+
+bool run_on_own_stack(void (*work)(void*), void* argument) {
+  if (thread_state.on_own_stack) {
+    work(argument);
+    return true;
+  }
+  const std::uint64_t mask = os.block_signals();
+  bool ran = true;
+  thread_state.on_own_stack = true;
+  char* stack = kSwitches ? own_stack() : nullptr;
+  if (!kSwitches) {
+    work(argument);
+  } else if (stack != nullptr) {
+    culprit_switch_stack(argument, work, stack + kStackBytes);
+    // Whether the process locks its memory is known from the first work on. Our pages must not use up what it may lock.
+    if (thread_state.own_stack_locked && memory_locked()) os.unlock(stack, kStackBytes);
+    thread_state.own_stack_locked = false;
+  } else {
+    ran = spare_lock.try_lock_for(kSpareWaitMs);
+    if (ran) culprit_switch_stack(argument, work, spare_stack + sizeof(spare_stack));
+    if (ran) spare_lock.unlock();
+  }
+  thread_state.on_own_stack = false;
+  os.restore_signals(mask);
+  return ran;
+}
+
+void release_own_stack() {
+  const std::uint64_t mask = os.block_signals();
+  char* stack = thread_state.own_stack;
+  thread_state.own_stack = nullptr;
+  if (stack != nullptr) os.unmap(stack, kStackBytes);
+  os.restore_signals(mask);
+}
+
+}  // namespace culprit

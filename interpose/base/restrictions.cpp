@@ -1,0 +1,49 @@
+#include "interpose/base/restrictions.h"
+
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "interpose/base/clock.h"
+#include "interpose/base/os.h"
+
+namespace culprit {
+namespace {
+
+std::atomic<bool> restricted;
+std::atomic<bool> locked;
+std::atomic<std::uint64_t> looked_at;  // in hundredths of a second
+
+// The digit or number behind `field` is not 0.
+bool is_set(const char* text, const char* field) {
+  const char* place = std::strstr(text, field);
+  if (place == nullptr) return false;
+  for (place += std::strlen(field); *place == ' ' || *place == '\t' || *place == '0'; ++place) {
+  }
+  return *place >= '1' && *place <= '9';
+}
+
+}  // namespace
+
+void look_at_restrictions() {
+  char text[4096];
+  if (read_small_file("/proc/thread-self/status", text, sizeof(text)) == 0) return;
+  if (is_set(text, "\nSeccomp:")) restricted.store(true, std::memory_order_relaxed);
+  if (is_set(text, "\nVmLck:")) locked.store(true, std::memory_order_relaxed);
+}
+
+bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
+
+bool calls_restricted_now() {
+  if (calls_restricted()) return true;
+  constexpr std::uint64_t kTenMs = 10000000;
+  const std::uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
+  if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
+  return calls_restricted();
+}
+
+bool memory_locked() { return locked.load(std::memory_order_relaxed); }
+
+}  // namespace culprit

@@ -1,0 +1,219 @@
+#include "interpose/causes/cxx_runtime.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/hash.h"
+#include "interpose/base/late_load.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/own_module.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+constexpr int kFunctions = static_cast<int>(CxxFunction::kCount);
+constexpr const char* kNames[kFunctions] = {"__cxa_throw",
+                                            "__cxa_rethrow",
+                                            "__cxa_begin_catch",
+                                            "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
+                                            "_Unwind_RaiseException",
+                                            "__cxa_get_globals"};
+
+extern "C" {
+void __cxa_throw(void*, void*, void (*)(void*));
+void __cxa_rethrow();
+void* __cxa_begin_catch(void*);
+void _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE(void*);
+int _Unwind_RaiseException(void*);
+}
+void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<void*>(&__cxa_rethrow),
+                        reinterpret_cast<void*>(&__cxa_begin_catch),
+                        reinterpret_cast<void*>(&_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE),
+                        reinterpret_cast<void*>(&_Unwind_RaiseException)};
+
+// What was loaded with the program comes first for every module (the global scope); nothing of it can be unloaded.
+std::atomic<void*> of_program[kFunctions];
+std::atomic<bool> prepared;
+
+bool is_ours(const ElfModule& module) { return module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start)); }
+
+// Only behind us: what stands in front forwards to us, as a sanitizer's runtime does.
+int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
+  ElfModule module;
+  if (!describe_module(*info, &module)) return 0;
+  if (is_ours(module)) *static_cast<bool*>(past_us) = true;
+  if (is_ours(module) || !*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
+  for (int i = 0; i < kFunctions; ++i) {
+    if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
+    std::uint64_t address = find_symbol(module, kNames[i]);
+    if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+// The definition in the libraries that a module names, those that they name, and so on; in load order, which comes
+// close to the loader's breadth-first order. In the module itself if they have none (a static runtime that is
+// exported).
+struct Tree {
+  static constexpr int kMost = 512;
+  const char* name;
+  std::uint64_t caller;
+  const char* needed[kMost];  // names of the libraries found so far
+  int count;
+  int looked_up;
+  std::uint64_t in_caller;
+  std::uint64_t found;
+  std::uint64_t first;  // in any module
+
+  void add_needed(const ElfModule& module) {
+    for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag != DT_NEEDED || count == kMost) continue;
+      const char* library = module.strings + entry->d_un.d_val;
+      bool known = false;
+      for (int i = 0; i < count && !known; ++i) known = std::strcmp(needed[i], library) == 0;
+      if (!known) needed[count++] = library;
+    }
+  }
+};
+
+int visit_caller(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* tree = static_cast<Tree*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module) || is_ours(module)) return 0;
+  std::uint64_t address = find_symbol(module, tree->name);
+  if (tree->first == 0) tree->first = address;
+  if (!module.contains(tree->caller)) return 0;
+  tree->in_caller = address;
+  tree->add_needed(module);
+  return 0;
+}
+
+int visit_needed(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* tree = static_cast<Tree*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module) || is_ours(module) || module.soname == nullptr ||
+      std::strcmp(module.soname, tree->needed[tree->looked_up]) != 0)
+    return 0;
+  tree->found = find_symbol(module, tree->name);
+  tree->add_needed(module);
+  return 1;
+}
+
+// Nothing in the process can throw, and yet somebody does.
+void no_runtime() {
+  syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
+  _exit(127);
+}
+
+// What modules are bound to, as it was found in a process that ran before. Entries are never taken back: that of a
+// module which is gone speaks of addresses from which nobody calls.
+struct Binding {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::atomic<void*> targets[kFunctions];  // nullptr = not known
+};
+constexpr std::uint32_t kMostBindings = 1024;
+Binding bindings[kMostBindings];
+std::atomic<std::uint32_t> binding_count;
+
+void* find_binding(CxxFunction function, std::uint64_t caller) {
+  const std::uint32_t count = binding_count.load(std::memory_order_acquire);
+  // The youngest first: it may lie where another one was.
+  for (std::uint32_t i = count; i-- > 0;) {
+    if (caller >= bindings[i].begin && caller < bindings[i].end)
+      return bindings[i].targets[static_cast<int>(function)].load(std::memory_order_relaxed);
+  }
+  return nullptr;
+}
+
+void* search_for(CxxFunction function, const void* caller) {
+  void* bound = find_binding(function, reinterpret_cast<std::uint64_t>(caller));
+  if (bound != nullptr) return bound;
+  Tree tree;
+  tree.name = kNames[static_cast<int>(function)];
+  tree.caller = reinterpret_cast<std::uint64_t>(caller);
+  tree.count = tree.looked_up = 0;
+  tree.in_caller = tree.found = tree.first = 0;
+  visit_modules(visit_caller, &tree);
+  for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up) visit_modules(visit_needed, &tree);
+  std::uint64_t address = tree.found != 0 ? tree.found : tree.in_caller != 0 ? tree.in_caller : tree.first;
+  return address != 0 ? reinterpret_cast<void*>(address) : reinterpret_cast<void*>(&no_runtime);
+}
+
+void* find_for(CxxFunction function, const void* caller) {
+  void* found = on_own_stack([&] { return search_for(function, caller); });
+  return found != nullptr ? found : search_for(function, caller);  // without memory for that stack
+}
+
+// A call site always has the same runtime, until a module goes.
+struct Known {
+  std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
+  std::atomic<void*> target;
+  std::atomic<std::uint32_t> generation;
+};
+constexpr std::uint64_t kKnown = 1024;
+Known known[kKnown];
+
+}  // namespace
+
+void prepare_cxx_runtime() {
+  if (prepared.load(std::memory_order_acquire)) return;
+  // In a process that ran before nobody knows which modules the program was loaded with.
+  bool past_us = false;
+  if (!loaded_late()) visit_modules(visit_program, &past_us);
+  prepared.store(true, std::memory_order_release);
+}
+
+bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook) {
+  for (std::size_t i = 0; i < sizeof(kHooks) / sizeof(kHooks[0]); ++i) {
+    if (std::strcmp(kNames[i], symbol) != 0) continue;
+    *function = static_cast<CxxFunction>(i);
+    *hook = kHooks[i];
+    return true;
+  }
+  return false;
+}
+
+void remember_binding(CxxFunction function, std::uint64_t begin, std::uint64_t end, void* target) {
+  const std::uint32_t count = binding_count.load(std::memory_order_relaxed);
+  std::uint32_t at = 0;
+  while (at < count && (bindings[at].begin != begin || bindings[at].end != end)) ++at;
+  if (at == kMostBindings) return;
+  bindings[at].begin = begin;
+  bindings[at].end = end;
+  bindings[at].targets[static_cast<int>(function)].store(target, std::memory_order_relaxed);
+  if (at == count) binding_count.store(count + 1, std::memory_order_release);
+}
+
+void* cxx_function(CxxFunction function, const void* caller) {
+  // A throw in a constructor that runs before ours.
+  if (!prepared.load(std::memory_order_acquire)) prepare_cxx_runtime();
+  void* target = of_program[static_cast<int>(function)].load(std::memory_order_relaxed);
+  if (target != nullptr) return target;
+
+  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + static_cast<std::uint64_t>(function);
+  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+  Known& slot = known[mix(site) % kKnown];
+  if (slot.site.load(std::memory_order_acquire) == site) {
+    target = slot.target.load(std::memory_order_relaxed);
+    std::uint32_t when = slot.generation.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slot.site.load(std::memory_order_relaxed) == site && when == generation) return target;
+  }
+  target = find_for(function, caller);
+  slot.site.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  slot.target.store(target, std::memory_order_relaxed);
+  slot.generation.store(generation, std::memory_order_relaxed);
+  slot.site.store(site, std::memory_order_release);
+  return target;
+}
+
+}  // namespace culprit

@@ -1,0 +1,423 @@
+// Exceptions inside the target: which live allocations did each of them abandon?
+//
+// The stubs in exceptions_*.S call the notes below, and then jump on to the C++ runtime. A throw is kept with its path;
+// when its handler begins (__cxa_begin_catch), every path of this thread that has live allocations is judged
+// (abandoned.h), and what was abandoned is marked. Later frees take the marks with them.
+//
+// A program may throw a million times a second: a thread that owns nothing alive does next to nothing here, one that
+// does pays for its paths, not for its allocations.
+#include "interpose/causes/exceptions.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "interpose/base/late_load.h"
+#include "interpose/causes/cxx_runtime.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/owners/abandoned.h"
+#include "interpose/owners/cxx_types.h"
+#include "interpose/recorder/process.h"
+
+// What the stubs call: the caller's first two arguments, and the stub's frame (saved rbp, return address). Each returns
+// where to jump.
+#define CULPRIT_NOTE extern "C" __attribute__((visibility("hidden"))) void*
+CULPRIT_NOTE culprit_note_throw(void* object, void* type, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_rethrow(void*, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_thread_exit(void* result, void*, const std::uint64_t* frame);
+CULPRIT_NOTE culprit_note_cancel(void* thread, void*, const std::uint64_t* frame);
+
+namespace culprit {
+namespace {
+
+// The process, when this thread's events are recorded and it may be asked about: not in a thread that never called
+// CUDA, nor in a fork child before its first call, nor in a signal handler that interrupted the tracker.
+Process* process_of_this_thread() {
+  Process* process = process_if_recording();
+  if (process == nullptr || thread_state.generation != process->generation || thread_state.paths == nullptr ||
+      thread_state.memory == nullptr || thread_state.in_tracker || thread_state.on_own_stack)
+    return nullptr;
+  return process;
+}
+
+// The same for a note with this frame. Exceptions that an exception's own what() throws and catches are left alone. A
+// jump out of what() is noticed by a note that is called above it.
+Process* process_of_this_note(const std::uint64_t* frame) {
+  if (thread_state.what_frame != nullptr) {
+    if (reinterpret_cast<const char*>(frame) < thread_state.what_frame) return nullptr;
+    thread_state.what_frame = nullptr;
+  }
+  return process_of_this_thread();
+}
+
+// Makes the stub the hook that current_stack() looks at. It may have been called below another hook: from a callback.
+class StubFrame {
+ public:
+  explicit StubFrame(const std::uint64_t* frame) : outer_(thread_state.outermost_hook) {
+    thread_state.outermost_hook = reinterpret_cast<const char*>(frame);
+  }
+  ~StubFrame() { thread_state.outermost_hook = outer_; }
+  StubFrame(const StubFrame&) = delete;
+  StubFrame& operator=(const StubFrame&) = delete;
+
+ private:
+  const char* outer_;
+};
+
+// Around all that a note does, in a process that can be detached from: a detach waits for those that are in a hook.
+class NoteScope {
+ public:
+  explicit NoteScope(const std::uint64_t* frame)
+      : marked_(loaded_late() && __atomic_load_n(&thread_state.outermost_hook, __ATOMIC_RELAXED) == nullptr) {
+    if (!marked_) return;
+    __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
+    // The detach sees to it that this is seen, or that its own store is (known_threads.h).
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~NoteScope() {
+    if (marked_) __atomic_store_n(&thread_state.outermost_hook, nullptr, __ATOMIC_RELEASE);
+  }
+  NoteScope(const NoteScope&) = delete;
+  NoteScope& operator=(const NoteScope&) = delete;
+
+ private:
+  bool marked_;
+};
+
+// The path of the stack that current_stack() just returned. A stack that was cut short is walked anew, further: what
+// holds allocations is often far above a throw. Unwinding that many frames takes much longer than this.
+ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
+  const auto* record = process.dump.at<format::StackRecord>(stack);
+  if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.path;
+  return walk_path(frame);
+}
+
+// An exception sets out. `object` is what was thrown.
+void note_flight(const void* object, const std::uint64_t* frame, bool again) {
+  Process* process = process_of_this_note(frame);
+  if (process == nullptr) return;
+  if (!again) add_counter(process->dump.header()->throws, 1);
+  ThreadPaths& paths = *thread_state.paths;
+  Flight* known = paths.flight_of(object);
+  if (!paths.any_live()) {
+    // Another object had this address, if any; its throw is no part of this one's story.
+    if (known != nullptr && !again) paths.forget_flight(known);
+    return;
+  }
+  on_own_stack([&] {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path path = path_of_throw(*process, frame, stack);
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, path, find_function);
+    if (again && known != nullptr) stack = known->stack;
+    Flight* flight = paths.begin_flight(object, path, stack);
+    flight->rethrown = again;
+  });
+}
+
+// Abandoned by one exception: the paths, with what has to be known of each.
+struct Abandoned {
+  static constexpr int kMost = 128;
+  int count = 0;
+  struct Part {
+    ThreadPaths::Path path;
+    std::uint32_t since;
+    std::uint16_t owner_depth;
+    bool ambiguous;
+  } parts[kMost];
+};
+
+// pybind11's and nanobind's what() take the GIL and run Python, which a thread that was stopped at any place must not.
+bool may_ask(const char* type) {
+  return std::strstr(type, "pybind11") == nullptr && std::strstr(type, "nanobind") == nullptr;
+}
+
+// The target's what(), asked once for each record. Outside of the tracker's bookkeeping: it is the target's code, and
+// may itself throw, catch and call CUDA.
+const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
+  const void* exception = as_std_exception(thrown.type, thrown.object);
+  if (exception == nullptr || !may_ask(type_name(thrown.type))) return nullptr;
+  int saved_errno = errno;
+  thread_state.what_frame = reinterpret_cast<const char*>(frame);
+  const char* text = what_of(exception);
+  thread_state.what_frame = nullptr;
+  errno = saved_errno;
+  return text;
+}
+
+void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std::uint32_t clock) {
+  for (int i = 0; i < abandoned.count; ++i) {
+    const Abandoned::Part& part = abandoned.parts[i];
+    thread_state.paths->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
+      auto* record = process.dump.at<format::AllocationRecord>(ref);
+      add_evidence(process, record, [&](format::EvidenceRecord& evidence) {
+        evidence.thrown = thrown;
+        evidence.thrown_owner = part.owner_depth;
+        evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |
+                                                   (is_sure ? 0 : format::kEvidenceEarlier) |
+                                                   (part.ambiguous ? format::kEvidenceAmbiguous : 0));
+      });
+    });
+  }
+}
+
+// An exception that was judged, and what it abandoned.
+struct Judged {
+  ThrownObject object;
+  ThrowTable::Throw thrown;
+  std::uint32_t clock;  // of the throw
+  std::uint32_t epoch;  // of the paths
+  Abandoned abandoned;
+};
+
+// The calling thread's own, because it does not fit on a small stack and is needed on both sides of what().
+Judged& new_judged() {
+  static_assert(sizeof(Judged) <= sizeof(ThreadMemory::judged));
+  return *new (thread_state.memory->judged) Judged{};
+}
+
+// What the exception thrown by `path` and taken at `caught` abandoned.
+void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
+  ThreadPaths& paths = *thread_state.paths;
+  if (landing.how == Landing::How::kUnknown) return;
+  Abandoned& abandoned = judged->abandoned;
+  paths.for_each_unsettled([&](ThreadPaths::Path made) {
+    ThreadPaths::Verdict verdict = judge(paths, made, path, caught, landing, judged->object.type, find_function);
+    if (!verdict.abandoned || abandoned.count == Abandoned::kMost) return;
+    std::uint32_t since = paths.running_since(made, verdict.cfa);
+    if (paths.has_unsettled(made, since, judged->clock))
+      abandoned.parts[abandoned.count++] = {made, since, verdict.owner_depth, verdict.ambiguous};
+  });
+}
+
+void describe(Process& process, const Landing& landing, format::Ref stack, format::Ref catch_stack, bool rethrown,
+              Judged* judged) {
+  bool was_caught = landing.how == Landing::How::kCaught;
+  judged->thrown = {type_name(judged->object.type),
+                    stack,
+                    was_caught ? catch_stack : 0,
+                    thread_state.index,
+                    static_cast<std::uint8_t>((was_caught ? format::kThrowCaught : format::kThrowUncaught) |
+                                              (rethrown ? format::kThrowRethrown : 0)),
+                    now_ns(process)};
+  keep_stacks(judged->thrown.stack, judged->thrown.catch_stack);
+}
+
+// Writes it into the dump. To be called on the thread's own stack and outside of the tracker's bookkeeping, because
+// what() may be asked; `frame`: of the note.
+void record(Process& process, const Judged& judged, const std::uint64_t* frame) {
+  format::Ref ref = 0;
+  record_on_own_stack([&](Process&) { ref = process.throws.count(judged.thrown, process.dump); });
+  const std::uint32_t generation = thread_state.generation;
+  const char* what = ref == 0 && judged.object.type != nullptr ? ask_what(judged.object, frame) : nullptr;
+  record_on_own_stack([&](Process&) {
+    if (thread_state.generation != generation) return;  // what() forked, or the recording ended
+    if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
+    if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
+    if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+    keep_stacks(0, 0);
+  });
+}
+
+// A handler begins, or the runtime is about to end the program.
+void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
+  Process* process = process_of_this_note(frame);
+  if (process == nullptr || !thread_state.paths->in_flight()) return;
+  ThreadPaths& paths = *thread_state.paths;
+  const ThrownObject object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(object.object);
+  if (flight == nullptr || !flight->flying) return;
+  Judged& judged = new_judged();
+  judged.object = object;
+  on_own_stack([&] {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref catch_stack = current_stack(*process);  // not seen yet: the flight is still on
+    ThreadPaths::Path caught = thread_state.path;
+    judged.clock = flight->clock;
+    judged.epoch = paths.epoch();
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    if (flight->epoch == judged.epoch && flight->path != 0 && caught != 0) {
+      Landing landing = find_landing(paths, flight->path, caught, find_function);
+      collect(flight->path, caught, landing, &judged);
+      describe(*process, landing, flight->stack, catch_stack, flight->rethrown, &judged);
+    }
+    paths.end_flight(flight);
+    paths.see(caught);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
+}
+
+// A C++ runtime inside a module (-static-libstdc++) sets an exception off, by the unwinder that it shares with others.
+// Nobody will see its __cxa_begin_catch, so the handler is looked up in the tables, as the unwinder is about to do; and
+// what was abandoned is marked now. What is freed on the way takes its mark along.
+void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
+  Process* process = process_of_this_note(frame);
+  if (process == nullptr) return;
+  ThreadPaths& paths = *thread_state.paths;
+  const ThrownObject object = thrown_object(unwind_exception);
+  Flight* flight = paths.flight_of(object.object);
+  if (flight != nullptr && flight->flying) return;  // its __cxa_throw was seen
+  if (!paths.any_live()) return;
+  Judged& judged = new_judged();
+  judged.object = object;
+  on_own_stack([&] {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path thrown = path_of_throw(*process, frame, stack);
+    judged.epoch = paths.epoch();
+    judged.clock = paths.clock();
+    if (thrown == 0) return;
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, thrown, find_function);
+    add_counter(process->dump.header()->throws, 1);
+    TypeInfo type = judged.object.type;
+    collect(thrown, thrown, find_landing_by_tables(paths, thrown, type, find_function), &judged);
+    if (judged.abandoned.count == 0) return;
+    FoundHandler handler = find_handler(paths, thrown, type, find_function);
+    // The innermost frame is the runtime's own throw; the handler's stack is what lies outside of it.
+    format::Ref thrown_stack = intern_outward(*process, paths, paths.outer(paths.innermost(thrown)), 0);
+    format::Ref catch_stack = 0;
+    if (handler.frame != 0)
+      catch_stack = intern_outward(*process, paths, handler.frame, handler.pad | format::kFrameExact);
+    describe(*process, handler.landing, thrown_stack, catch_stack, false, &judged);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
+}
+
+// pthread_exit: all frames of the thread are about to be unwound, and no handler ends that.
+void note_thread_exit(const std::uint64_t* frame) {
+  Process* process = process_of_this_note(frame);
+  if (process == nullptr || !thread_state.paths->any_live()) return;
+  ThreadPaths& paths = *thread_state.paths;
+  Judged& judged = new_judged();
+  on_own_stack([&] {
+    Recording recording;
+    StubFrame stub(frame);
+    format::Ref stack = current_stack(*process);
+    ThreadPaths::Path exited = path_of_throw(*process, frame, stack);
+    if (exited == 0) return;
+    judged.epoch = paths.epoch();
+    judged.clock = paths.clock();
+    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    look_at_owners(paths, exited, find_function);
+    collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
+    judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
+    keep_stacks(stack, 0);
+  });
+  if (judged.abandoned.count != 0) record(*process, judged, frame);
+}
+
+// pthread_cancel: where and when the thread was cancelled. It is unwound later, wherever it stands then, unseen by us.
+void note_cancel(pthread_t thread, const std::uint64_t* frame) {
+  if (process_if_recording() == nullptr || thread_state.in_tracker) return;
+  record_on_own_stack([&](Process& process) {
+    StubFrame stub(frame);
+    process.cancels.add({thread, current_stack(process), now_ns(process)});
+  });
+}
+
+// The object of the exception that `throw;` throws again: the top of the thread's caught exceptions.
+const void* rethrown_object(const void* caller) {
+  // struct __cxa_eh_globals { __cxa_exception* caughtExceptions; unsigned uncaughtExceptions; }. Where the exception's
+  // header begins is the runtime's own affair: libc++abi has 16 bytes more in front of the type.
+  auto globals = reinterpret_cast<const char* const* (*)()>(cxx_function(CxxFunction::kGetGlobals, caller));
+  const char* header = *globals();
+  if (header == nullptr) return nullptr;
+  constexpr std::uint64_t kToUnwindHeader = 80;
+  for (std::uint64_t more = 0; more <= 16; more += 16) {
+    const ThrownObject found = thrown_object(header + more + kToUnwindHeader);
+    if (found.type != nullptr) return found.object;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void note_thread_end(Process& process) {
+  ThreadPaths* paths = thread_state.paths;
+  Cancel cancel;
+  const format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump);
+  if (paths == nullptr || thread == nullptr || thread_state.memory == nullptr) return;
+  {
+    Recording recording;
+    if (!process.cancels.take(pthread_self(), &cancel)) return;
+    keep_stacks(cancel.stack, 0);
+  }
+  // Another thread, long ago, that had the same number and never called CUDA.
+  if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;
+  Judged& judged = new_judged();
+  judged.epoch = paths->epoch();
+  judged.clock = paths->clock();
+  judged.thrown = {nullptr, cancel.stack, 0, thread_state.index, format::kThrowForced, now_ns(process)};
+  paths->for_each_unsettled([&](ThreadPaths::Path made) {
+    Abandoned& abandoned = judged.abandoned;
+    if (abandoned.count < Abandoned::kMost && paths->has_unsettled(made, 0, judged.clock))
+      abandoned.parts[abandoned.count++] = {made, 0, 0, false};
+  });
+  if (judged.abandoned.count != 0) record(process, judged, nullptr);
+}
+
+}  // namespace culprit
+
+using namespace culprit;
+
+namespace {
+const void* caller_of(const std::uint64_t* frame) { return reinterpret_cast<const void*>(frame[1]); }
+}  // namespace
+
+void* culprit_note_throw(void* object, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  note_flight(object, frame, false);
+  return cxx_function(CxxFunction::kThrow, caller_of(frame));
+}
+
+void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  if (process_of_this_thread() != nullptr) {
+    const void* object = rethrown_object(caller_of(frame));
+    if (object != nullptr) note_flight(object, frame, true);
+  }
+  return cxx_function(CxxFunction::kRethrow, caller_of(frame));
+}
+
+void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  // Passed by reference; its only member is the object.
+  const void* object = *static_cast<const void* const*>(exception_ptr);
+  if (object != nullptr) note_flight(object, frame, true);
+  return cxx_function(CxxFunction::kRethrowException, caller_of(frame));
+}
+
+void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  note_landing(unwind_exception, frame);
+  return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
+}
+
+void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  note_raise(unwind_exception, frame);
+  return cxx_function(CxxFunction::kRaise, caller_of(frame));
+}
+
+void* culprit_note_thread_exit(void*, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  note_thread_exit(frame);
+  return next_pthread_exit();
+}
+
+void* culprit_note_cancel(void* thread, void*, const std::uint64_t* frame) {
+  NoteScope scope(frame);
+  note_cancel(reinterpret_cast<pthread_t>(thread), frame);
+  return next_pthread_cancel();
+}

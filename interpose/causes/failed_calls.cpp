@@ -1,0 +1,61 @@
+#include "interpose/causes/failed_calls.h"
+
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// Not ready is an answer, and an unloading driver refuses everything.
+bool is_failure(CUresult status) {
+  return status != CUDA_SUCCESS && status != CUDA_ERROR_NOT_READY && status != CUDA_ERROR_DEINITIALIZED;
+}
+
+// How many calls of the thread may lie between a failure and its retry.
+constexpr std::uint8_t kWatched = 64;
+
+void note_failure(Process& process, Api api, CUresult status, std::uint64_t bytes) {
+  if ((process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
+  format::FailedCallRecord call = {};
+  call.stack = current_stack(process);
+  call.code = static_cast<std::int32_t>(status);
+  call.api = static_cast<std::uint16_t>(api);
+  call.first_ns = call.last_ns = now_ns(process);
+  call.bytes = bytes;
+  call.thread = thread_state.index;
+  if (thread_state.injected) call.flags = format::kFailedInjected;
+  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.injected)
+    process.pictures.note_out_of_memory(process, api, call.stack, bytes);
+  format::Ref ref = process.failed_calls.add(call, process.dump);
+  if (ref == 0) {
+    add_counter(process.dump.header()->dropped_others, 1);
+    return;
+  }
+  if (thread_state.paths == nullptr || thread_state.memory == nullptr) return;
+  thread_state.memory->failures.failed(process, *thread_state.paths, thread_state.path, ref, find_function);
+  thread_state.calls_to_watch = kWatched;
+}
+
+void note_success(Process& process, Api api, std::uint64_t bytes) {
+  if (thread_state.paths == nullptr || thread_state.memory == nullptr) return;
+  std::uint32_t before = thread_state.paths->clock();
+  current_stack(process);
+  PendingFailures& failures = thread_state.memory->failures;
+  failures.succeeded(process, *thread_state.paths, thread_state.path, static_cast<std::uint16_t>(api), bytes, before,
+                     find_function);
+  if (--thread_state.calls_to_watch == 0) failures.forget();
+}
+
+}  // namespace
+
+void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
+  if (process_if_recording() == nullptr || (status != CUDA_SUCCESS && !is_failure(status))) return;
+  record_on_own_stack([&](Process& process) {
+    if (status != CUDA_SUCCESS) {
+      note_failure(process, api, status, bytes);
+    } else if (thread_state.calls_to_watch != 0) {  // a fork child has none
+      note_success(process, api, bytes);
+    }
+  });
+}
+
+}  // namespace culprit

@@ -1,0 +1,107 @@
+// The handles that are looked for in memory: most words of a program's data are none of them, and are told apart by
+// their range and one bit.
+//
+//   word --in [least, most]?--> filter bit set? --> table: which allocation is it?
+//
+// Private memory of its own, never malloc. All zeros = empty. Not thread-safe.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#include "interpose/base/os.h"
+#include "interpose/base/own_memory.h"
+#include "interpose/format/dump_format.h"
+
+namespace culprit {
+
+class HandleSet {
+ public:
+  // A smaller number is no address and no pointer to the driver's objects, and stands in memory everywhere by chance.
+  static constexpr std::uint64_t kLeastHandle = 65536;
+
+  // Makes room for `count` handles. False when there is no memory. Call once, before add().
+  bool reserve(std::uint64_t count) {
+    table_bits_ = 8;
+    while ((std::uint64_t{1} << table_bits_) < 2 * count) ++table_bits_;
+    filter_bits_ = table_bits_ + 3;  // 16 bits a handle: one strange word in 16 passes
+    bytes_ = (sizeof(Entry) << table_bits_) + (std::uint64_t{1} << filter_bits_) / 8;
+    int error = 0;
+    entries_ = static_cast<Entry*>(map_private(bytes_, &error));
+    if (entries_ == nullptr) return false;
+    os.advise(entries_, bytes_, MADV_HUGEPAGE);  // accesses are all over the place: fewer faults, fewer TLB misses
+    filter_ = reinterpret_cast<std::uint64_t*>(entries_ + (std::uint64_t{1} << table_bits_));
+    least_ = ~0ULL;
+    return true;
+  }
+
+  // Gives the memory back.
+  void release() {
+    if (entries_ != nullptr) unmap_private(entries_, bytes_);
+    entries_ = nullptr;
+  }
+
+  // Several allocations may have one handle. `tag` is the owner's, not 0. Nothing happens beyond the reserved count,
+  // nor for numbers that are too small.
+  void add(std::uint64_t handle, format::Ref allocation, std::uint32_t tag) {
+    if (handle < kLeastHandle || (count_ + 1) * 2 > std::uint64_t{1} << table_bits_) return;
+    std::uint64_t hash = handle * kFactor;
+    filter_[bit_of(hash) / 64] |= 1ULL << (bit_of(hash) % 64);
+    std::uint64_t mask = (std::uint64_t{1} << table_bits_) - 1;
+    std::uint64_t slot = hash >> (64 - table_bits_);
+    while (entries_[slot].allocation != 0) slot = (slot + 1) & mask;
+    entries_[slot] = {handle, allocation, tag};
+    if (handle < least_) least_ = handle;
+    if (handle > most_) most_ = handle;
+    ++count_;
+    ++missing_;
+  }
+
+  std::uint64_t size() const { return count_; }
+  // How many of them no match() has found yet.
+  std::uint64_t missing() const { return missing_; }
+
+  // Calls found(allocation, tag, index of the word) the first time that a handle's word is met.
+  template <typename Found>
+  void match(const std::uint64_t* words, std::uint64_t count, Found found) {
+    std::uint64_t span = most_ - least_;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::uint64_t word = words[i];
+      if (word - least_ > span) continue;
+      std::uint64_t hash = word * kFactor;
+      std::uint64_t bit = bit_of(hash);
+      if ((filter_[bit / 64] >> (bit % 64) & 1) == 0) continue;
+      std::uint64_t mask = (std::uint64_t{1} << table_bits_) - 1;
+      for (std::uint64_t slot = hash >> (64 - table_bits_); entries_[slot].allocation != 0; slot = (slot + 1) & mask) {
+        Entry& entry = entries_[slot];
+        if (entry.handle != word || entry.tag == 0) continue;
+        found(entry.allocation, entry.tag, i);
+        entry.tag = 0;
+        --missing_;
+      }
+    }
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t handle;
+    format::Ref allocation;  // 0 = free slot
+    std::uint32_t tag;       // 0 = found
+  };
+  static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads evenly spaced numbers
+
+  std::uint64_t bit_of(std::uint64_t hash) const { return hash >> (64 - filter_bits_); }
+
+  Entry* entries_;
+  std::uint64_t* filter_;
+  std::uint64_t bytes_;
+  int table_bits_;
+  int filter_bits_;
+  std::uint64_t count_;
+  std::uint64_t missing_;
+  std::uint64_t least_;
+  std::uint64_t most_;
+};
+
+}  // namespace culprit

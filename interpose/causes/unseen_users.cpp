@@ -1,0 +1,307 @@
+#include "interpose/causes/unseen_users.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/os.h"
+#include "interpose/base/own_memory.h"
+#include "interpose/base/own_module.h"
+#include "interpose/base/written_memory.h"
+#include "interpose/driver/redirect.h"
+#include "interpose/recorder/process.h"
+#include "interpose/stacks/modules.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::uint64_t kLongestNs = 300'000'000;
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kGlobalData = R_X86_64_GLOB_DAT;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kGlobalData = R_AARCH64_GLOB_DAT;
+#endif
+
+// Beginnings of file names. libcuda hands its own addresses around inside; tools on top of CUPTI compare them.
+constexpr const char* kKnowTheDriver[] = {"libcuda.so",        "libcupti",     "libcudadebugger", "libnvperf",
+                                          "libToolsInjection", "libnvidia-",   "libc.so",         "ld-linux",
+                                          "libculprit",        "libsanitizer-"};
+
+// link.h's r_debug_extended, which older glibcs do not have: the loader's namespaces as a list.
+struct NamespaceList {
+  struct r_debug base;
+  NamespaceList* next;
+};
+constexpr int kFirstVersionWithNamespaces = 2;
+
+// What is found, as the dump has it: kind and path of each, then a NUL.
+struct Found {
+  static constexpr std::uint32_t kMostModules = 32;
+  std::uint32_t count;
+  std::uint32_t bytes;
+  std::uint64_t begins[kMostModules];  // of modules that are in the text
+  char text[64 * 1024];
+
+  bool has(std::uint64_t begin) const { return std::find(begins, begins + count, begin) != begins + count; }
+
+  void add(format::UnseenHow kind, std::uint64_t begin, const char* path, std::size_t length) {
+    if (count == kMostModules || length + 2 > sizeof(text) - bytes) return;
+    begins[count++] = begin;
+    text[bytes++] = static_cast<char>(kind);
+    std::memcpy(text + bytes, path, length);
+    bytes += static_cast<std::uint32_t>(length);
+    text[bytes++] = '\0';
+  }
+};
+
+bool is_hooked(std::uint64_t address) {
+  Api api;
+  return in_driver(reinterpret_cast<void*>(address)) && find_hooked(reinterpret_cast<void*>(address), &api);
+}
+
+// A library that defines functions which we hook is another interposer: what it calls, its callers called through it.
+bool defines_hooked_functions(const ElfModule& module) {
+  for (int i = 0; i < kApiCount; ++i) {
+    if (find_symbol(module, api_name(static_cast<Api>(i))) != 0) return true;
+  }
+  return false;
+}
+
+struct DirectSearch {
+  static constexpr int kMostRanges = 8192;
+  Found* found;
+  std::uint64_t least;
+  std::uint64_t span;
+  std::uint64_t hit;  // where the word lies that describe_hit() is called for
+  int count;
+  MemoryRange ranges[kMostRanges];
+};
+
+void add_module(const struct dl_phdr_info& info, const ElfModule& module, Found* found) {
+  if (found->has(module.begin) || defines_hooked_functions(module)) return;
+  char path[1024];
+  found->add(format::UnseenHow::kDirect, module.begin, path, module_path(info, path, sizeof(path)));
+}
+
+// Slots by which a module calls functions: filled at load or at the first call, and never by us.
+bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
+  std::uint64_t tables[2] = {0, 0}, bytes[2] = {0, 0}, relative = 0;  // DT_JMPREL, DT_RELA
+  bool linked_to_driver = false;
+  for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    std::uint64_t value = entry->d_un.d_val;
+    std::uint64_t address = module.contains(value) ? value : value + module.load_bias;
+    if (entry->d_tag == DT_JMPREL) tables[0] = address;
+    if (entry->d_tag == DT_PLTRELSZ) bytes[0] = value;
+    if (entry->d_tag == DT_RELA) tables[1] = address;
+    if (entry->d_tag == DT_RELASZ) bytes[1] = value;
+    if (entry->d_tag == DT_RELACOUNT) relative = value;
+    if (entry->d_tag == DT_NEEDED && std::strncmp(module.strings + value, "libcuda.so", 10) == 0)
+      linked_to_driver = true;
+  }
+  for (int table = 0; table < 2; ++table) {
+    // The other table is long, and what it has of the driver's is of modules that are linked to it.
+    if (tables[table] == 0 || (table == 1 && !linked_to_driver)) continue;
+    const auto* relocation = reinterpret_cast<const ElfW(Rela)*>(tables[table]);
+    const auto* end = relocation + bytes[table] / sizeof(*relocation);
+    if (table == 1) relocation += relative;
+    for (; relocation < end; ++relocation) {
+      if (table == 1 && ELF64_R_TYPE(relocation->r_info) != kGlobalData) continue;
+      std::uint64_t place = module.load_bias + relocation->r_offset;
+      if (!module.contains(place)) continue;
+      std::uint64_t held = *reinterpret_cast<const std::uint64_t*>(place);
+      if (held - search.least <= search.span && is_hooked(held)) return true;
+    }
+  }
+  return false;
+}
+
+int visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<DirectSearch*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
+  if (slot_leads_to_driver(module, *search)) {
+    add_module(*info, module, search->found);
+    return 0;
+  }
+  MemoryRange relocated = {0, 0};  // read-only by now: only slots of functions, which were looked at
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_GNU_RELRO) continue;
+    relocated = {info->dlpi_addr + header.p_vaddr, info->dlpi_addr + header.p_vaddr + header.p_memsz};
+  }
+  for (int i = 0; i < info->dlpi_phnum && search->count < DirectSearch::kMostRanges; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
+    std::uint64_t end = begin + header.p_memsz;
+    if (relocated.begin <= begin && relocated.end > begin) begin = relocated.end;
+    begin = (begin + 7) & ~std::uint64_t{7};
+    end &= ~std::uint64_t{7};
+    if (begin < end) search->ranges[search->count++] = {begin, end};
+  }
+  return 0;
+}
+
+int visit_for_hit(struct dl_phdr_info* info, std::size_t, void* data) {
+  auto* search = static_cast<DirectSearch*>(data);
+  ElfModule module;
+  if (!describe_module(*info, &module) || !module.contains(search->hit)) return 0;
+  add_module(*info, module, search->found);
+  return 1;
+}
+
+bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
+  auto* search = static_cast<DirectSearch*>(data);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (words[i] - search->least > search->span || !is_hooked(words[i])) continue;
+    search->hit = address + i * sizeof(std::uint64_t);
+    visit_modules(visit_for_hit, search);
+    return search->found->count < Found::kMostModules;  // the rest of the block is most likely of the same module
+  }
+  return true;
+}
+
+// In our own namespace of the loader.
+void find_direct_users(Found* found) {
+  std::uint64_t begin = 0, end = 0;
+  if (!driver_range(&begin, &end)) return;
+  int error = 0;
+  auto* search = static_cast<DirectSearch*>(map_private(sizeof(DirectSearch), &error));
+  if (search == nullptr) return;
+  search->found = found;
+  search->least = begin;
+  search->span = end - begin;
+  visit_modules(visit_module, search);
+  read_written_memory(search->ranges, search->count, clock_ns(CLOCK_MONOTONIC) + kLongestNs, look_at_words, search);
+  unmap_private(search, sizeof(DirectSearch));
+}
+
+// The loader's lists may change while they are read: what is gone is an error of the read, and no fault.
+template <typename T>
+bool copy_of(const T* original, T* copy) {
+  return original != nullptr && os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(original), sizeof(T)) ==
+                                    static_cast<std::int64_t>(sizeof(T));
+}
+
+// Returns its length, 0 when it cannot be read or does not fit.
+std::size_t copy_text(const char* original, char* copy, std::size_t capacity) {
+  constexpr std::uint64_t kPage = 4096;
+  std::size_t length = 0;
+  while (original != nullptr && length < capacity) {
+    auto address = reinterpret_cast<std::uint64_t>(original) + length;
+    std::uint64_t wanted = std::min<std::uint64_t>(kPage - address % kPage, capacity - length);
+    std::int64_t got = os.read_own_memory(copy + length, address, wanted);
+    if (got <= 0) break;
+    if (const void* end = std::memchr(copy + length, '\0', static_cast<std::size_t>(got)))
+      return static_cast<std::size_t>(static_cast<const char*>(end) - copy);
+    length += static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
+bool is_libcuda(const char* path, std::size_t length) {
+  constexpr const char kName[] = "/libcuda.so";
+  return std::search(path, path + length, kName, kName + sizeof(kName) - 1) != path + length ||
+         std::strncmp(path, kName + 1, sizeof(kName) - 2) == 0;
+}
+
+// The library that a namespace was made for: the first one in its list. 0 when there is no libcuda in it.
+std::size_t owner_of_libcuda(const struct link_map* first, char* owner, std::size_t capacity) {
+  constexpr int kMostModules = 10000;
+  char path[1024];
+  bool has_libcuda = false;
+  std::size_t owner_length = 0;
+  const struct link_map* at = first;
+  for (int i = 0; i < kMostModules && at != nullptr && !has_libcuda; ++i) {
+    struct link_map map;
+    if (!copy_of(at, &map)) break;
+    std::size_t length = copy_text(map.l_name, path, sizeof(path));
+    has_libcuda = is_libcuda(path, length);
+    if (i == 0) {
+      std::memcpy(owner, path, std::min(length, capacity));
+      owner_length = std::min(length, capacity);
+    }
+    at = map.l_next;
+  }
+  if (!has_libcuda) return 0;
+  if (owner_length == 0) owner_length = static_cast<std::size_t>(std::strlen(std::strcpy(owner, "?")));
+  return owner_length;
+}
+
+// Calls visit(first module) for each namespace but our own, until it returns true.
+template <typename Visit>
+bool any_other_namespace(Visit visit) {
+  constexpr int kMostNamespaces = 16;  // glibc's own limit
+  const struct r_debug* own = loader_lists();
+  if (own == nullptr || own->r_version < kFirstVersionWithNamespaces) return false;
+  NamespaceList list;
+  const auto* at = reinterpret_cast<const NamespaceList*>(own);
+  for (int i = 0; i < kMostNamespaces && copy_of(at, &list); ++i) {
+    if (i != 0 && visit(list.base.r_map)) return true;
+    at = list.next;
+  }
+  return false;
+}
+
+void find_other_namespaces(Found* found) {
+  any_other_namespace([&](const struct link_map* first) {
+    char owner[1024];
+    std::size_t length = owner_of_libcuda(first, owner, sizeof(owner));
+    if (length != 0) found->add(format::UnseenHow::kNamespace, 0, owner, length);
+    return false;
+  });
+}
+
+// Fills `found` and returns it, or nullptr when there is nobody. To be unmapped.
+Found* find_unseen_users() {
+  int error = 0;
+  auto* found = static_cast<Found*>(map_private(sizeof(Found), &error));
+  if (found == nullptr) return nullptr;
+  find_direct_users(found);
+  find_other_namespaces(found);
+  if (found->count != 0) return found;
+  unmap_private(found, sizeof(Found));
+  return nullptr;
+}
+
+}  // namespace
+
+bool may_know_the_driver(const struct dl_phdr_info& info, const ElfModule& module) {
+  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return true;
+  const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";
+  const char* slash = std::strrchr(path, '/');
+  for (const char* name : {slash != nullptr ? slash + 1 : path, module.soname != nullptr ? module.soname : ""}) {
+    for (const char* prefix : kKnowTheDriver) {
+      if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+    }
+  }
+  return false;
+}
+
+void note_unseen_users(Process& process) {
+  Found* found = find_unseen_users();
+  if (found == nullptr) return;
+  format::Header* header = process.dump.header();
+  header->unseen_users = process.dump.add_string(found->text, found->bytes);
+  header->unseen_user_count = found->count;
+  unmap_private(found, sizeof(Found));
+}
+
+bool has_unseen_users() {
+  char path[1024];
+  if (any_other_namespace(
+          [&](const struct link_map* first) { return owner_of_libcuda(first, path, sizeof(path)) != 0; }))
+    return true;
+  std::uint64_t begin = 0, end = 0;
+  if (!driver_range(&begin, &end)) return false;
+  Found* found = find_unseen_users();
+  if (found == nullptr) return false;
+  unmap_private(found, sizeof(Found));
+  return true;
+}
+
+}  // namespace culprit

@@ -1,0 +1,141 @@
+// The Python frames of the calling thread, put between the native ones.
+//
+// They are read from the thread's own interpreter state without the GIL, without touching a reference count and without
+// a call that could run code: a thread's own chain of frames cannot change while the thread is inside a C call.
+//
+// Two calls from different Python lines may have the very same native stack, since one evaluation loop runs them both.
+// So the native stack is looked up first (see StackMemo), and what the chain of frames looks like is compared besides:
+//
+//     native stack (Ref) + hash of (instruction, code object) of each Python frame -> stack with both (Ref)
+//
+// A new code object in the place of one that was freed, with all equal that stands for it in that hash (python_hash.h),
+// is taken for the old one by a thread that has the old one's stack among its last 1024; whatever is not found there is
+// read anew, by content.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/base/hash_index.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/placement.h"
+#include "interpose/cpython/python_hash.h"
+#include "interpose/cpython/python_layout.h"
+#include "interpose/dump/dump_writer.h"
+#include "interpose/dump/packed_space.h"
+#include "interpose/stacks/stack.h"
+
+namespace culprit {
+
+struct Process;
+
+// The stacks that a thread saw last, with their Python frames. All zeros = empty.
+struct PythonMemo {
+  static constexpr std::uint32_t kEntries = 1024;  // a power of two
+  struct Entry {
+    std::uint64_t key;
+    format::Ref native;
+    format::Ref stack;  // 0 = free
+  };
+  Entry entries[kEntries];
+};
+
+// All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
+class PythonFrames {
+ public:
+  // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
+  // Sets kModePython when merged() has something to do.
+  CULPRIT_COLD void look(Process& process);
+
+  // The calling thread's stack with its Python frames, given its native one; that one when the thread runs no Python,
+  // or there is no room. Thread-safe.
+  format::Ref merged(Process& process, format::Ref native);
+
+  // For a collection of stacks (stack_collection.h): marks go, each frame of a stack that stays is marked, and what no
+  // such frame names is free: frames and texts of code that a program makes and drops. Thread-safe; what merged() uses
+  // meanwhile is marked.
+  void begin_marking() {
+    SpinGuard guard(lock_);
+    frame_space_.clear_marks();
+    text_space_.clear_marks();
+  }
+  void mark_frame(std::uint64_t frame) {
+    if ((frame >> format::kFrameModuleShift & format::kFrameModuleMask) == format::kPythonModule)
+      frame_space_.mark(static_cast<format::Ref>(frame));
+  }
+  void sweep(DumpWriter& dump) {
+    SpinGuard guard(lock_);
+    frame_space_.for_each_marked([&](format::Ref ref) {
+      const auto* record = dump.at<format::PythonFrameRecord>(ref);
+      text_space_.mark(record->file);
+      text_space_.mark(record->function);
+    });
+    frame_space_.sweep([](format::Ref) {});
+    text_space_.sweep([](format::Ref) {});
+    frames_.filter([&](const HashIndex::Entry& entry) { return frame_space_.is_record(entry.value); });
+    texts_.filter([&](const HashIndex::Entry& entry) { return text_space_.is_record(entry.value); });
+  }
+  bool wants_collection() const { return frame_space_.wants_sweep() || text_space_.wants_sweep(); }
+
+  // Gives the memory back; empty afterwards. Not while other threads use this.
+  void free_memory() {
+    texts_.free_memory(), frames_.free_memory();
+    text_space_.free_memory(), frame_space_.free_memory();
+  }
+
+ private:
+  // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
+  struct Item {
+    std::uint64_t code;         // 0: end of a loop
+    std::uint64_t instruction;  // or the address on the C stack; 0: the next C frame of the loop's function (3.9)
+  };
+  static constexpr int kMostItems = 2 * kMaxStackDepth;
+  struct Chain {
+    int count;
+    bool truncated;
+    std::uint64_t globals;  // of the innermost frame
+    Item items[kMostItems];
+  };
+  struct Symbols {
+    void* (*this_thread_state)();     // PyGILState_GetThisThreadState: reads a thread-specific value
+    void* (*current_thread_state)();  // _PyThreadState_UncheckedGet: loads a variable; null or another thread: no GIL
+    int (*finalizing)();              // _Py_IsFinalizing: loads a variable
+    void* (*globals)();               // PyEval_GetGlobals
+    int (*line)(void* code, int offset);  // PyCode_Addr2Line
+    std::uint64_t code_type, text_type, bytes_type;
+    std::uint64_t evaluation_loop;  // _PyEval_EvalFrameDefault
+  };
+  struct Search;
+  static int visit(struct dl_phdr_info* info, std::size_t size, void* search);
+
+  std::uint64_t innermost(std::uint64_t thread) const;
+  bool has_gil(std::uint64_t thread) const {
+    return reinterpret_cast<std::uint64_t>(symbols_.current_thread_state()) == thread;
+  }
+  bool read_chain(std::uint64_t thread, int depth, Chain* chain) const;
+  bool read_objects(std::uint64_t thread, int depth, Chain* chain) const;
+  bool read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const;
+  bool is_evaluation_loop(std::uint64_t return_address) const;
+  CULPRIT_COLD void switch_off(Process& process, format::PythonState state);
+  CULPRIT_COLD bool check_structure(Process& process, std::uint64_t thread);
+  CULPRIT_COLD bool check_globals(Process& process, std::uint64_t thread, const Chain& chain);
+  CULPRIT_COLD format::Ref merge(Process& process, format::Ref native, std::uint64_t thread);
+  std::uint64_t frame_of(const Item& item, DumpWriter& dump);
+  format::Ref text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump);
+
+  std::atomic<bool> structure_checked_;
+  std::atomic<bool> globals_checked_;
+  PythonLayout layout_;
+  PythonHash hash_;
+  Symbols symbols_;
+  std::atomic<bool> searching_;
+  ModuleListEnd list_end_;  // at the last look
+  std::atomic<bool> found_;
+  SpinLock lock_;
+  HashIndex texts_;   // content -> string
+  HashIndex frames_;  // file, function, line -> record
+  PackedSpace text_space_;
+  PackedSpace frame_space_;
+};
+
+}  // namespace culprit

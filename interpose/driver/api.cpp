@@ -1,0 +1,40 @@
+#include "interpose/driver/api.h"
+
+#include "interpose/base/elf_symbols.h"
+
+namespace culprit {
+
+const char* api_name(Api api) {
+  switch (api) {
+#define HOOK_MAKE(symbol, ...) \
+  case Api::symbol:            \
+    return #symbol;
+#define HOOK_END(symbol, ...) \
+  case Api::symbol:           \
+    return #symbol;
+#define HOOK_CUSTOM(symbol, ...) \
+  case Api::symbol:              \
+    return #symbol;
+#define HOOK_CHECK(symbol, ...) \
+  case Api::symbol:             \
+    return #symbol;
+#include "interpose/driver/hooks.def"
+    case Api::kCount:
+      break;
+  }
+  return "";
+}
+
+std::uint32_t api_hash(Api api) {
+  static constexpr std::uint32_t kHashes[] = {
+#define HOOK_MAKE(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_END(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_CUSTOM(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_CHECK(symbol, ...) gnu_hash_of(#symbol),
+#include "interpose/driver/hooks.def"
+  };
+  static_assert(sizeof(kHashes) / sizeof(kHashes[0]) == static_cast<std::size_t>(kApiCount));
+  return kHashes[static_cast<int>(api)];
+}
+
+}  // namespace culprit

@@ -1,0 +1,88 @@
+// Contexts and devices: which one a call concerns, and what the dump says of them.
+//
+// Handles are used again, and a primary context keeps its handle across a reset, so everything else names a context by
+// its number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/driver/driver.h"
+#include "interpose/dump/dump_writer.h"
+
+namespace culprit {
+
+// Where something was made.
+struct Place {
+  std::uint32_t context = format::kNoIndex;
+  std::uint8_t device = format::kNoDevice;
+};
+
+class ContextTable {
+ public:
+  // The place of a context by its handle. A context seen for the first time (it was made before recording began, or by
+  // a call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here;
+  // all but of_device() on the tracker's own stack only.
+  Place of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter& dump);
+
+  // The place of a device: its current primary context, if that is known.
+  Place of_device(CUdevice device, DumpWriter& dump);
+
+  // A context was made. `references` is 1, or 0 for one that is not counted.
+  Place made(CUcontext handle, format::Kind kind, CUdevice device, std::uint16_t api, format::Ref stack,
+             std::uint32_t thread, std::uint64_t now_ns, DumpWriter& dump);
+
+  // Counts one retain or one release of the context with this handle. Returns the references left.
+  int add_reference(CUcontext handle, int amount);
+
+  // The number of the live context with this handle, and forgets it, so that a new one may take the handle.
+  // Returns kNoIndex if it is not known. Follow with destroyed() or, when the driver refused, revive().
+  std::uint32_t take(CUcontext handle);
+  std::uint32_t take_primary(CUdevice device);
+  void destroyed(std::uint32_t index, std::uint16_t api, format::Ref stack, std::uint64_t now_ns, DumpWriter& dump);
+  void revive(std::uint32_t index);
+
+  // A second handle for a context (cuCtxFromGreenCtx).
+  void add_alias(CUcontext alias, CUcontext handle);
+
+  // Moves whenever a context comes or goes: what was remembered of handles is then stale.
+  std::uint32_t epoch() const { return __atomic_load_n(&epoch_, __ATOMIC_ACQUIRE); }
+
+  // The device's record; made on first use, with name, UUID and the first memory reading. nullptr when there is no
+  // room.
+  format::DeviceRecord* device(CUdevice ordinal, DumpWriter& dump);
+  format::DeviceRecord* known_device(std::uint8_t ordinal, DumpWriter& dump);
+
+  // A context that is alive on this device, nullptr if none.
+  CUcontext any_context_on(std::uint8_t device);
+
+  static constexpr int kMostDevices = 64;
+
+ private:
+  static constexpr int kMostContexts = 2048;
+  struct Entry {
+    CUcontext handle;  // nullptr = taken or destroyed
+    CUcontext alias;
+    format::Ref record;
+    std::uint32_t index;
+    int references;
+    std::uint8_t device;
+    format::Kind kind;
+    bool alive;
+    CUcontext taken_handle;  // to revive
+  };
+  Place of_device_here(CUdevice device, DumpWriter& dump);
+  Entry* find_locked(CUcontext handle);
+  Entry* new_entry_locked(DumpWriter& dump);
+
+  std::uint32_t epoch_;  // first: read on every call, beside other such fields of Process
+  SpinLock lock_;
+  int count_;
+  Entry entries_[kMostContexts];
+  format::Ref devices_[kMostDevices];
+};
+
+// Reads free and total memory of the device whose context is current to the calling thread. False when the driver
+// refuses.
+bool read_memory(std::uint64_t now_ns, format::MemoryReading* reading);
+
+}  // namespace culprit

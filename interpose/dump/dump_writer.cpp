@@ -1,0 +1,417 @@
+#include "interpose/dump/dump_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <initializer_list>
+
+#include "interpose/base/own_memory.h"
+#include "interpose/base/restrictions.h"
+
+#include "interpose/base/text_writer.h"
+
+namespace culprit {
+
+using format::ChunkHeader;
+using format::ChunkType;
+using format::Ref;
+using format::StopReason;
+
+namespace {
+
+constexpr std::uint64_t kLeastPiece = 2ULL << 20;  // of the range: the first chunks, and some
+constexpr int kMostSuffixes = 10000;
+
+struct ChunkSizes {
+  std::uint64_t first;
+  std::uint64_t next;
+  std::uint32_t record_bytes;
+};
+
+// The first chunks stay under 1 MiB together, so that a program with one allocation leaves a small file.
+ChunkSizes chunk_sizes(ChunkType type) {
+  constexpr std::uint64_t kKiB = 1024;
+  switch (type) {
+    case ChunkType::kAllocations:
+      return {256 * kKiB, 1024 * kKiB, sizeof(format::AllocationRecord)};
+    case ChunkType::kStacks:
+      return {128 * kKiB, 512 * kKiB, 0};
+    case ChunkType::kModules:
+      return {16 * kKiB, 32 * kKiB, sizeof(format::ModuleRecord)};
+    case ChunkType::kStrings:
+      return {32 * kKiB, 64 * kKiB, 0};
+    case ChunkType::kThreads:
+      return {20 * kKiB, 20 * kKiB, sizeof(format::ThreadRecord)};
+    case ChunkType::kContexts:
+      return {4 * kKiB, 16 * kKiB, sizeof(format::ContextRecord)};
+    case ChunkType::kDevices:
+      return {12 * kKiB, 16 * kKiB, sizeof(format::DeviceRecord)};
+    case ChunkType::kErrors:
+      return {32 * kKiB, 64 * kKiB, sizeof(format::ErrorRecord)};
+    case ChunkType::kReleases:
+      return {16 * kKiB, 64 * kKiB, sizeof(format::ReleaseRecord)};
+    case ChunkType::kCounters:
+      return {20 * kKiB, 68 * kKiB, sizeof(format::ThreadCounters)};
+    case ChunkType::kApis:
+      return {32 * kKiB, 32 * kKiB, sizeof(format::ApiRecord)};
+    case ChunkType::kPythonFrames:
+      return {8 * kKiB, 64 * kKiB, sizeof(format::PythonFrameRecord)};
+    case ChunkType::kThrows:
+      return {16 * kKiB, 32 * kKiB, sizeof(format::ThrowRecord)};
+    case ChunkType::kFailedCalls:
+      return {16 * kKiB, 32 * kKiB, sizeof(format::FailedCallRecord)};
+    case ChunkType::kEvidence:
+      return {4 * kKiB, 16 * kKiB, sizeof(format::EvidenceRecord)};
+    case ChunkType::kHolders:
+      return {16 * kKiB, 256 * kKiB, sizeof(format::HolderRecord)};
+    case ChunkType::kMarks:
+      return {4 * kKiB, 64 * kKiB, sizeof(format::MarkRecord)};
+    case ChunkType::kLabels:
+      return {4 * kKiB, 64 * kKiB, sizeof(format::LabelRecord)};
+    case ChunkType::kTimeLines:
+      return {16 * kKiB, 52 * kKiB, sizeof(format::TimeLineRecord)};
+    case ChunkType::kPictures:
+      return {8 * kKiB, 16 * kKiB, sizeof(format::PictureRecord)};
+    case ChunkType::kSpans:
+      return {4 * kKiB, 16 * kKiB, sizeof(format::SpanRecord)};
+    case ChunkType::kSites:
+      return {16 * kKiB, 64 * kKiB, sizeof(format::SiteRecord)};
+  }
+  return {64 * kKiB, 64 * kKiB, 0};
+}
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Where a dump can not be created under a name that is taken: 0 = it can get a numbered suffix, -1 = memory stands in
+// for a device that keeps nothing, else an errno. Links count as what they lead to: /dev/stdout is a terminal or a
+// pipe.
+int taken_by(const char* path) {
+  FileId taken;
+  if (os.identify_path(path, &taken) != 0 || S_ISREG(taken.mode)) return 0;
+  if (S_ISCHR(taken.mode)) return -1;
+  return S_ISDIR(taken.mode) ? EISDIR : ESPIPE;
+}
+
+}  // namespace
+
+int DumpWriter::open_new(const char* path, OpenedFile* file) {
+  std::size_t length = std::strlen(path);
+  if (length == 0 || length + 8 >= kPathBytes) return ENAMETOOLONG;
+  int error = 0;
+  if (path_ == nullptr) path_ = static_cast<char*>(map_private(kPathBytes, &error));
+  if (path_ == nullptr) return error;
+  std::memcpy(path_, path, length + 1);
+  for (int suffix = 1; suffix <= kMostSuffixes; ++suffix) {
+    *file = open_high(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (file->fd >= 0) return 0;
+    if (file->fd != -EEXIST) return -file->fd;
+    if (suffix == 1) {
+      error = taken_by(path_);
+      in_memory_ = error == -1;
+      if (in_memory_) return 0;
+      if (error != 0) return error;
+    }
+    TextWriter(path_, kPathBytes, length) << "." << suffix;
+  }
+  return EEXIST;
+}
+
+// Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind what is mapped. Returns 0
+// or an errno.
+int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
+  const int error = map_in_range(base_ + size_, bytes, in_memory_ ? -1 : fd, in_memory_ ? 0 : size_);
+  if (error == 0) size_ += bytes;
+  return error;
+}
+
+int DumpWriter::start(const char* path, std::uint64_t limit) {
+  look_at_restrictions();
+  limit_ = limit < kLargestDump ? limit / format::kChunkAlignment * format::kChunkAlignment : kLargestDump;
+  OpenedFile file = {-1, false};
+  fd_ = -1;
+  int error = open_new(path, &file);
+  if (error != 0) return error;
+  if (!in_memory_) error = -os.identify(file.fd, &id_);
+  if (error == 0) error = map_header(file.fd);
+  const bool kept = file.may_be_kept && error == 0;
+  fd_ = kept ? file.fd : -1;
+  if (!kept && file.fd >= 0) os.close_file(file.fd);
+  if (error != 0) return error;
+
+  format::Header* fixed = header();
+  std::memcpy(fixed->magic, format::kMagic, sizeof(fixed->magic));
+  fixed->version = format::kVersion;
+  fixed->header_bytes = format::kHeaderBytes;
+  fixed->byte_order = format::kByteOrderMark;
+  fixed->size_limit = limit_;
+  __atomic_store_n(&fixed->file_bytes, size_, __ATOMIC_RELEASE);
+  return 0;
+}
+
+int DumpWriter::map_header(int fd) {
+  int error = 0;
+  // Where the addresses do not suffice for the whole range (a container, a small virtual machine), it grows by pieces.
+  for (reserved_ = range_piece(kLeastPiece, round_up(limit_, kLeastPiece));; reserved_ /= 2) {
+    base_ = reserve_range(nullptr, reserved_, &error);
+    if (base_ != nullptr || reserved_ / 2 < kLeastPiece) break;
+  }
+  if (base_ == nullptr) return error;
+  if (!in_memory_) {
+    if (os.limit(RLIMIT_FSIZE) < format::kHeaderBytes) return EFBIG;
+    error = -os.reserve(fd, 0, format::kHeaderBytes);
+    if (error != 0) return error;
+  }
+  return map_piece(fd, format::kHeaderBytes);
+}
+
+void DumpWriter::close() {
+  if (path_ != nullptr) unmap_private(path_, kPathBytes);
+  if (base_ != nullptr) give_back_range(base_, reserved_);
+  // The target may have closed it and used the number again.
+  if (id_.inode != 0 && is_ours(fd_)) os.close_file(fd_);
+  std::memset(static_cast<void*>(this), 0, sizeof(*this));
+}
+
+void DumpWriter::stop(StopReason reason, int error) {
+  int expected = 0;
+  if (!stopped_.compare_exchange_strong(expected, static_cast<int>(reason))) return;
+  stop_errno_.store(error, std::memory_order_relaxed);
+  store_stop_reason();
+  news_.store(1, std::memory_order_relaxed);
+}
+
+void DumpWriter::store_stop_reason() {
+  header()->stop_errno = stop_errno();
+  header()->stop_reason = stop_reason();
+}
+
+bool DumpWriter::is_ours(int fd) const {
+  FileId now;
+  return fd >= 0 && os.identify(fd, &now) == 0 && now.same_file(id_);
+}
+
+bool DumpWriter::check_truncated() {
+  if (in_memory_ || base_ == nullptr) return false;
+  const OpenedFile file = borrow_descriptor();
+  if (file.fd < 0) return false;
+  FileId now;
+  const bool truncated = os.identify(file.fd, &now) == 0 && now.bytes < size_;
+  give_back_descriptor(file);
+  if (truncated) stop(StopReason::kTruncated, 0);
+  return truncated;
+}
+
+bool DumpWriter::replace_lost(void* address) {
+  auto* page = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{4095});
+  if (base_ == nullptr || in_memory_ || page < base_ || page >= base_ + size_) return false;
+  // All that follows: what is cut off is cut off to the end. What lies before may still be in the file.
+  if (map_in_range(page, static_cast<std::uint64_t>(base_ + size_ - page), -1, 0) != 0) return false;
+  stop(StopReason::kTruncated, 0);
+  // It may have been stored into a header that is lost now.
+  store_stop_reason();
+  return true;
+}
+
+// A target may close our descriptor ("close everything above 2") and open something else under the same number: then,
+// and where no descriptor is kept, the file is opened again by its name. `fd` is negative when it is not there any
+// more.
+OpenedFile DumpWriter::borrow_descriptor() {
+  if (is_ours(fd_)) return {fd_, true};
+  OpenedFile file = open_high(path_, O_RDWR | O_NOFOLLOW, 0);
+  if (file.fd < 0) return file;
+  if (!is_ours(file.fd)) {
+    os.close_file(file.fd);
+    return {-EBADF, false};
+  }
+  fd_ = file.may_be_kept ? file.fd : -1;  // the old number now belongs to the target: it is not ours to close
+  return file;
+}
+
+void DumpWriter::give_back_descriptor(const OpenedFile& file) {
+  if (!file.may_be_kept) os.close_file(file.fd);
+}
+
+// The same where the program uses all its descriptors. A chain of links that ends in another file is no danger: its
+// inode is another one.
+bool DumpWriter::extend_by_name(std::uint64_t bytes) {
+  FileId now;
+  if (calls_restricted_now() || os.identify_path(path_, &now) != 0 || !now.same_file(id_) || now.bytes < size_)
+    return false;
+  if (os.resize(path_, size_ + bytes) != 0 || continue_mapping(base_ + size_, bytes) != 0) return false;
+  size_ += bytes;
+  return true;
+}
+
+// Reserves and maps the next `bytes` of the file. On failure recording stops.
+bool DumpWriter::extend_file(std::uint64_t bytes) {
+  if (size_ + bytes > os.limit(RLIMIT_FSIZE)) {
+    stop(StopReason::kFileSizeLimit, EFBIG);
+    return false;
+  }
+  const OpenedFile file = borrow_descriptor();
+  if (file.fd == -EMFILE && extend_by_name(bytes)) return true;
+  if (file.fd < 0) {
+    stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
+    return false;
+  }
+  FileId now;
+  if (os.identify(file.fd, &now) == 0 && now.bytes < size_) {
+    // Not filled up again: a hole of zeros in the middle would look like a part that was never used.
+    give_back_descriptor(file);
+    stop(StopReason::kTruncated, 0);
+    return false;
+  }
+  int error = -os.reserve(file.fd, size_, bytes);
+  if (error == 0) error = map_piece(file.fd, bytes);
+  give_back_descriptor(file);
+  if (error != 0) stop(StopReason::kNoSpace, error);
+  return error == 0;
+}
+
+// Makes the range of addresses at least `bytes` long. On failure recording stops.
+bool DumpWriter::grow_range(std::uint64_t bytes) {
+  if (bytes <= reserved_) return true;
+  const std::uint64_t least = round_up(bytes - reserved_, kLeastPiece);
+  int error = 0;
+  for (std::uint64_t piece : {range_piece(least, round_up(limit_, kLeastPiece) - reserved_), least}) {
+    if (reserve_range(base_ + reserved_, piece, &error) == nullptr) continue;
+    reserved_ += piece;
+    return true;
+  }
+  stop(StopReason::kNoAddresses, error);
+  return false;
+}
+
+bool DumpWriter::grow(std::uint64_t bytes) {
+  look_at_restrictions();
+  if (!grow_range(size_ + bytes)) return false;
+  if (!in_memory_) return extend_file(bytes);
+  const int error = map_piece(-1, bytes);
+  if (error != 0) stop(StopReason::kNoMemory, error);
+  return error == 0;
+}
+
+// How large a chunk of this type may be below the limit. A few types come in great numbers: none of them may use up
+// what the others need, and all together leave room for what is rare (errors, throws, threads, evidence, the exit).
+std::uint64_t DumpWriter::room_for(ChunkType type) const {
+  std::uint64_t own = limit_, file = limit_;
+  switch (type) {
+    case ChunkType::kStacks:
+    case ChunkType::kPythonFrames:
+    case ChunkType::kSites:
+      own = limit_ / 4 * 3;
+      file = limit_ / 16 * 15;
+      break;
+    case ChunkType::kAllocations:
+      own = limit_ / 8 * 7;
+      file = limit_ / 16 * 15;
+      break;
+    case ChunkType::kStrings:
+      own = limit_ / 4;
+      file = limit_ / 32 * 31;
+      break;
+    default:
+      break;
+  }
+  const std::uint64_t total = open_[static_cast<int>(type)].total;
+  const std::uint64_t own_room = own > total ? own - total : 0;
+  const std::uint64_t file_room = file > size_ ? file - size_ : 0;
+  return (own_room < file_room ? own_room : file_room) / format::kChunkAlignment * format::kChunkAlignment;
+}
+
+void DumpWriter::note_full(ChunkType type) {
+  const std::uint32_t bit = 1U << static_cast<int>(type);
+  if (__atomic_fetch_or(&header()->limited_types, bit, __ATOMIC_RELAXED) == 0)
+    news_.store(1, std::memory_order_relaxed);
+}
+
+// nullptr when the dump can not grow.
+ChunkHeader* DumpWriter::add_chunk_locked(ChunkType type, std::uint64_t bytes, std::uint64_t used,
+                                          std::uint32_t record_bytes, std::uint32_t first_index) {
+  std::uint64_t offset = size_;
+  if (stopped() || !grow(bytes)) return nullptr;
+  auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + offset);
+  chunk_header->type = type;
+  chunk_header->bytes = bytes;
+  chunk_header->used = used;
+  chunk_header->record_bytes = record_bytes;
+  chunk_header->first_index = first_index;
+  __atomic_store_n(&chunk_header->magic, format::kChunkMagic, __ATOMIC_RELEASE);
+  __atomic_store_n(&header()->file_bytes, size_, __ATOMIC_RELEASE);
+  return chunk_header;
+}
+
+Ref DumpWriter::allocate_chunk(ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes) {
+  const std::uint64_t size = round_up(bytes, format::kChunkAlignment);
+  SpinGuard guard(lock_);
+  const ChunkHeader* chunk =
+      add_chunk_locked(type, size, size - sizeof(ChunkHeader), chunk_sizes(type).record_bytes, 0);
+  if (chunk == nullptr) return 0;
+  *payload_bytes = size - sizeof(ChunkHeader);
+  return static_cast<Ref>((reinterpret_cast<const unsigned char*>(chunk + 1) - base_) /
+                          static_cast<long>(format::kRefUnit));
+}
+
+Ref DumpWriter::allocate_locked(ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes, std::uint32_t count) {
+  OpenChunk& chunk = open_[static_cast<int>(type)];
+  if (chunk.offset == 0 || chunk.used + bytes > chunk.capacity) {
+    ChunkSizes sizes = chunk_sizes(type);
+    std::uint64_t wanted = chunk.offset == 0 ? sizes.first : sizes.next;
+    const std::uint64_t least = round_up(bytes + sizeof(ChunkHeader), format::kChunkAlignment);
+    std::uint64_t size = wanted > least ? wanted : least;
+    const std::uint64_t room = room_for(type);
+    if (least > room) {
+      note_full(type);
+      return 0;
+    }
+    if (size > room) size = room;
+    std::uint64_t offset = size_;
+    if (add_chunk_locked(type, size, 0, record_bytes, chunk.next_index) == nullptr) return 0;
+    chunk.offset = offset;
+    chunk.total += size;
+    chunk.used = 0;
+    chunk.capacity = size - sizeof(ChunkHeader);
+  }
+  std::uint64_t place = chunk.offset + sizeof(ChunkHeader) + chunk.used;
+  chunk.used += bytes;
+  chunk.next_index += count;
+  return static_cast<Ref>(place / format::kRefUnit);
+}
+
+Ref DumpWriter::append(ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
+                       std::uint64_t body_bytes) {
+  SpinGuard guard(lock_);
+  Ref ref = allocate_locked(type, round_up(head_bytes + body_bytes, format::kRefUnit), 0, 0);
+  if (ref == 0) return 0;
+  unsigned char* place = at<unsigned char>(ref);
+  std::memcpy(place, head, head_bytes);
+  if (body_bytes != 0) std::memcpy(place + head_bytes, body, body_bytes);
+  publish_used(type);
+  return ref;
+}
+
+void DumpWriter::publish_used(ChunkType type) {
+  OpenChunk& chunk = open_[static_cast<int>(type)];
+  auto* chunk_header = reinterpret_cast<ChunkHeader*>(base_ + chunk.offset);
+  __atomic_store_n(&chunk_header->used, chunk.used, __ATOMIC_RELEASE);
+}
+
+Ref DumpWriter::allocate_records(ChunkType type, std::uint32_t count, std::uint32_t* first_index) {
+  std::uint32_t record_bytes = chunk_sizes(type).record_bytes;
+  SpinGuard guard(lock_);
+  Ref ref = allocate_locked(type, static_cast<std::uint64_t>(record_bytes) * count, record_bytes, count);
+  if (ref == 0) return 0;
+  if (first_index != nullptr) *first_index = open_[static_cast<int>(type)].next_index - count;
+  publish_used(type);
+  return ref;
+}
+
+Ref DumpWriter::add_string(const char* text, std::uint64_t bytes) {
+  format::StringRecord head = {static_cast<std::uint32_t>(bytes), {}};
+  return append(ChunkType::kStrings, &head, sizeof(head), text, bytes);
+}
+
+}  // namespace culprit

@@ -1,0 +1,161 @@
+// Creates the dump file, maps it, and hands out space in it. Knows nothing of what the records mean.
+//
+//   address range (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one addition. Reserved at
+//   the start; where the address space is limited in small pieces, each behind the last
+//   +--------+-------+-------+--------------------------------------------+
+//   | header | chunk | chunk |  not yet mapped ...                        |
+//   +--------+-------+-------+--------------------------------------------+
+//
+// Growing reserves the disk space first (posix_fallocate), so that a full disk is an error code here and never a SIGBUS
+// in the user's thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/base/descriptors.h"
+#include "interpose/base/os.h"
+#include "interpose/base/spin_lock.h"
+#include "interpose/format/dump_format.h"
+
+namespace culprit {
+
+// All zeros = not started. Lives in memory that the kernel wipes in a fork child.
+class DumpWriter {
+ public:
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when a file or a dangling link has the name) and
+  // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for what can
+  // not be mapped (a FIFO, a socket, a block device). A character device (/dev/null) makes a dump that leaves no file.
+  // Call once.
+  // The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
+  int start(const char* path, std::uint64_t limit = kLargestDump);
+
+  // Unmaps and closes the file, which stays. All zeros afterwards. Nobody else may use this any more.
+  void close();
+
+  // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
+  // can not grow. Either recording has stopped (stopped(): for good, the reason is in the header), or this type has all
+  // the room that it gets below the limit (is_full()): other types may still find some, and the caller may use records
+  // again that are not needed any more. Thread-safe.
+  format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
+                     std::uint64_t body_bytes);
+
+  // Zeroed space for `count` records of a record array, all in one chunk. `first_index` (may be null) receives the
+  // running number of the first. Returns 0 like append(). Thread-safe.
+  format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
+
+  // A chunk of about `bytes` for the caller alone, all of it said to be used. Returns where its payload begins (zeros)
+  // and stores how many bytes that has; 0 like append(). Thread-safe.
+  format::Ref allocate_chunk(format::ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes);
+
+  // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; what other threads
+  // change meanwhile may be seen half-changed.
+  template <typename Record, typename Visit>
+  void for_each_record(format::ChunkType type, Visit visit) const {
+    std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
+    for (std::uint64_t offset = format::kHeaderBytes; offset < end;) {
+      const auto* chunk = reinterpret_cast<const format::ChunkHeader*>(base_ + offset);
+      if (__atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE) == 0) return;
+      const auto* records = reinterpret_cast<const Record*>(chunk + 1);
+      std::uint64_t count = chunk->type == type ? __atomic_load_n(&chunk->used, __ATOMIC_ACQUIRE) / sizeof(Record) : 0;
+      for (std::uint64_t i = 0; i < count; ++i) visit(records[i]);
+      offset += chunk->bytes;
+    }
+  }
+
+  // Stores a string. Returns 0 when there is no room.
+  format::Ref add_string(const char* text, std::uint64_t bytes);
+
+  template <typename T>
+  T* at(format::Ref ref) const {
+    return reinterpret_cast<T*>(base_ + static_cast<std::uint64_t>(ref) * format::kRefUnit);
+  }
+  format::Header* header() const { return reinterpret_cast<format::Header*>(base_); }
+  const char* path() const { return path_; }
+  // False: the dump is in private memory, and nothing is left of it when the process ends.
+  bool leaves_file() const { return !in_memory_; }
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
+  // Why, and the errno that says more, or 0. The header says the same, unless somebody took its bytes away.
+  format::StopReason stop_reason() const {
+    return static_cast<format::StopReason>(stopped_.load(std::memory_order_acquire));
+  }
+  int stop_errno() const { return stop_errno_.load(std::memory_order_relaxed); }
+
+  // Somebody took bytes of the file away, and touching `address` found that out. Private memory takes the place of the
+  // mapping from there on, and recording stops (kTruncated). False: the address is none of ours, or there is no memory.
+  // Signal-safe.
+  bool replace_lost(void* address);
+
+  // Whether the file has become shorter than what is mapped; recording stops then.
+  bool check_truncated();
+
+  // Bytes of the file, and how many it may have.
+  std::uint64_t size() const { return size_; }
+  std::uint64_t limit() const { return limit_; }
+  // A chunk of this type was refused because of the limit.
+  bool is_full(format::ChunkType type) const {
+    return (__atomic_load_n(&header()->limited_types, __ATOMIC_RELAXED) >> static_cast<int>(type) & 1) != 0;
+  }
+
+  // Recording stopped, or the limit was reached, and nobody was told yet. take_news() is true for one caller.
+  bool has_news() const { return news_.load(std::memory_order_relaxed) != 0; }
+  bool take_news() { return has_news() && news_.exchange(0, std::memory_order_relaxed) != 0; }
+
+  // Marks recording as stopped for good. Idempotent; the first reason stays.
+  void stop(format::StopReason reason, int error);
+
+  static constexpr std::uint64_t kLargestDump = 64ULL << 30;  // the most that a Ref can name
+
+ private:
+  static constexpr std::size_t kPathBytes = 4096;
+  static constexpr int kTypes = 32;  // more than there are chunk types
+  struct OpenChunk {
+    std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
+    std::uint64_t used;    // payload bytes
+    std::uint64_t capacity;
+    std::uint64_t total;  // bytes of all chunks of this type
+    std::uint32_t next_index;
+  };
+
+  format::Ref allocate_locked(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes,
+                              std::uint32_t count);
+  format::ChunkHeader* add_chunk_locked(format::ChunkType type, std::uint64_t bytes, std::uint64_t used,
+                                        std::uint32_t record_bytes, std::uint32_t first_index);
+  void publish_used(format::ChunkType type);
+  std::uint64_t room_for(format::ChunkType type) const;
+  void note_full(format::ChunkType type);
+  bool grow(std::uint64_t bytes);
+  OpenedFile borrow_descriptor();
+  void give_back_descriptor(const OpenedFile& file);
+  bool is_ours(int fd) const;
+  void store_stop_reason();
+  bool grow_range(std::uint64_t bytes);
+  bool extend_file(std::uint64_t bytes);
+  bool extend_by_name(std::uint64_t bytes);
+  int map_header(int fd);
+  int open_new(const char* path, OpenedFile* file);
+  int map_piece(int fd, std::uint64_t bytes);
+
+  // Read on every call: together, in the first cache line.
+  unsigned char* base_;
+  std::atomic<int> stopped_;  // a format::StopReason, 0 = it goes on
+  std::atomic<int> news_;
+
+  std::atomic<int> stop_errno_;
+  std::uint64_t reserved_;  // bytes of address range
+  std::uint64_t size_;      // bytes of file mapped
+  std::uint64_t limit_;     // of the file
+  int fd_;                  // a high one; -1 = none is kept: opened again by its name whenever the file grows
+  bool in_memory_;
+  FileId id_;
+  SpinLock lock_;
+  OpenChunk open_[kTypes];
+  char* path_;  // in memory of its own: what lies behind this object in Process is read on every call, and this is not
+};
+
+// Adds to a counter that readers see. Relaxed: counters are facts about the past, never a signal.
+inline void add_counter(std::uint64_t& counter, std::uint64_t amount) {
+  __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
+}
+
+}  // namespace culprit

@@ -1,0 +1,225 @@
+#include "interpose/dump/event_tables.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "interpose/base/os.h"
+#include "interpose/base/restrictions.h"
+
+namespace culprit {
+
+using format::ErrorRecord;
+using format::Ref;
+using format::ReleaseRecord;
+using format::ThreadRecord;
+
+Ref ErrorTable::add(const ErrorRecord& error, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    auto* known = dump.at<ErrorRecord>(records_[i]);
+    if (known->type == error.type && known->api == error.api && known->code == error.code &&
+        known->stack == error.stack && known->allocation_stack == error.allocation_stack &&
+        known->free_stack == error.free_stack && known->kind == error.kind) {
+      known->last_ns = error.last_ns;
+      add_counter(known->count, 1);
+      return records_[i];
+    }
+  }
+  if (count_ == kCapacity) return 0;
+  Ref ref = dump.allocate_records(format::ChunkType::kErrors, 1, nullptr);
+  if (ref == 0) return 0;
+  auto* record = dump.at<ErrorRecord>(ref);
+  *record = error;
+  record->count = 1;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  records_[count_++] = ref;
+  return ref;
+}
+
+Ref FailedCallTable::add(const format::FailedCallRecord& call, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    auto* known = dump.at<format::FailedCallRecord>(records_[i]);
+    if (known->stack == call.stack && known->api == call.api && known->code == call.code &&
+        known->flags == call.flags) {
+      known->last_ns = call.last_ns;
+      add_counter(known->count, 1);
+      return records_[i];
+    }
+  }
+  if (count_ == kCapacity) return 0;
+  Ref ref = dump.allocate_records(format::ChunkType::kFailedCalls, 1, nullptr);
+  if (ref == 0) return 0;
+  auto* record = dump.at<format::FailedCallRecord>(ref);
+  *record = call;
+  record->count = 1;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  records_[count_++] = ref;
+  return ref;
+}
+
+void CancelTable::add(const Cancel& cancel) {
+  SpinGuard guard(lock_);
+  cancels_[next_++ % kCapacity] = cancel;
+}
+
+bool CancelTable::take(pthread_t thread, Cancel* cancel) {
+  SpinGuard guard(lock_);
+  for (Cancel& known : cancels_) {
+    if (known.time_ns == 0 || pthread_equal(known.thread, thread) == 0) continue;
+    *cancel = known;
+    known = {};
+    return true;
+  }
+  return false;
+}
+
+Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& dump) {
+  std::uint64_t words[] = {
+      evidence.error, evidence.thrown, evidence.failed_call,
+      std::uint64_t{evidence.thrown_owner} << 32 | std::uint64_t{evidence.failed_call_owner} << 8 | evidence.flags};
+  std::uint64_t key = hash_words(words, 4, 0);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry != nullptr) return entry->value;
+  Ref ref = index_.size() == kCapacity ? 0 : dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
+  if (ref == 0 || !index_.insert(key, ref, 0)) {
+    add_counter(dump.header()->dropped_others, 1);
+    return 0;
+  }
+  auto* record = dump.at<format::EvidenceRecord>(ref);
+  *record = evidence;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  return ref;
+}
+
+namespace {
+
+std::uint64_t key_of(const ReleaseRecord& release) {
+  std::uint64_t words[] = {release.stack,  release.teardown_stack,
+                           release.device, static_cast<std::uint64_t>(release.kind),
+                           release.api,    std::uint64_t{release.label} << 32 | release.evidence};
+  return hash_words(words, 6, 0);
+}
+
+}  // namespace
+
+bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
+  ReleaseRecord release = added;
+  std::uint64_t key = key_of(release);
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry == nullptr && index_.size() >= kCapacity) {
+    release.stack = release.teardown_stack = release.label = release.evidence = 0;
+    add_counter(dump.header()->merged_stacks, 1);
+    key = key_of(release);
+    entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  }
+  if (entry == nullptr) {
+    Ref ref = dump.allocate_records(format::ChunkType::kReleases, 1, nullptr);
+    if (ref == 0 || !index_.insert(key, ref, 0)) return false;
+    auto* record = dump.at<ReleaseRecord>(ref);
+    *record = release;
+    record->state = 0;
+    __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+    return true;
+  }
+  auto* record = dump.at<ReleaseRecord>(entry->value);
+  add_counter(record->count, release.count);
+  add_counter(record->bytes, release.bytes);
+  if (release.first_ns < record->first_ns) record->first_ns = release.first_ns;
+  if (release.last_ns > record->last_ns) record->last_ns = release.last_ns;
+  record->teardown_ns = release.teardown_ns;
+  return true;
+}
+
+void refresh_thread_name(ThreadRecord* record) {
+  char name[16] = {};
+  if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
+  // Not prctl(PR_GET_NAME): a filter that kills may be in force, and opening and reading files is what any allows.
+  const std::size_t length = read_small_file("/proc/thread-self/comm", name, sizeof(name));
+  if (length == 0) return;
+  if (name[length - 1] == '\n') name[length - 1] = '\0';
+  for (int i = 0; i < 16; ++i) record->name[i] = name[i];
+}
+
+ThreadRecord* ThreadTable::record(std::uint32_t index, DumpWriter& dump) {
+  if (index >= kCapacity) return nullptr;
+  Ref page = __atomic_load_n(&pages_[index / kPage], __ATOMIC_ACQUIRE);
+  return page == 0 ? nullptr : dump.at<ThreadRecord>(page) + index % kPage;
+}
+
+void ThreadTable::set_name(std::uint32_t index, const char* name, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  Ref& room = names_[index];
+  const char nothing[kMostName + 1] = {};
+  if (room == 0) room = dump.add_string(nothing, sizeof(nothing));
+  if (room == 0) return;
+  const std::size_t bytes = strnlen(name, kMostName);
+  auto* text = dump.at<format::StringRecord>(room);
+  std::memcpy(text + 1, name, bytes);
+  __atomic_store_n(&text->bytes, static_cast<std::uint32_t>(bytes), __ATOMIC_RELEASE);
+  std::memset(thread->name, 0, sizeof(thread->name));
+  std::memcpy(thread->name + format::kThreadNameRef, &room, sizeof(room));
+}
+
+std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  std::uint32_t index;
+  if (free_count_ > 0) {
+    index = free_[--free_count_];
+  } else {
+    if (next_ == kCapacity) return format::kNoIndex;
+    if (next_ % kPage == 0) {
+      Ref page = dump.allocate_records(format::ChunkType::kThreads, kPage, nullptr);
+      if (page == 0) return format::kNoIndex;
+      __atomic_store_n(&pages_[next_ / kPage], page, __ATOMIC_RELEASE);
+    }
+    index = next_++;
+  }
+  ThreadRecord* thread = record(index, dump);
+  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  *thread = {};
+  thread->tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  thread->first_seen_ns = now_ns;
+  refresh_thread_name(thread);
+  __atomic_store_n(&thread->state, format::ThreadState::kAlive, __ATOMIC_RELEASE);
+  return index;
+}
+
+void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t made, std::uint64_t ended,
+                      DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  refresh_thread_name(thread);
+  thread->ended_ns = now_ns;
+  thread->made = made;
+  thread->ended_by_itself = ended;
+  __atomic_store_n(&thread->state, format::ThreadState::kEnded, __ATOMIC_SEQ_CST);
+  reuse_if_unnamed(index, dump);
+}
+
+void ThreadTable::count_gone_elsewhere(std::uint32_t index, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread == nullptr) return;
+  __atomic_fetch_add(&thread->ended_by_others, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&thread->state, __ATOMIC_SEQ_CST) == format::ThreadState::kEnded) reuse_if_unnamed(index, dump);
+}
+
+void ThreadTable::reuse_if_unnamed(std::uint32_t index, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  ThreadRecord* thread = record(index, dump);
+  if (thread->state != format::ThreadState::kEnded) return;
+  std::uint64_t gone = thread->ended_by_itself + __atomic_load_n(&thread->ended_by_others, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&thread->made, __ATOMIC_RELAXED) != gone) return;
+  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  free_[free_count_++] = index;
+}
+
+}  // namespace culprit

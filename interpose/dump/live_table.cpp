@@ -1,0 +1,131 @@
+#include "interpose/dump/live_table.h"
+
+#include <errno.h>
+
+#include <cstring>
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::AllocationState;
+using format::Ref;
+
+HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device) {
+  HashIndex::Entry* elsewhere = nullptr;
+  HashIndex::Entry* here = shard.index.find(handle, [&](HashIndex::Entry& entry) {
+    if (entry.tag == tag_of(space, device)) return true;
+    if (entry.tag >> 8 == space && elsewhere == nullptr) elsewhere = &entry;
+    return false;
+  });
+  return here != nullptr ? here : elsewhere;
+}
+
+void LiveTable::repair_left_shard(DumpWriter& dump) {
+  SpinLock* left = thread_state.shard;
+  thread_state.shard = nullptr;
+  if (left == nullptr || !left->is_held_by(thread_state.owner)) return;
+  for (Shard& shard : shards_) {
+    if (&shard.lock != left) continue;
+    shard.index.repair([&](const HashIndex::Entry& entry) {
+      const auto* record = dump.at<AllocationRecord>(entry.value);
+      auto state = static_cast<AllocationState>(record->state & ((1U << format::kStateBits) - 1));
+      return state == AllocationState::kLive && record->handle == entry.key &&
+             entry.tag == tag_of(space_of(record->kind), record->device);
+    });
+  }
+  left->unlock();
+}
+
+Ref LiveTable::drop_stale(Ref ref, Ref stale, bool locked, DumpWriter& dump, ThreadRecords* own) {
+  if (stale == 0 && locked) dump.stop(format::StopReason::kNoMemory, 0);
+  retire(stale == 0 ? ref : stale, dump, {}, own);
+  return stale == 0 ? 0 : ref;
+}
+
+void LiveTable::index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
+  const int saved_errno = errno;
+  young_.note_closed(&own->young_events);
+  add_to_index(record, dump, own);
+  errno = saved_errno;
+}
+
+Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
+  Ref ref = find_indexed(space, handle, device, dump);
+  if (ref != 0 || !may_be_young(space) || !young_.in_use()) return ref;
+  fetch_young(space, handle, dump);
+  return find_indexed(space, handle, device, dump);
+}
+
+Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
+  Shard& shard = shard_of(handle);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return 0;
+  HashIndex::Entry* entry = look_up(shard, space, handle, device);
+  return entry == nullptr ? 0 : entry->value;
+}
+
+void LiveTable::put_back(Ref ref, DumpWriter& dump) {
+  auto* record = dump.at<AllocationRecord>(ref);
+  std::uint8_t space = space_of(record->kind);
+  Shard& shard = shard_of(record->handle);
+  ShardGuard guard(shard, dump);
+  if (guard.locked()) shard.index.insert(record->handle, ref, tag_of(space, record->device));
+  publish(record, AllocationState::kLive, false);
+}
+
+void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump) {
+  auto* record = dump.at<AllocationRecord>(ref);
+  std::uint8_t space = space_of(record->kind);
+  {
+    Shard& shard = shard_of(record->handle);
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) return;
+    HashIndex::Entry* entry =
+        shard.index.find(record->handle, [&](const HashIndex::Entry& e) { return e.value == ref; });
+    if (entry != nullptr) shard.index.erase(entry);
+  }
+  if (!indexed) return;
+  Shard& shard = shard_of(handle);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return;
+  record->handle = handle;
+  shard.index.insert(handle, ref, tag_of(space, record->device));
+}
+
+Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump) {
+  fetch_all_young(dump);
+  Ref found = 0;
+  for (Shard& shard : shards_) {
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) continue;
+    shard.index.for_each([&](const HashIndex::Entry& entry) {
+      if (entry.tag >> 8 != space || found != 0) return;
+      const auto* record = dump.at<AllocationRecord>(entry.value);
+      std::uint64_t size = record->bytes != 0 ? record->bytes : record->extra;
+      if (address >= record->handle && address - record->handle < size) found = entry.value;
+    });
+    if (found != 0) break;
+  }
+  return found;
+}
+
+bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, AllocationRecord* found, EndedBy* by,
+                           DumpWriter& dump) {
+  bool any = false;
+  dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    std::uint32_t before = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE);
+    AllocationRecord copy = record;
+    if (copy.handle != handle || space_of(copy.kind) != space || (copy.flags & format::kFlagEnded) == 0) return;
+    auto state = static_cast<AllocationState>(before & ((1U << format::kStateBits) - 1));
+    if (state != AllocationState::kEmpty || __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) != before) return;
+    // The same handle can not have lived twice at a time: the one made last is the one ended last.
+    if (any && copy.time_ns <= found->time_ns) return;
+    any = true;
+    *found = copy;
+    *by = {static_cast<Ref>(copy.extra), static_cast<std::uint32_t>(copy.extra >> 32),
+           (copy.flags & format::kFlagTornDown) != 0, true};
+  });
+  return any;
+}
+
+}  // namespace culprit

@@ -1,0 +1,402 @@
+// The live allocations: what was made and not yet ended. The records lie in the dump; a sharded private index finds
+// them.
+//
+//   (space, handle) --hash--> shard --index--> Ref of the record
+//
+// What a thread made last it keeps out of the index (young_records.h) until somebody else asks for it.
+//
+// One spin lock a shard, held while the index changes. It is the one lock that is held while a signal handler may
+// interrupt its holder, and jump out: thread_state.shard tells of it, and repair_left_shard() mends it. A free takes
+// the record out of the index before the driver is called (so that no other thread can be handed the address while the
+// old record is still there) and puts it back if the driver refuses.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "interpose/base/hash_index.h"
+#include "interpose/base/placement.h"
+#include "interpose/dump/dump_writer.h"
+#include "interpose/dump/record_pool.h"
+#include "interpose/dump/young_records.h"
+#include "interpose/recorder/thread_state.h"
+
+namespace culprit {
+
+// Handles that can not be confused with each other share a space; a handle is looked up in the space of the function
+// that ends it. All addresses are one space, because cuMemFree ends several kinds, and because freeing pinned memory
+// with cuMemFree must find the allocation to be named.
+enum class Space : std::uint8_t {
+  kAddress = 1,
+  kVmmHandle = 2,
+  kOther = 3,  // + the kind: each kind of resource has a space of its own
+};
+
+constexpr std::uint8_t space_of(format::Kind kind) {
+  switch (kind) {
+    case format::Kind::kDevice:
+    case format::Kind::kManaged:
+    case format::Kind::kPitched:
+    case format::Kind::kPinnedHost:
+    case format::Kind::kStreamOrdered:
+    case format::Kind::kIpcMemory:
+    case format::Kind::kExternalBuffer:
+    case format::Kind::kGraphMemory:
+      return static_cast<std::uint8_t>(Space::kAddress);
+    case format::Kind::kVmmPhysical:
+    case format::Kind::kVmmImported:
+    case format::Kind::kMulticast:
+      return static_cast<std::uint8_t>(Space::kVmmHandle);
+    case format::Kind::kPoolImport:
+      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(format::Kind::kMemoryPool);
+    default:
+      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(kind);
+  }
+}
+
+// What is made and ended most often. (An allocation that takes the driver long gains nothing.)
+constexpr bool stays_young(format::Kind kind) {
+  return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent;
+}
+constexpr bool may_be_young(std::uint8_t space) {
+  return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent);
+}
+
+// A thread's own.
+struct ThreadRecords {
+  YoungRecords young_memory;
+  YoungRecords young_events;
+  RecordCache unused;
+
+  // Where the thread keeps the young ones of a space in which they may be.
+  YoungRecords& young(std::uint8_t space) {
+    return space == space_of(format::Kind::kEvent) ? young_events : young_memory;
+  }
+};
+
+// How something was ended, kept for double frees.
+struct EndedBy {
+  format::Ref stack = 0;
+  std::uint32_t thread = format::kNoIndex;
+  bool teardown = false;  // it went with its context instead of being freed
+  bool remember = false;  // false: nothing is kept
+};
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class LiveTable {
+ public:
+  // Records something new; the field `state` of `fields` is ignored. `own` here and below: the calling thread's, or
+  // nullptr. A record in the index with the same space, handle and device is replaced, at the latest when this one
+  // comes there: the driver hands an address out again only after it was given back, whoever did it unseen. Returns 0
+  // when there is no room. Thread-safe, as are all functions here.
+  format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, ThreadRecords* own = nullptr) {
+    return make(
+        fields.handle, fields.kind, space_of(fields.kind), fields.device,
+        [&](format::AllocationRecord* record) {
+          std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
+                      reinterpret_cast<const char*>(&fields) + sizeof(fields.state),
+                      sizeof(fields) - sizeof(fields.state));
+        },
+        dump, own);
+  }
+
+  // The same; fill(record) stores every field but `state`. `space`: of the kind.
+  template <typename Fill>
+  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device, Fill fill,
+                   DumpWriter& dump, ThreadRecords* own);
+
+  // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
+  format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+
+  // The same, and takes it away: nobody else finds it any more. Follow with retire() or put_back(). `device()` is asked
+  // only when several devices have this handle: asking the driver costs as much as the rest.
+  template <typename Device>
+  format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
+                   ThreadRecords* own = nullptr);
+  void put_back(format::Ref ref, DumpWriter& dump);
+
+  // The short way for CUDA events, which their thread most often ends at once. spare_event(): the record that it may
+  // use for its next one on this device; its Ref 0 = none, and then add() has to be called. make_event():
+  // `fill(record)` stores what is not as it was when the record ended: neither `state` nor what kind of thing it is, of
+  // which thread and on which device. end_event(): take() and retire() of what the thread has to itself; 0 = it has
+  // not. take_back_event(): it was not ended after all, and is now as take() returns it; false when that comes too
+  // late.
+  static YoungRecords::Spare spare_event(ThreadRecords* own, std::uint8_t device) {
+    return own->young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
+  }
+  template <typename Fill>
+  void make_event(std::uint64_t handle, const YoungRecords::Spare& spare, Fill fill, DumpWriter& dump,
+                  ThreadRecords* own);
+  format::Ref end_event(std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    format::Ref ref = own->young_events.end(handle);
+    if (CULPRIT_LIKELY(ref != 0))
+      publish_next<format::AllocationState::kLive, format::AllocationState::kEmpty>(
+          dump.at<format::AllocationRecord>(ref));
+    return ref;
+  }
+  bool take_back_event(format::Ref ref, std::uint64_t handle, DumpWriter& dump, ThreadRecords* own) {
+    auto* record = dump.at<format::AllocationRecord>(ref);
+    if (record->handle != handle || !own->young_events.take_spare(ref)) return false;
+    publish(record, format::AllocationState::kFreeing, false);
+    return true;
+  }
+
+  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
+  void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, ThreadRecords* own = nullptr) {
+    end_record(dump.at<format::AllocationRecord>(ref), by);
+    records_.give(own == nullptr ? nullptr : &own->unused, ref, !by.remember, dump);
+  }
+
+  // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
+  void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
+
+  // Calls visit(record, ref, &ended_by) for each live record, one shard locked at a time; when it returns true the
+  // record is ended on the spot. `visit` must not call back into this table. On the tracker's own stack only.
+  template <typename Visit>
+  void sweep(DumpWriter& dump, Visit visit);
+
+  // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
+  format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
+
+  // What had this handle last and was ended, if it is still remembered: `record` as it was, except for `extra`. Slow:
+  // walks everything.
+  bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
+                  DumpWriter& dump);
+
+  // The calling thread was thrown out of one of these functions: mends and unlocks the shard that it held, if any. What
+  // it was about to enter or to take out may be lost.
+  void repair_left_shard(DumpWriter& dump);
+
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() {
+    for (Shard& shard : shards_) shard.index.free_memory();
+  }
+
+  // Threads may keep records out of the index from now on, or (pause) none does any more.
+  void start_young() { young_.start(); }
+  void resume_young() { young_.resume(); }
+  CULPRIT_COLD void pause_young(DumpWriter& dump) {
+    on_own_stack([&] { young_.pause(into_index(dump)); });
+  }
+
+  // A thread begins, and ends.
+  void begin_thread(ThreadRecords* own) {
+    young_.enter(&own->young_memory);
+    young_.enter(&own->young_events);
+  }
+  // The same for a thread that was thrown out of one of these functions: `own` may be in disorder, and what it kept
+  // unused is lost.
+  void abandon_thread(ThreadRecords* own, DumpWriter& dump) {
+    young_.leave(&own->young_memory, into_index(dump));
+    young_.leave(&own->young_events, into_index(dump));
+  }
+  void end_thread(ThreadRecords* own, DumpWriter& dump) {
+    young_.leave(&own->young_memory, into_index(dump));
+    young_.leave(&own->young_events, into_index(dump));
+    own->young_events.take_spares([&](format::Ref ref) { records_.give(&own->unused, ref, true, dump); });
+    records_.give_all(&own->unused, dump);
+  }
+
+ private:
+  static constexpr int kShards = 256;  // one for each value of 8 bits of a hash
+  struct alignas(64) Shard {
+    SpinLock lock;
+    HashIndex index;
+  };
+
+  // Locks a shard, unless another thread holds it for too long: a thread that was thrown out of here and has not called
+  // CUDA since. Then the event is counted instead.
+  class ShardGuard {
+   public:
+    ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
+      thread_state.shard = &lock_;
+      locked_ = lock_.try_lock_for(kShardWaitMs, thread_state.owner_of_locks());
+      if (CULPRIT_UNLIKELY(!locked_)) give_up(dump);
+    }
+    ~ShardGuard() {
+      if (CULPRIT_LIKELY(locked_)) lock_.unlock();
+      thread_state.shard = nullptr;
+    }
+    ShardGuard(const ShardGuard&) = delete;
+    ShardGuard& operator=(const ShardGuard&) = delete;
+    bool locked() const { return CULPRIT_LIKELY(locked_); }
+
+   private:
+    static constexpr std::uint32_t kShardWaitMs = 1000;
+    CULPRIT_COLD static void give_up(DumpWriter& dump) { add_counter(dump.header()->lock_timeouts, 1); }
+
+    SpinLock& lock_;
+    bool locked_;
+  };
+
+  // By other bits of the hash than the index uses.
+  Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
+  static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
+    return static_cast<std::uint32_t>(space) << 8 | device;
+  }
+  static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  static constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
+  // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
+  static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
+    std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
+    __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
+  }
+  // The same under the next generation where it is known which state it has.
+  template <format::AllocationState from, format::AllocationState to>
+  static void publish_next(format::AllocationRecord* record) {
+    constexpr std::uint32_t kStep = kGeneration + static_cast<std::uint32_t>(to) - static_cast<std::uint32_t>(from);
+    __atomic_store_n(&record->state, record->state + kStep, __ATOMIC_RELEASE);
+  }
+  static void end_record(format::AllocationRecord* record, const EndedBy& by) {
+    publish(record, format::AllocationState::kEmpty, true);
+    record->extra = std::uint64_t{by.thread} << 32 | by.stack;
+    record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
+  }
+
+  // Puts a record into the index. Returns its Ref, 0 when there is no room there; then the record is gone.
+  format::Ref add_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
+    std::uint32_t stale = 0;
+    bool indexed = false;
+    bool locked;
+    Shard& shard = shard_of(record.handle);
+    {
+      ShardGuard guard(shard, dump);
+      locked = guard.locked();
+      if (locked) indexed = shard.index.put(record.handle, record.ref, record.tag, &stale);
+    }
+    if (CULPRIT_LIKELY(indexed && stale == 0)) return record.ref;
+    return drop_stale(record.ref, stale, locked, dump, own);
+  }
+  // The same, out of the way of those who do not need it.
+  __attribute__((noinline)) void move_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
+    add_to_index(record, dump, own);
+  }
+  // The same as a function of the record alone.
+  struct IntoIndex {
+    LiveTable* table;
+    DumpWriter* dump;
+    void operator()(YoungRecord record) const { table->move_to_index(record, *dump, nullptr); }
+  };
+  IntoIndex into_index(DumpWriter& dump) { return {this, &dump}; }
+  // Out of a thread's young records, for a younger one.
+  __attribute__((noinline)) void make_place(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
+    if (record.handle != 0) {
+      add_to_index(record, dump, own);
+    } else {
+      records_.give(&own->unused, record.ref, true, dump);
+    }
+  }
+  // make_event() found the thread's young records closed. Keeps errno: the short way does nothing else that could
+  // change it.
+  CULPRIT_COLD void index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
+  // add_to_index() found `stale` in the place of `ref`, or (0) no room, or could not lock the shard.
+  CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
+                                      ThreadRecords* own);
+
+  format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+  template <typename Device>
+  format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
+  // Not in the index: perhaps some thread has it. It is in the index afterwards.
+  CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
+    on_own_stack([&] { young_.fetch(space, handle, into_index(dump)); });
+  }
+  void fetch_all_young(DumpWriter& dump) { young_.fetch_all(into_index(dump)); }
+
+  RecordPool records_;
+  YoungList young_;
+  Shard shards_[kShards];
+};
+
+template <typename Fill>
+inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device,
+                                   Fill fill, DumpWriter& dump, ThreadRecords* own) {
+  format::Ref ref = records_.take(own == nullptr ? nullptr : &own->unused, dump);
+  if (CULPRIT_UNLIKELY(ref == 0)) return 0;
+  auto* record = dump.at<format::AllocationRecord>(ref);
+  fill(record);
+  publish(record, format::AllocationState::kLive, true);
+  const YoungRecord added = {handle, ref, tag_of(space, device)};
+  if (stays_young(kind) && own != nullptr) {
+    YoungRecords& young = own->young(space);
+    if (CULPRIT_LIKELY(young.add(added, [&](YoungRecord old) { make_place(old, dump, own); }))) return ref;
+    young_.note_closed(&young);
+  }
+  return add_to_index(added, dump, own);
+}
+
+template <typename Device>
+inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
+                                   ThreadRecords* own) {
+  format::Ref ref = 0;
+  if (own != nullptr && may_be_young(space)) ref = own->young(space).take(handle);
+  if (ref == 0) {
+    ref = take_indexed(space, handle, device, dump);
+    if (CULPRIT_UNLIKELY(ref == 0 && may_be_young(space) && young_.in_use())) {
+      fetch_young(space, handle, dump);
+      ref = take_indexed(space, handle, device, dump);
+    }
+    if (ref == 0) return 0;
+  }
+  publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
+  return ref;
+}
+
+template <typename Fill>
+__attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t handle, const YoungRecords::Spare& spare,
+                                                                 Fill fill, DumpWriter& dump, ThreadRecords* own) {
+  auto* record = dump.at<format::AllocationRecord>(spare.ref);
+  record->handle = handle;
+  fill(record);
+  publish_next<format::AllocationState::kEmpty, format::AllocationState::kLive>(record);
+  if (CULPRIT_LIKELY(own->young_events.add_spare(spare, handle))) return;
+  index_event({handle, spare.ref, tag_of(space_of(record->kind), record->device)}, dump, own);
+}
+
+template <typename Device>
+__attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space, std::uint64_t handle, Device device,
+                                                              DumpWriter& dump) {
+  Shard& shard = shard_of(handle);
+  ShardGuard guard(shard, dump);
+  if (!guard.locked()) return 0;
+  HashIndex::Found found = shard.index.find_by_tag(handle, space);
+  if (found.entry == nullptr) return 0;
+  if (CULPRIT_UNLIKELY(found.several)) found.entry = look_up(shard, space, handle, device());
+  format::Ref ref = found.entry->value;
+  shard.index.erase(found.entry);
+  return ref;
+}
+
+template <typename Visit>
+void LiveTable::sweep(DumpWriter& dump, Visit visit) {
+  fetch_all_young(dump);
+  for (Shard& shard : shards_) {
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) continue;
+    // An entry that is ended moves others into its place, so collect until none is left to end.
+    for (bool again = true; again;) {
+      again = false;
+      constexpr int kAtOnce = 24;
+      format::Ref ending[kAtOnce];
+      EndedBy by[kAtOnce];
+      int count = 0;
+      shard.index.for_each([&](const HashIndex::Entry& entry) {
+        if (count == kAtOnce) {
+          again = true;
+        } else if (visit(*dump.at<format::AllocationRecord>(entry.value), entry.value, &by[count])) {
+          ending[count++] = entry.value;
+        } else {
+          by[count] = {};
+        }
+      });
+      for (int i = 0; i < count; ++i) {
+        std::uint64_t handle = dump.at<format::AllocationRecord>(ending[i])->handle;
+        HashIndex::Entry* entry =
+            shard.index.find(handle, [&](const HashIndex::Entry& e) { return e.value == ending[i]; });
+        if (entry != nullptr) shard.index.erase(entry);
+        retire(ending[i], dump, by[i]);
+      }
+    }
+  }
+}
+
+}  // namespace culprit

@@ -1,0 +1,75 @@
+#include "interpose/dump/record_pool.h"
+
+#include "interpose/base/own_stack.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::Ref;
+
+void RecordPool::chain_locked(Ref ref, DumpWriter& dump) {
+  dump.at<AllocationRecord>(ref)->physical = free_head_;
+  free_head_ = ref;
+}
+
+Ref RecordPool::unchain_locked(DumpWriter& dump) {
+  Ref ref = free_head_;
+  if (ref != 0) free_head_ = dump.at<AllocationRecord>(ref)->physical;
+  return ref;
+}
+
+Ref RecordPool::take_shared(DumpWriter& dump) {
+  return on_own_stack([&] { return take_shared_here(dump); });
+}
+
+Ref RecordPool::take_shared_here(DumpWriter& dump) {
+  {
+    SpinGuard guard(lock_);
+    if (Ref ref = unchain_locked(dump)) return ref;
+  }
+  return dump.allocate_records(format::ChunkType::kAllocations, 1, nullptr);
+}
+
+Ref RecordPool::refill(RecordCache* cache, DumpWriter& dump) {
+  return on_own_stack([&] { return refill_here(cache, dump); });
+}
+
+Ref RecordPool::refill_here(RecordCache* cache, DumpWriter& dump) {
+  {
+    SpinGuard guard(lock_);
+    while (cache->fresh_count_ < RecordCache::kBatch && free_head_ != 0)
+      cache->fresh_[cache->fresh_count_++] = unchain_locked(dump);
+  }
+  if (cache->fresh_count_ == 0) {
+    Ref first = dump.allocate_records(format::ChunkType::kAllocations, RecordCache::kBatch, nullptr);
+    if (first == 0) return cache->count_ > 0 ? cache->pop_oldest() : 0;
+    // From the end, so that they are used in the order in which they lie.
+    for (std::uint32_t i = RecordCache::kBatch; i > 0; --i) {
+      Ref units = static_cast<Ref>(sizeof(AllocationRecord) / format::kRefUnit);
+      cache->fresh_[cache->fresh_count_++] = first + (i - 1) * units;
+    }
+  }
+  return cache->fresh_[--cache->fresh_count_];
+}
+
+void RecordPool::give_shared(RecordCache* cache, Ref ref, DumpWriter& dump) {
+  on_own_stack([&] { give_shared_here(cache, ref, dump); });
+}
+
+void RecordPool::give_shared_here(RecordCache* cache, Ref ref, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  if (cache == nullptr) {
+    chain_locked(ref, dump);
+    return;
+  }
+  for (std::uint32_t i = 0; i < RecordCache::kBatch; ++i) chain_locked(cache->pop_oldest(), dump);
+  cache->ended_[(cache->first_ + cache->count_++) % RecordCache::kCapacity] = ref;
+}
+
+void RecordPool::give_all(RecordCache* cache, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  while (cache->fresh_count_ > 0) chain_locked(cache->fresh_[--cache->fresh_count_], dump);
+  while (cache->count_ > 0) chain_locked(cache->pop_oldest(), dump);
+}
+
+}  // namespace culprit

@@ -1,0 +1,75 @@
+// Unused allocation records. Each thread keeps some at hand, so that making and ending an allocation takes no lock for
+// them; threads exchange them in batches.
+//
+// A record that was ended stays as it is until it is used again, and a thread uses its records in the order in which
+// they were ended: the last kKept of each thread can still tell a double free what it freed.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/placement.h"
+#include "interpose/dump/dump_writer.h"
+
+namespace culprit {
+
+// A thread's own. All zeros = empty.
+class RecordCache {
+ private:
+  friend class RecordPool;
+  static constexpr std::uint32_t kKept = 128;  // ended ones that stay untouched as long as there are others
+  static constexpr std::uint32_t kCapacity = 256;
+  static constexpr std::uint32_t kBatch = 32;
+  format::Ref pop_oldest() {
+    --count_;
+    return ended_[first_++ % kCapacity];
+  }
+
+  std::uint32_t first_;
+  std::uint32_t fresh_count_;
+  std::uint32_t count_;
+  format::Ref ended_[kCapacity];  // a ring, oldest first
+  format::Ref fresh_[kBatch];
+};
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Thread-safe, each cache being one thread's.
+class RecordPool {
+ public:
+  // An unused record; 0 when there is no room. `cache` may be nullptr.
+  format::Ref take(RecordCache* cache, DumpWriter& dump) {
+    if (CULPRIT_UNLIKELY(cache == nullptr)) return take_shared(dump);
+    if (cache->fresh_count_ > 0) return cache->fresh_[--cache->fresh_count_];
+    if (cache->count_ > RecordCache::kKept) return cache->pop_oldest();
+    return refill(cache, dump);
+  }
+
+  // A record that was ended and is published as empty. `forgotten`: nobody will ask for it, so that it is the next to
+  // be used, while it is in the processor's cache.
+  void give(RecordCache* cache, format::Ref ref, bool forgotten, DumpWriter& dump) {
+    if (forgotten && cache != nullptr && cache->fresh_count_ < RecordCache::kBatch) {
+      cache->fresh_[cache->fresh_count_++] = ref;
+    } else if (cache == nullptr || cache->count_ == RecordCache::kCapacity) {
+      give_shared(cache, ref, dump);
+    } else {
+      cache->ended_[(cache->first_ + cache->count_++) % RecordCache::kCapacity] = ref;
+    }
+  }
+
+  // The cache's thread ends.
+  void give_all(RecordCache* cache, DumpWriter& dump);
+
+ private:
+  // Each of these with the lock, on the tracker's own stack.
+  CULPRIT_COLD format::Ref take_shared(DumpWriter& dump);
+  CULPRIT_COLD format::Ref refill(RecordCache* cache, DumpWriter& dump);
+  CULPRIT_COLD void give_shared(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  format::Ref take_shared_here(DumpWriter& dump);
+  format::Ref refill_here(RecordCache* cache, DumpWriter& dump);
+  void give_shared_here(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  void chain_locked(format::Ref ref, DumpWriter& dump);
+  format::Ref unchain_locked(DumpWriter& dump);
+
+  SpinLock lock_;
+  format::Ref free_head_;  // chain through `physical`
+};
+
+}  // namespace culprit

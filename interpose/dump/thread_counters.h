@@ -1,0 +1,68 @@
+// What each thread counts for itself, in the dump: how much it made and ended, and with which stacks. Only the owner
+// stores, with plain instructions, so that threads that allocate at the same time share no cache line; a reader adds
+// them all up.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/placement.h"
+#include "interpose/dump/dump_writer.h"
+
+namespace culprit {
+
+// Hands out and takes back blocks. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+// Thread-safe.
+class CounterBlocks {
+ public:
+  // A block for the calling thread: one that an ended thread left, with its counts, or a new one. nullptr = no room.
+  format::ThreadCounters* take(DumpWriter& dump);
+  void give_back(format::ThreadCounters* block);
+
+  // What all threads made and ended together.
+  void sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWriter& dump);
+
+ private:
+  SpinLock lock_;
+  format::Ref free_;   // chain through `next_free`
+  format::Ref first_;  // chain through `next_block`
+};
+
+inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
+  __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
+}
+
+// Gives a counter of the calling thread to `stack`. Returns it, so that the caller has one address to keep and not an
+// index to compute again.
+CULPRIT_COLD format::StackCounter* start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
+
+// Counts an allocation of `bytes` made with `stack`, a free, and that a free was none after all. `block`: the calling
+// thread's.
+inline void count_allocation(format::ThreadCounters& block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
+  add_own(block.allocations, 1);
+  if (CULPRIT_UNLIKELY(stack == 0)) return;
+  // The upper bits of a hash, brought into range by a multiplication instead of a division.
+  format::StackCounter* counter = &block.stacks[std::uint64_t{stack * 0x9e3779b1U} * format::kStackCounters >> 32];
+  if (CULPRIT_UNLIKELY(counter->stack != stack)) counter = start_counting(counter, stack, dump);
+  add_own(counter->allocations, 1);
+  if (bytes != 0) add_own(counter->bytes, bytes);
+}
+inline void count_free(format::ThreadCounters& block) { add_own(block.frees, 1); }
+inline void uncount_free(format::ThreadCounters& block) { add_own(block.frees, ~std::uint64_t{0}); }
+
+// The same for a thread that may have none (nullptr).
+inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
+    count_allocation(*block, stack, bytes, dump);
+  } else {
+    add_counter(dump.header()->allocations, 1);
+  }
+}
+inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
+    count_free(*block);
+  } else {
+    add_counter(dump.header()->frees, 1);
+  }
+}
+
+}  // namespace culprit

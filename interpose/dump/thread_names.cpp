@@ -1,0 +1,48 @@
+#include "interpose/dump/thread_names.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "interpose/dump/event_tables.h"
+
+namespace culprit {
+namespace {
+
+// Untouched pages of it cost nothing.
+struct Slot {
+  std::uint32_t thread;  // its number in the system; 0 = free, or being written
+  char name[112];
+};
+constexpr std::uint32_t kSlots = 4096;
+Slot slots[kSlots];
+
+std::uint32_t this_thread() { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+
+}  // namespace
+
+void keep_thread_name(const char* name) {
+  std::uint32_t thread = this_thread();
+  Slot& slot = slots[thread % kSlots];
+  __atomic_store_n(&slot.thread, 0U, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  std::size_t length = strnlen(name, sizeof(slot.name) - 1);
+  std::memcpy(slot.name, name, length);
+  slot.name[length] = '\0';
+  __atomic_store_n(&slot.thread, thread, __ATOMIC_RELEASE);
+}
+
+void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump) {
+  std::uint32_t thread = this_thread();
+  Slot& slot = slots[thread % kSlots];
+  if (__atomic_load_n(&slot.thread, __ATOMIC_ACQUIRE) != thread) return;
+  char name[sizeof(slot.name)];
+  std::memcpy(name, slot.name, sizeof(name));
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&slot.thread, __ATOMIC_RELAXED) != thread) return;  // another thread took the place meanwhile
+  static_assert(sizeof(slot.name) == ThreadTable::kMostName + 1);
+  threads.set_name(index, name, dump);
+}
+
+}  // namespace culprit

@@ -1,0 +1,90 @@
+// The functions that culprit.h and the Python package look up in the process. Their names and what they take are a
+// contract: append only, and raise the version (CULPRIT_API_VERSION in culprit.h).
+#include <errno.h>
+
+#include "interpose/recorder/marks.h"
+#include "interpose/recorder/process.h"
+#include "interpose/recorder/recording_switch.h"
+#include "interpose/recorder/snapshot.h"
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+using namespace culprit;
+
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  int saved_;
+};
+
+// Calls work(process) on the tracker's own stack, where nothing can interrupt it; not when nothing was recorded yet,
+// and not in a signal handler that interrupted the tracker.
+template <typename Work>
+void inspect(Work work) {
+  Process* process = process_if_recording();
+  if (process == nullptr || (is_in_hook() && thread_state.in_tracker)) return;
+  on_own_stack([&] {
+    const bool before = thread_state.in_tracker;
+    thread_state.in_tracker = true;
+    work(*process);
+    thread_state.in_tracker = before;
+  });
+}
+
+}  // namespace
+
+CULPRIT_EXPORT int culprit_api_version() { return 1; }
+
+CULPRIT_EXPORT void culprit_api_start() { switch_recording(true); }
+
+CULPRIT_EXPORT void culprit_api_stop() { switch_recording(false); }
+
+CULPRIT_EXPORT int culprit_api_snapshot(const char* path) {
+  KeepErrno keep;
+  if (path == nullptr) return EINVAL;
+  int error = ENODATA;
+  inspect([&](Process& process) { error = write_snapshot(process, path); });
+  return error;
+}
+
+CULPRIT_EXPORT void culprit_api_mark_push(const char* name) {
+  KeepErrno keep;
+  open_mark(name == nullptr || name[0] == '\0' ? "(unnamed)" : name);
+}
+
+CULPRIT_EXPORT void culprit_api_mark_pop() {
+  KeepErrno keep;
+  close_mark();
+}
+
+CULPRIT_EXPORT void culprit_api_mark(const char* name) {
+  KeepErrno keep;
+  if (name != nullptr && name[0] != '\0') note_moment(name);
+}
+
+CULPRIT_EXPORT std::uint64_t culprit_api_now() {
+  Process* process = process_if_recording();
+  return process == nullptr ? 0 : now_ns(*process);
+}
+
+CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::uint64_t* count) {
+  std::uint64_t bytes = 0, found = 0;
+  inspect([&](Process& process) {
+    process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
+      bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
+      if (record.kind < format::Kind::kContext && physical && record.time_ns >= since) {
+        bytes += record.bytes;
+        ++found;
+      }
+      return false;
+    });
+  });
+  if (count != nullptr) *count = found;
+  return bytes;
+}

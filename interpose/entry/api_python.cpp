@@ -1,0 +1,33 @@
+// The functions that the Python package's start-up hook looks up in the process (interpose/python/_culprit_startup.py).
+#include <errno.h>
+
+#include <cstring>
+
+#include "interpose/dump/thread_names.h"
+#include "interpose/recorder/process.h"
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace culprit;
+
+// Writes the path of this process's dump to `path`, `bytes` long. 0, ENODATA as long as there is none, or ERANGE.
+CULPRIT_EXPORT int culprit_api_dump_path(char* path, std::size_t bytes) {
+  Process* process = process_if_recording();
+  if (process == nullptr || path == nullptr) return ENODATA;
+  std::size_t length = std::strlen(process->dump.path());
+  if (length >= bytes) return ERANGE;
+  std::memcpy(path, process->dump.path(), length + 1);
+  return 0;
+}
+
+// The calling thread's name, as its own program calls it. Copied.
+CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
+  if (name == nullptr) return;
+  int saved = errno;
+  keep_thread_name(name);
+  thread_state.named = true;
+  Process* process = process_if_recording();
+  if (process != nullptr && thread_state.generation == process->generation)
+    on_own_stack([&] { apply_thread_name(process->threads, thread_state.index, process->dump); });
+  errno = saved;
+}

@@ -1,0 +1,190 @@
+// NVTX ranges, read through NVTX's own injection hook and without CUPTI.
+//
+// NVTX is header-only: each module that uses it looks, at its first call, for a tool to hand its table of functions to:
+//
+//   1. the library that NVTX_INJECTION64_PATH names, InitializeInjectionNvtx2 in it. `culprit run` sets it to us unless
+//   a
+//      profiler has set it, or another one of the variables by which profilers are loaded;
+//   2. the pointer InitializeInjectionNvtx2_fnptr. Libraries, whose symbols the loader binds, find ours when no
+//      profiler came first.
+//
+// A module has one tool: it is never taken from a profiler. Only pushed ranges are read; they belong to one thread.
+#include <cstdint>
+#include <cstring>
+
+#include "interpose/base/own_memory.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/marks.h"
+#include "interpose/recorder/process.h"
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace culprit {
+namespace {
+
+// The part of nvtx3/nvtxDetail/nvtxTypes.h that a tool needs: an ABI that NVTX keeps for all of version 3. Declared
+// here so that nothing but cuda.h is needed to build.
+using Function = void (*)();
+struct ExportTableCallbacks {
+  std::size_t struct_size;
+  int (*get_module_function_table)(int module, Function*** table, unsigned* size);
+};
+using GetExportTable = const void* (*)(std::uint32_t id);
+constexpr std::uint32_t kTableCallbacks = 1;
+constexpr int kModuleCore = 1;
+constexpr int kModuleCore2 = 5;
+enum Core : unsigned { kRangePushEx = 8, kRangePushA = 9, kRangePushW = 10, kRangePop = 11 };
+enum Core2 : unsigned {
+  kDomainRangePushEx = 4,
+  kDomainRangePop = 5,
+  kDomainRegisterStringA = 10,
+  kDomainRegisterStringW = 11,
+  kDomainCreateA = 12,
+  kDomainCreateW = 13,
+};
+struct EventAttributes {
+  std::uint16_t version;
+  std::uint16_t size;
+  std::uint32_t category;
+  std::int32_t color_type;
+  std::uint32_t color;
+  std::int32_t payload_type;
+  std::int32_t reserved0;
+  std::uint64_t payload;
+  std::int32_t message_type;  // 0 unknown, 1 char*, 2 wchar_t*, 3 registered string
+  const void* message;
+};
+static_assert(offsetof(EventAttributes, message) == 40);
+
+// Registered strings live as long as the process: programs register each name once.
+class StringArena {
+ public:
+  // A copy of the text; nullptr when there are too many.
+  const char* add(const char* text, std::uint32_t length) {
+    return on_own_stack([&] { return add_here(text, length); });
+  }
+
+ private:
+  const char* add_here(const char* text, std::uint32_t length) {
+    // A fork child may find it locked for ever by a thread that it does not have.
+    if (!lock_.try_lock_for(kLongestWaitMs)) return nullptr;
+    const char* copy = add_locked(text, length);
+    lock_.unlock();
+    return copy;
+  }
+  const char* add_locked(const char* text, std::uint32_t length) {
+    if (memory_ == nullptr) {
+      int error = 0;
+      memory_ = static_cast<char*>(map_private(kBytes, &error));
+    }
+    if (memory_ == nullptr || used_ + length + 1 > kBytes) return nullptr;
+    char* copy = memory_ + used_;
+    std::memcpy(copy, text, length);
+    used_ += length + 1;
+    return copy;
+  }
+
+  static constexpr std::uint32_t kBytes = 1 << 20;
+  static constexpr std::uint32_t kLongestWaitMs = 100;
+  SpinLock lock_;
+  char* memory_;
+  std::uint32_t used_;
+};
+StringArena strings;
+
+constexpr char kNoName[] = "(unnamed)";
+
+std::uint32_t bounded_length(const char* text) {
+  return static_cast<std::uint32_t>(strnlen(text, OpenMarks::kNameBytes - 1));
+}
+
+// What is not ASCII becomes '?'.
+struct Narrow {
+  explicit Narrow(const wchar_t* wide) {
+    for (; wide[length] != L'\0' && length < OpenMarks::kNameBytes - 1; ++length)
+      text[length] = wide[length] < 0x80 ? static_cast<char>(wide[length]) : '?';
+  }
+  std::uint32_t length = 0;
+  char text[OpenMarks::kNameBytes];
+};
+
+int push_text(const char* text, const void* domain) {
+  if (text == nullptr) text = kNoName;
+  return open_range(text, bounded_length(text), domain);
+}
+
+int push_wide(const wchar_t* text, const void* domain) {
+  if (text == nullptr) return push_text(nullptr, domain);
+  Narrow narrow(text);
+  return open_range(narrow.text, narrow.length, domain);
+}
+
+int domain_push(const void* domain, const EventAttributes* attributes) {
+  // Older headers have shorter attributes.
+  if (attributes == nullptr || attributes->size < offsetof(EventAttributes, message) + sizeof(void*))
+    return push_text(nullptr, domain);
+  switch (attributes->message_type) {
+    case 1:
+    case 3:
+      return push_text(static_cast<const char*>(attributes->message), domain);
+    case 2:
+      return push_wide(static_cast<const wchar_t*>(attributes->message), domain);
+    default:
+      return push_text(nullptr, domain);
+  }
+}
+
+int push_ex(const EventAttributes* attributes) { return domain_push(nullptr, attributes); }
+int push_a(const char* text) { return push_text(text, nullptr); }
+int push_w(const wchar_t* text) { return push_wide(text, nullptr); }
+int pop() { return close_range(nullptr); }
+int domain_pop(const void* domain) { return close_range(domain); }
+const void* register_a(const void*, const char* text) {
+  return text == nullptr ? nullptr : strings.add(text, bounded_length(text));
+}
+const void* register_w(const void*, const wchar_t* text) {
+  if (text == nullptr) return nullptr;
+  Narrow narrow(text);
+  return strings.add(narrow.text, narrow.length);
+}
+const void* create_domain_a(const char* name) { return register_a(nullptr, name); }
+const void* create_domain_w(const wchar_t* name) { return register_w(nullptr, name); }
+
+template <typename Pointer>
+void fill(Function** table, unsigned size, unsigned place, Pointer function) {
+  if (place < size && table[place] != nullptr) *table[place] = reinterpret_cast<Function>(function);
+}
+
+int initialize(GetExportTable get_table) {
+  if (get_table == nullptr) return 0;
+  const auto* callbacks = static_cast<const ExportTableCallbacks*>(get_table(kTableCallbacks));
+  if (callbacks == nullptr || callbacks->struct_size < sizeof(*callbacks)) return 0;
+  Function** core = nullptr;
+  unsigned size = 0;
+  if (callbacks->get_module_function_table(kModuleCore, &core, &size) == 0 || core == nullptr) return 0;
+  fill(core, size, kRangePushEx, push_ex);
+  fill(core, size, kRangePushA, push_a);
+  fill(core, size, kRangePushW, push_w);
+  fill(core, size, kRangePop, pop);
+  Function** domains = nullptr;
+  if (callbacks->get_module_function_table(kModuleCore2, &domains, &size) == 0 || domains == nullptr) return 1;
+  fill(domains, size, kDomainRangePushEx, domain_push);
+  fill(domains, size, kDomainRangePop, domain_pop);
+  fill(domains, size, kDomainRegisterStringA, register_a);
+  fill(domains, size, kDomainRegisterStringW, register_w);
+  fill(domains, size, kDomainCreateA, create_domain_a);
+  fill(domains, size, kDomainCreateW, create_domain_w);
+  return 1;
+}
+
+}  // namespace
+}  // namespace culprit
+
+CULPRIT_EXPORT int InitializeInjectionNvtx2(culprit::GetExportTable get_table) {
+  return culprit::initialize(get_table);
+}
+
+extern "C" {
+__attribute__((visibility("default"))) int (*InitializeInjectionNvtx2_fnptr)(culprit::GetExportTable) =
+    InitializeInjectionNvtx2;
+}

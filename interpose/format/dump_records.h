@@ -1,0 +1,379 @@
+// What a dump knows of what there is: allocations, stacks, modules, threads, contexts, devices, and when. Part of
+// dump_format.h.
+#pragma once
+
+#include "interpose/format/dump_file.h"
+
+namespace culprit::format {
+
+// What was made. The values are part of the format: append only.
+enum class Kind : std::uint8_t {
+  kNone = 0,
+  // Memory.
+  kDevice = 1,           // cuMemAlloc
+  kManaged = 2,          // cuMemAllocManaged
+  kPitched = 3,          // cuMemAllocPitch
+  kPinnedHost = 4,       // cuMemAllocHost, cuMemHostAlloc
+  kRegisteredHost = 5,   // cuMemHostRegister: the caller's memory, pinned
+  kArray = 6,            // cuArrayCreate, cuArray3DCreate
+  kMipmappedArray = 7,   // cuMipmappedArrayCreate
+  kStreamOrdered = 8,    // cuMemAllocAsync, cuMemAllocFromPoolAsync
+  kVmmPhysical = 9,      // cuMemCreate: counted here once
+  kVmmReservation = 10,  // cuMemAddressReserve: 0 physical bytes, virtual size in `extra`
+  kVmmMapping = 11,      // cuMemMap: 0 physical bytes, virtual size in `extra`
+  kVmmImported = 12,     // cuMemImportFromShareableHandle: 0 bytes, the exporter counts them
+  kIpcMemory = 13,       // cuIpcOpenMemHandle: 0 bytes
+  kExternalMemory = 14,  // cuImportExternalMemory: 0 bytes, size in `extra`
+  kExternalBuffer = 15,  // cuExternalMemoryGetMappedBuffer: 0 bytes, size in `extra`
+  kMemoryPool = 16,      // cuMemPoolCreate
+  kPoolImport = 17,      // cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer
+  kGraphMemory = 18,     // cuGraphAddMemAllocNode, cuMemAllocAsync under capture; physical once the graph was launched
+  kMulticast = 19,       // cuMulticastCreate: 0 bytes
+  // Not memory ("resources").
+  kContext = 32,
+  kPrimaryContext = 33,
+  kGreenContext = 34,
+  kStream = 35,
+  kEvent = 36,
+  kGraph = 37,
+  kGraphExec = 38,
+  kModule = 39,
+  kLibrary = 40,
+  kTextureObject = 41,
+  kSurfaceObject = 42,
+  kExternalSemaphore = 43,
+  kGraphicsResource = 44,
+  kUserObject = 45,
+  kLinkState = 46,
+  kTextureReference = 47,
+};
+
+enum class AllocationState : std::uint32_t {
+  kEmpty = 0,
+  kLive = 1,
+  kFreeing = 2,  // a free was recorded and the driver has not answered yet: still live for a reader
+};
+constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation << kStateBits | AllocationState
+
+enum AllocationFlags : std::uint8_t {
+  kFlagExitPhase = 1,       // made while exit handlers were running
+  kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
+  kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
+  kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
+  kFlagEnded = 16,          // in an empty record, the writer's: how it was ended is in `extra` ...
+  kFlagTornDown = 32,       // ... and it went with its context
+  kFlagForgotten = 64,      // in an empty record, the writer's: that is forgotten, and its stacks may be gone
+};
+
+struct AllocationRecord {
+  std::uint32_t state;  // live
+  Ref stack;            // where it was made; 0 = not recorded
+  std::uint64_t handle;
+  std::uint64_t bytes;    // physical bytes (see "What counts" in README)
+  std::uint64_t extra;    // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+  std::uint64_t time_ns;  // in a thread that makes many things a tick of the kernel (1 to 10 ms): after that tick
+  std::uint32_t thread;   // index into threads
+  std::uint32_t context;  // index into contexts, kNoIndex = none was current
+  Ref evidence;           // live: EvidenceRecord, what is known of why it was not freed; 0 = nothing
+  std::uint16_t api;      // index into apis
+  std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
+  Kind kind;
+  std::uint8_t flags;              // live: AllocationFlags
+  std::uint8_t handle_references;  // VMM physical memory, IPC memory: how often it must still be released
+  std::uint16_t mappings;          // VMM physical memory: places where it is mapped
+  union {
+    Ref label;     // LabelRecord: what was open in its thread; 0 = nothing
+    Ref physical;  // instead, of a VMM mapping: the memory mapped there; 0 = not known
+  };
+};
+static_assert(sizeof(AllocationRecord) == 64);
+static_assert(offsetof(AllocationRecord, time_ns) == 32);
+static_assert(offsetof(AllocationRecord, evidence) == 48);
+
+constexpr std::uint32_t kNoIndex = 0xffffffff;
+constexpr std::uint8_t kNoDevice = 0xff;
+
+// A frame is one number: bit 63 set = the address itself is where the frame stands (interrupted by a signal); clear =
+// it is a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = in no known module (the
+// offset is then the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the
+// ELF file.
+constexpr std::uint64_t kFrameExact = 1ULL << 63;
+constexpr int kFrameModuleShift = 48;
+constexpr std::uint64_t kFrameModuleMask = 0x7fff;
+constexpr std::uint64_t kFrameOffsetMask = (1ULL << 48) - 1;
+// In place of the module index + 1: a Python frame; bits 0..31 are the Ref of its PythonFrameRecord.
+constexpr std::uint64_t kPythonModule = kFrameModuleMask;
+
+struct PythonFrameRecord {
+  Ref file;                  // string, as the code object has it: most often a path
+  Ref function;              // string: qualified name
+  std::uint32_t line;        // 0 = in no line
+  std::uint32_t first_line;  // of the function
+  std::uint64_t identity;    // of all these, the same in another run of the same program
+  std::uint32_t born;        // as in StackRecord: its room may have been another's
+  std::uint32_t reserved;
+};
+static_assert(sizeof(PythonFrameRecord) == 32);
+
+enum StackFlags : std::uint32_t {
+  kStackTruncated = 1,  // deeper than stack_depth_limit
+  kStackMerged = 2,     // stands for all stacks with these innermost frames for which there was no room
+  kStackFree = 4,       // nothing names it any more; its room may hold other stacks by now
+};
+
+// Followed by frame_count u64 frames, innermost first, padded to 16 bytes. Frames of libculprit.so itself are left out.
+// The Python frames that an evaluation loop of the interpreter runs come before its native frame. Records that count
+// frames of a stack mean the native ones.
+//
+// The room of a stack that nothing names any more is used again, for stacks of other sizes. A reader of a dump that is
+// being written, or of a copy that was made meanwhile, tells so by `check` and `born`: it may believe a stack that was
+// there when it read the header, Header::stack_sweeps being that number or a later one.
+struct StackRecord {
+  std::uint32_t frame_count;
+  std::uint32_t flags;
+  // What was ended again is the difference to what is live, or was released with its context.
+  std::uint64_t allocations;  // live: calls with this stack that made something; a reader adds those in ThreadCounters
+  std::uint64_t bytes_allocated;  // live: likewise
+  std::uint32_t born;             // Header::stack_sweeps when it was written
+  std::uint32_t check;            // stack_check(); 0 = of an earlier version, which never used room again
+};
+static_assert(sizeof(StackRecord) == 32);
+
+// Of the frames and of `flags`: never 0.
+inline std::uint32_t stack_check(const std::uint64_t* frames, std::uint32_t count, std::uint32_t flags) {
+  std::uint64_t hash = count * 0x9e3779b97f4a7c15ULL ^ flags;
+  for (std::uint32_t i = 0; i < count; ++i) hash = (hash ^ frames[i]) * 0xff51afd7ed558ccdULL ^ hash >> 29;
+  return static_cast<std::uint32_t>(hash >> 32) | 1;
+}
+
+// What one thread (or several after each other) counted, not yet added to the sums in Header and StackRecord.
+struct StackCounter {
+  Ref stack;  // 0 = unused
+  std::uint32_t reserved;
+  std::uint64_t allocations;
+  std::uint64_t bytes;
+};
+static_assert(sizeof(StackCounter) == 24);
+
+constexpr std::uint32_t kStackCounters = 168;
+
+struct ThreadCounters {
+  std::uint64_t allocations;  // live
+  std::uint64_t frees;        // live
+  Ref self;
+  Ref next_free;   // the writer's: chain of blocks that no thread has
+  Ref next_block;  // the writer's: chain of all blocks
+  std::uint8_t reserved[36];
+  StackCounter stacks[kStackCounters];  // live
+};
+static_assert(sizeof(ThreadCounters) == 4096);
+
+enum ModuleFlags : std::uint32_t {
+  kModuleExecutable = 1,  // the program itself
+  kModuleUnloaded = 2,    // live: gone since (dlclose); another module may have taken its addresses
+  kModuleNoFile = 4,      // vdso and the like
+};
+
+struct ModuleRecord {
+  std::uint64_t load_bias;
+  std::uint64_t begin;  // mapped range, absolute addresses
+  std::uint64_t end;
+  Ref path;             // string
+  std::uint32_t flags;  // ModuleFlags
+  std::uint8_t build_id_bytes;
+  std::uint8_t build_id[31];
+};
+static_assert(sizeof(ModuleRecord) == 64);
+
+// Followed by `bytes` bytes (no NUL needed), padded to 16 bytes.
+struct StringRecord {
+  std::uint32_t bytes;
+  std::uint32_t reserved[3];
+};
+static_assert(sizeof(StringRecord) == 16);
+
+enum class ThreadState : std::uint32_t { kEmpty = 0, kAlive = 1, kEnded = 2 };
+
+struct ThreadRecord {
+  ThreadState state;  // live
+  std::uint32_t tid;
+  // live: as last seen, NUL-terminated; or, when the program named it itself, twelve zeros and a Ref (string).
+  char name[16];
+  std::uint64_t first_seen_ns;
+  std::uint64_t ended_ns;         // live
+  std::uint64_t made;             // when ended: records that name it, ever (its number is used again when none is left)
+  std::uint64_t ended_by_itself;  // when ended: of those, gone through this thread
+  std::uint64_t ended_by_others;  // live: of those, gone through other threads
+};
+static_assert(sizeof(ThreadRecord) == 64);
+constexpr std::size_t kThreadNameRef = 12;  // where in `name`
+
+enum class ContextState : std::uint32_t { kEmpty = 0, kAlive = 1, kDestroyed = 2 };
+
+struct ContextRecord {
+  ContextState state;  // live
+  Ref stack;           // where it was created or first retained
+  std::uint64_t handle;
+  std::uint64_t created_ns;
+  std::uint64_t destroyed_ns;  // live
+  Ref destroy_stack;           // live
+  std::uint16_t destroy_api;   // live
+  std::uint8_t device;
+  Kind kind;          // kContext, kPrimaryContext or kGreenContext
+  std::uint16_t api;  // that made it
+  std::uint16_t reserved0;
+  std::uint32_t thread;  // that made it
+  std::uint8_t reserved[16];
+};
+static_assert(sizeof(ContextRecord) == 64);
+
+enum DeviceFlags : std::uint32_t {
+  kDeviceMig = 1,  // a MIG instance: the UUID is the instance's
+};
+
+struct MemoryReading {
+  std::uint64_t time_ns;  // 0 together with total = 0: never read
+  std::uint64_t free_bytes;
+  std::uint64_t total_bytes;
+};
+
+struct DeviceRecord {
+  std::uint32_t state;  // 1 = valid
+  std::uint32_t ordinal;
+  std::uint32_t flags;  // DeviceFlags
+  std::uint32_t reserved0;
+  std::uint8_t uuid[16];
+  char name[96];
+  MemoryReading first;       // live: cuMemGetInfo around the first call that concerned the device
+  MemoryReading peak;        // live: the reading with the least free bytes
+  MemoryReading exit;        // live: in the exit handler
+  std::uint64_t live_bytes;  // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
+  std::uint64_t peak_live_bytes;  // live
+  std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
+  std::uint64_t pool_used;        // live: the same, USED_MEM_CURRENT
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(DeviceRecord) == 256);
+
+constexpr std::uint32_t kTimeLineBuckets = 512;
+
+// What was in use on a device during a stretch of time, as DeviceRecord::live_bytes counts it.
+struct TimeLineBucket {
+  std::uint64_t low;
+  std::uint64_t high;
+  std::uint64_t last;
+};
+static_assert(sizeof(TimeLineBucket) == 24);
+
+// Bucket i is about the time from i * bucket_ns on. When the run is longer than all of them, two become one and
+// bucket_ns doubles.
+struct TimeLineRecord {
+  std::uint32_t state;   // live: 0 = not valid; changes with every change of the rest, odd while it goes on
+  std::uint32_t device;  // ordinal
+  std::uint32_t used;    // live: buckets from 0 on that mean something
+  std::uint32_t reserved0;
+  std::uint64_t bucket_ns;   // live
+  std::uint64_t peak_bytes;  // live: the most that was seen ...
+  std::uint64_t peak_ns;     // live: ... and when first
+  std::uint64_t reserved1;
+  TimeLineBucket buckets[kTimeLineBuckets];  // live
+};
+static_assert(sizeof(TimeLineRecord) == 48 + 24 * kTimeLineBuckets);
+
+enum class MarkKind : std::uint32_t {
+  kNone = 0,
+  kMark = 1,    // opened and closed by the program (culprit.h)
+  kRange = 2,   // an NVTX range; only those in which something was made
+  kMoment = 3,  // a moment that the program named
+};
+
+// A name that the program gave. Equal ones (kind, name) share one record.
+struct MarkRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref name;             // string
+  MarkKind kind;
+  std::uint32_t thread;  // of the first of these, kNoIndex = not known
+  std::uint64_t first_ns;
+  std::uint64_t last_ns;  // live
+  std::uint64_t count;    // live: how often it was opened; of ranges, how often something was made in it first
+  std::uint64_t reserved;
+};
+static_assert(sizeof(MarkRecord) == 48);
+
+// What was open in a thread when it allocated: the innermost mark and the innermost NVTX range.
+struct LabelRecord {
+  std::uint32_t state;  // live: 1 = valid
+  Ref mark;             // MarkRecord; 0 = none
+  Ref range;            // likewise
+  std::uint32_t reserved;
+};
+static_assert(sizeof(LabelRecord) == 16);
+
+enum SpanFlags : std::uint8_t {
+  kSpanReadAtBegin = 1,  // the memory in use was read when it began, not at the first allocation in it
+};
+
+// A stretch in which allocations were recorded, from the first one in it on. Kept only where recording did not go on
+// from the first CUDA call to the end.
+struct SpanRecord {
+  std::uint32_t state;  // live: 1 = valid
+  std::uint8_t device;  // whose memory was read when it began, kNoDevice = none's
+  std::uint8_t flags;   // SpanFlags
+  std::uint8_t reserved[2];
+  std::uint64_t begin_ns;
+  std::uint64_t end_ns;      // live: 0 = it goes on
+  std::uint64_t used_bytes;  // in use when it began, by whomever
+  std::uint64_t total_bytes;
+  std::uint64_t reserved1;
+};
+static_assert(sizeof(SpanRecord) == 48);
+
+enum class PictureReason : std::uint8_t {
+  kNone = 0,
+  kPeak = 1,         // use was higher than ever before
+  kOutOfMemory = 2,  // an allocation failed with CUDA_ERROR_OUT_OF_MEMORY
+};
+
+// One stack's part of a picture.
+struct PictureShare {
+  Ref stack;
+  std::uint16_t api;  // of its first live allocation, like `kind`
+  Kind kind;
+  std::uint8_t reserved;
+  std::uint64_t bytes;  // 0 = unused
+  std::uint64_t count;
+};
+static_assert(sizeof(PictureShare) == 24);
+
+constexpr std::uint32_t kPictureShares = 24;
+
+// What was live on a device at one moment: the stacks with the most bytes, and the sum of the others. Made without
+// stopping other threads, so that what they did meanwhile may be in it or not. Records are used again.
+struct PictureRecord {
+  std::uint32_t state;  // live: 0 = not valid, else counts how often the record was used
+  PictureReason reason;
+  std::uint8_t device;
+  std::uint16_t api;     // out of memory: the call that failed
+  Ref stack;             // likewise
+  std::uint32_t thread;  // that made it
+  std::uint64_t time_ns;
+  std::uint64_t asked_bytes;  // out of memory
+  std::uint64_t live_bytes;
+  std::uint64_t live_count;
+  std::uint64_t free_bytes;  // cuMemGetInfo at that moment; total 0 = not known
+  std::uint64_t total_bytes;
+  std::uint64_t other_bytes;  // of live_bytes, of stacks that are not in the list
+  std::uint64_t other_count;
+  std::uint32_t other_stacks;  // how many; too low when there were more than could be told apart
+  std::uint32_t times;         // live; out of memory: calls with this stack that failed so far
+  std::uint8_t reserved[8];
+  PictureShare shares[kPictureShares];  // most bytes first
+};
+static_assert(sizeof(PictureRecord) == 672);
+
+struct ApiRecord {
+  char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated
+};
+static_assert(sizeof(ApiRecord) == 64);
+
+}  // namespace culprit::format

@@ -1,0 +1,98 @@
+#include "interpose/hooks/fault_injection.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "interpose/driver/fail_rules.h"
+#include "interpose/hooks/hooks.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+FailRules rules;
+
+// Calls that a rule was meant for; the last place counts allocation calls. A fork child counts anew.
+std::atomic<std::uint32_t> counts[FailRules::kMost + 1];
+std::atomic<int> counting_pid;
+
+void begin_counting() {
+  int pid = static_cast<int>(getpid());
+  int known = counting_pid.load();
+  if (known == pid || !counting_pid.compare_exchange_strong(known, pid)) return;
+  for (std::atomic<std::uint32_t>& count : counts) count.store(0);
+}
+
+std::uint64_t note_site(Api api, std::uint64_t number) {
+  std::uint64_t site = 0;
+  record_on_own_stack([&](Process& process) {
+    site = process.sites.note(current_stack(process), static_cast<std::uint16_t>(api), number, process.modules,
+                              process.dump);
+  });
+  return site;
+}
+
+void count_injected() {
+  record_on_own_stack([](Process& process) { add_counter(process.dump.header()->injected_failures, 1); });
+}
+
+// Whether this call is to fail, and how.
+bool fails(Api api, CUresult* code) {
+  thread_state.injected = false;
+  begin_counting();
+  std::uint64_t site = 0;
+  if (allocates_memory(api)) {
+    std::uint64_t number = counts[FailRules::kMost].fetch_add(1) + 1;
+    if (rules.need_sites()) site = note_site(api, number);
+  }
+  for (int i = 0; i < rules.count; ++i) {
+    const FailRule& rule = rules.rules[i];
+    if (!rule.applies[static_cast<int>(api)]) continue;
+    if (rule.kind == FailRule::Kind::kAllocationSite && rule.site != site) continue;
+    if (counts[i].fetch_add(1) + 1 != rule.nth) continue;
+    thread_state.injected = true;
+    *code = static_cast<CUresult>(rule.code);
+  }
+  // A process that has not begun to record (cuInit was made to fail) leaves no dump for it.
+  if (thread_state.injected && process_if_recording() != nullptr) count_injected();
+  return thread_state.injected;
+}
+
+#define CULPRIT_STUB(symbol, parameters, arguments)                                           \
+  CUresult stub_##symbol parameters {                                                         \
+    CUresult injected_code = CUDA_SUCCESS;                                                    \
+    if (fails(Api::symbol, &injected_code)) return injected_code;                             \
+    auto* call = reinterpret_cast<decltype(&::symbol)>(address_behind_stand_in(Api::symbol)); \
+    return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call arguments;                     \
+  }
+#define HOOK_MAKE(symbol, parameters, arguments, ...) CULPRIT_STUB(symbol, parameters, arguments)
+#define HOOK_END(symbol, parameters, arguments, ...) CULPRIT_STUB(symbol, parameters, arguments)
+#define HOOK_CUSTOM(symbol, parameters, arguments) CULPRIT_STUB(symbol, parameters, arguments)
+#define HOOK_CHECK(symbol, parameters, arguments) CULPRIT_STUB(symbol, parameters, arguments)
+#include "interpose/driver/hooks.def"
+
+void* stub_of(Api api) {
+  switch (api) {
+#define CULPRIT_STUB_ADDRESS(symbol) \
+  case Api::symbol:                  \
+    return reinterpret_cast<void*>(&stub_##symbol);
+#define HOOK_MAKE(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
+#define HOOK_END(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
+#define HOOK_CUSTOM(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
+#define HOOK_CHECK(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
+#include "interpose/driver/hooks.def"
+    case Api::kCount:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void prepare_failures() {
+  if (parse_fail_rules(getenv("CULPRIT_FAIL"), &rules) && rules.any()) put_in_front(stub_of);
+}
+
+}  // namespace culprit

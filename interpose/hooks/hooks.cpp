@@ -1,0 +1,114 @@
+// Turns the table into the exported functions. The only file that exports cu* symbols.
+#include "interpose/hooks/hooks.h"
+
+#include "interpose/recorder/cuda_events.h"
+
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+using namespace culprit;
+}
+
+// What programs call most often lies with what records it (placement.h).
+#define CULPRIT_CALLED_OFTEN(symbol) extern "C" CULPRIT_HOT decltype(::symbol) symbol;
+CULPRIT_CALLED_OFTEN(cuMemAllocAsync)
+CULPRIT_CALLED_OFTEN(cuMemAllocAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuMemAllocFromPoolAsync)
+CULPRIT_CALLED_OFTEN(cuMemAllocFromPoolAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuMemFreeAsync)
+CULPRIT_CALLED_OFTEN(cuMemFreeAsync_ptsz)
+CULPRIT_CALLED_OFTEN(cuEventCreate)
+CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
+#undef CULPRIT_CALLED_OFTEN
+
+// The beginning of each hook: `call` is what it has to call.
+#define CULPRIT_ENTER(symbol, arguments)                                                   \
+  if (CULPRIT_UNLIKELY(thread_state.outermost_hook != nullptr)) {                          \
+    Reentry reentry(static_cast<const char*>(__builtin_frame_address(0)));                 \
+    if (reentry.is_users()) return symbol arguments;                                       \
+    if (!reentry.is_first()) {                                                             \
+      auto* nested = reentry.target<decltype(::symbol)>(Api::symbol);                      \
+      CUresult status = nested == nullptr ? CUDA_ERROR_NOT_INITIALIZED : nested arguments; \
+      if constexpr (changes_context(Api::symbol)) thread_state.forget_context();           \
+      return status;                                                                       \
+    }                                                                                      \
+  }                                                                                        \
+  HookScope scope;                                                                         \
+  auto* call = reinterpret_cast<decltype(&::symbol)>(next_address(Api::symbol));           \
+  if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;
+
+#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
+    CULPRIT_ENTER(symbol, arguments)                                                                              \
+    CUresult status = call arguments;                                                                             \
+    if (CULPRIT_LIKELY(status == CUDA_SUCCESS) &&                                                                 \
+        !(format::Kind::kind == format::Kind::kEvent && note_cuda_event(Api::symbol, made_handle))) {             \
+      note_made(                                                                                                  \
+          {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+    }                                                                                                             \
+    note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
+    return status;                                                                                                \
+  }
+
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                                 \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                               \
+    CULPRIT_ENTER(symbol, arguments)                                                                                \
+    format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0;              \
+    if (CULPRIT_LIKELY(ended != 0)) {                                                                               \
+      CUresult status = call arguments;                                                                             \
+      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_cuda_event(Api::symbol, ended_handle, ended, status); \
+      return status;                                                                                                \
+    }                                                                                                               \
+    Ending ending(Api::symbol, format::Kind::kind, ended_handle);                                                   \
+    CUresult status = call arguments;                                                                               \
+    ending.finish(status);                                                                                          \
+    return status;                                                                                                  \
+  }
+
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+#define HOOK_CUSTOM(symbol, parameters, arguments)                               \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
+    CULPRIT_ENTER(symbol, arguments)                                             \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
+    return status;                                                               \
+  }
+
+#define HOOK_CHECK(symbol, parameters, arguments)                              \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
+    CULPRIT_ENTER(symbol, arguments)                                           \
+    CUresult status = call arguments;                                          \
+    if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \
+    note_result(Api::symbol, status, 0);                                       \
+    return status;                                                             \
+  }
+
+#include "interpose/driver/hooks.def"
+#undef CULPRIT_UNPAREN
+
+namespace culprit {
+
+void* hook_address(Api api) {
+  switch (api) {
+#define HOOK_MAKE(symbol, ...) \
+  case Api::symbol:            \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_END(symbol, ...) \
+  case Api::symbol:           \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_CUSTOM(symbol, ...) \
+  case Api::symbol:              \
+    return reinterpret_cast<void*>(&::symbol);
+#define HOOK_CHECK(symbol, ...) \
+  case Api::symbol:             \
+    return reinterpret_cast<void*>(&::symbol);
+#include "interpose/driver/hooks.def"
+    case Api::kCount:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace culprit

@@ -1,0 +1,164 @@
+// What the hook files share: the guard each hook starts with, what is special of some rows, the values a row may use,
+// and the custom bodies.
+// Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "interpose/base/placement.h"
+#include "interpose/causes/failed_calls.h"
+#include "interpose/driver/api.h"
+#include "interpose/driver/redirect.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/hook_entry.h"
+#include "interpose/recorder/thread_state.h"
+
+namespace culprit {
+
+// Marks the hook that the calling thread is in.
+class HookScope {
+ public:
+  __attribute__((always_inline)) HookScope() {
+    thread_state.outermost_hook = static_cast<const char*>(__builtin_frame_address(0));
+  }
+  __attribute__((always_inline)) ~HookScope() { thread_state.outermost_hook = nullptr; }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+};
+
+// A hook that is entered while the thread is, or seems to be, in one. The call of a signal handler that interrupted the
+// driver is a call of the user, and goes through the hook once more as if nothing had been interrupted. A call that the
+// driver or another interposer makes while it serves such a call goes straight to libcuda and is not recorded again.
+class Reentry {
+ public:
+  explicit Reentry(const char* frame) : interrupted_(thread_state.outermost_hook), entry_(enter_again(frame)) {
+    if (is_users()) thread_state.outermost_hook = nullptr;
+  }
+  ~Reentry() {
+    if (is_users()) thread_state.outermost_hook = interrupted_;
+  }
+  Reentry(const Reentry&) = delete;
+  Reentry& operator=(const Reentry&) = delete;
+  bool is_users() const { return entry_ == Entry::kInHandler; }
+  bool is_first() const { return entry_ == Entry::kOutermost; }
+  // What the hook of this row has to call.
+  template <typename Function>
+  Function* target(Api api) const {
+    return reinterpret_cast<Function*>(entry_ == Entry::kNested ? driver_address(api) : next_address(api));
+  }
+
+ private:
+  const char* interrupted_;
+  Entry entry_;
+};
+
+// Custom rows whose failure is noted here. Those that know how much was asked for note it themselves; what ends
+// something keeps a refusal as an error; a look-up, an initialization or a launch is not followed.
+inline constexpr bool is_followed(Api api) {
+  switch (api) {
+    case Api::cuMemRetainAllocationHandle:
+    case Api::cuMemImportFromShareableHandle:
+    case Api::cuMemMap:
+    case Api::cuMulticastCreate:
+    case Api::cuIpcOpenMemHandle:
+    case Api::cuIpcOpenMemHandle_v2:
+    case Api::cuCtxCreate:
+    case Api::cuCtxCreate_v2:
+    case Api::cuCtxCreate_v3:
+    case Api::cuCtxCreate_v4:
+    case Api::cuCtxAttach:
+    case Api::cuDevicePrimaryCtxRetain:
+    case Api::cuGreenCtxCreate:
+    case Api::cuCtxFromGreenCtx:
+    case Api::cuStreamBeginCapture:
+    case Api::cuStreamBeginCapture_ptsz:
+    case Api::cuStreamBeginCapture_v2:
+    case Api::cuStreamBeginCapture_v2_ptsz:
+    case Api::cuStreamBeginCaptureToGraph:
+    case Api::cuStreamBeginCaptureToGraph_ptsz:
+    case Api::cuStreamEndCapture:
+    case Api::cuStreamEndCapture_ptsz:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// After these another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it makes one on
+// the device that the thread works with anyway.)
+inline constexpr bool changes_context(Api api) {
+  switch (api) {
+    case Api::cuCtxSetCurrent:
+    case Api::cuCtxPushCurrent:
+    case Api::cuCtxPushCurrent_v2:
+    case Api::cuCtxPopCurrent:
+    case Api::cuCtxPopCurrent_v2:
+    case Api::cuCtxCreate:
+    case Api::cuCtxCreate_v2:
+    case Api::cuCtxCreate_v3:
+    case Api::cuCtxCreate_v4:
+    case Api::cuCtxAttach:
+    case Api::cuCtxDetach:
+    case Api::cuCtxDestroy:
+    case Api::cuCtxDestroy_v2:
+    case Api::cuDevicePrimaryCtxRelease:
+    case Api::cuDevicePrimaryCtxRelease_v2:
+    case Api::cuDevicePrimaryCtxReset:
+    case Api::cuDevicePrimaryCtxReset_v2:
+    case Api::cuGreenCtxDestroy:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The result of a row that makes something of this kind. `bytes()`: how much was asked for.
+template <format::Kind kind, typename Bytes>
+inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
+  // Of graphs, code and textures a failure is not followed: those calls are tried out.
+  constexpr bool kFollowed =
+      kind < format::Kind::kContext || kind == format::Kind::kStream || kind == format::Kind::kEvent;
+  // How much a pitched allocation takes is known when it succeeded.
+  if constexpr (kFollowed) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+}
+
+// Values for rows.
+template <typename T>
+inline std::uint64_t made(T* out) {
+  return CULPRIT_UNLIKELY(out == nullptr) ? 0 : (std::uint64_t)*out;
+}
+template <typename T>
+inline std::uint64_t handle(T value) {
+  return (std::uint64_t)value;
+}
+inline Where here() { return {}; }
+inline Where on_device(int device) { return {Where::By::kDevice, device, nullptr}; }
+inline Where on_stream(CUstream stream) { return {Where::By::kStream, -1, stream}; }
+inline Where pool_place(const CUmemPoolProps* props) {
+  if (props == nullptr || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return {};
+  return on_device(props->location.id);
+}
+inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description) {
+  return description == nullptr ? 0 : description->size;
+}
+inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description) {
+  return description == nullptr ? 0 : description->size;
+}
+
+// Bytes of an array as its description asks for them: padding that the hardware adds is the driver's secret.
+std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v1* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v2* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v1* description, unsigned levels);
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2* description, unsigned levels);
+
+namespace custom {
+#define CULPRIT_UNPAREN(...) __VA_ARGS__
+#define HOOK_CUSTOM(symbol, parameters, arguments) \
+  CUresult symbol(decltype(&::symbol) call, CULPRIT_UNPAREN parameters);
+#include "interpose/driver/hooks.def"
+#undef CULPRIT_UNPAREN
+}  // namespace custom
+
+}  // namespace culprit

@@ -1,0 +1,158 @@
+// Contexts: made, counted, destroyed; and what that does to everything that lived in them.
+#include "interpose/hooks/hooks.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// `context` is the caller's out-pointer, which the driver accepted and which may still be null.
+void note_context(Api api, format::Kind kind, CUcontext* context, CUdevice device) {
+  if (context != nullptr) note_context_made(api, kind, *context, device);
+}
+
+// References left, 0 when nothing is recorded.
+int add_reference(CUcontext context, int amount) {
+  int left = 0;
+  record_on_own_stack([&](Process& process) { left = process.contexts.add_reference(context, amount); });
+  return left;
+}
+
+template <typename Call>
+CUresult destroy(Api api, Call call, CUcontext context) {
+  Teardown teardown(api, context);
+  CUresult status = call(context);
+  teardown.finish(status);
+  return status;
+}
+
+// The runtime releases the primary context when it is unloaded at exit. That ends the process's memory as the end of
+// the process does, and tells nothing about the program.
+bool is_exiting() {
+  Process* process = process_if_recording();
+  return process != nullptr && (process->mode.load(std::memory_order_relaxed) & kModeExiting) != 0;
+}
+
+template <typename Call>
+CUresult release_primary(Api api, Call call, CUdevice device) {
+  CUresult status = call(device);
+  if (status != CUDA_SUCCESS || is_exiting()) return status;
+  unsigned flags = 0;
+  int active = 1;
+  if (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active != 0) return status;
+  Teardown teardown(api, device);
+  teardown.finish(status);
+  return status;
+}
+
+template <typename Call>
+CUresult reset_primary(Api api, Call call, CUdevice device) {
+  Teardown teardown(api, device);
+  CUresult status = call(device);
+  teardown.finish(status);
+  return status;
+}
+
+}  // namespace
+
+namespace custom {
+
+CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
+  CUresult status = call(flags);
+  if (status == CUDA_SUCCESS) record_on_own_stack([](Process&) {});  // the dump begins here
+  return status;
+}
+
+CUresult cuCtxCreate(decltype(&::cuCtxCreate) call, CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  CUresult status = call(pctx, flags, dev);
+  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate, format::Kind::kContext, pctx, dev);
+  return status;
+}
+
+CUresult cuCtxCreate_v2(decltype(&::cuCtxCreate_v2) call, CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  CUresult status = call(pctx, flags, dev);
+  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v2, format::Kind::kContext, pctx, dev);
+  return status;
+}
+
+CUresult cuCtxCreate_v3(decltype(&::cuCtxCreate_v3) call, CUcontext* pctx, CUexecAffinityParam* params, int count,
+                        unsigned int flags, CUdevice dev) {
+  CUresult status = call(pctx, params, count, flags, dev);
+  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v3, format::Kind::kContext, pctx, dev);
+  return status;
+}
+
+CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctxCreateParams* params,
+                        unsigned int flags, CUdevice dev) {
+  CUresult status = call(pctx, params, flags, dev);
+  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v4, format::Kind::kContext, pctx, dev);
+  return status;
+}
+
+// Deprecated reference counting: the context goes with its last reference, which the driver counts.
+CUresult cuCtxAttach(decltype(&::cuCtxAttach) call, CUcontext* pctx, unsigned int flags) {
+  CUresult status = call(pctx, flags);
+  if (status == CUDA_SUCCESS && pctx != nullptr) add_reference(*pctx, 1);
+  return status;
+}
+
+CUresult cuCtxDetach(decltype(&::cuCtxDetach) call, CUcontext ctx) {
+  if (add_reference(ctx, -1) > 0) {
+    CUresult status = call(ctx);
+    if (status != CUDA_SUCCESS) add_reference(ctx, 1);
+    return status;
+  }
+  return destroy(Api::cuCtxDetach, call, ctx);
+}
+
+CUresult cuCtxDestroy(decltype(&::cuCtxDestroy) call, CUcontext ctx) { return destroy(Api::cuCtxDestroy, call, ctx); }
+CUresult cuCtxDestroy_v2(decltype(&::cuCtxDestroy_v2) call, CUcontext ctx) {
+  return destroy(Api::cuCtxDestroy_v2, call, ctx);
+}
+
+CUresult cuDevicePrimaryCtxRetain(decltype(&::cuDevicePrimaryCtxRetain) call, CUcontext* pctx, CUdevice dev) {
+  CUresult status = call(pctx, dev);
+  if (status == CUDA_SUCCESS) note_context(Api::cuDevicePrimaryCtxRetain, format::Kind::kPrimaryContext, pctx, dev);
+  return status;
+}
+
+CUresult cuDevicePrimaryCtxRelease(decltype(&::cuDevicePrimaryCtxRelease) call, CUdevice dev) {
+  return release_primary(Api::cuDevicePrimaryCtxRelease, call, dev);
+}
+CUresult cuDevicePrimaryCtxRelease_v2(decltype(&::cuDevicePrimaryCtxRelease_v2) call, CUdevice dev) {
+  return release_primary(Api::cuDevicePrimaryCtxRelease_v2, call, dev);
+}
+CUresult cuDevicePrimaryCtxReset(decltype(&::cuDevicePrimaryCtxReset) call, CUdevice dev) {
+  return reset_primary(Api::cuDevicePrimaryCtxReset, call, dev);
+}
+CUresult cuDevicePrimaryCtxReset_v2(decltype(&::cuDevicePrimaryCtxReset_v2) call, CUdevice dev) {
+  return reset_primary(Api::cuDevicePrimaryCtxReset_v2, call, dev);
+}
+
+// A green context is known by two handles: its own, and that of the context made from it.
+CUresult cuGreenCtxCreate(decltype(&::cuGreenCtxCreate) call, CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev,
+                          unsigned int flags) {
+  CUresult status = call(phCtx, desc, dev, flags);
+  if (status == CUDA_SUCCESS && phCtx != nullptr) {
+    note_context_made(Api::cuGreenCtxCreate, format::Kind::kGreenContext, reinterpret_cast<CUcontext>(*phCtx), dev);
+  }
+  return status;
+}
+
+CUresult cuGreenCtxDestroy(decltype(&::cuGreenCtxDestroy) call, CUgreenCtx hCtx) {
+  Teardown teardown(Api::cuGreenCtxDestroy, reinterpret_cast<CUcontext>(hCtx));
+  CUresult status = call(hCtx);
+  teardown.finish(status);
+  return status;
+}
+
+CUresult cuCtxFromGreenCtx(decltype(&::cuCtxFromGreenCtx) call, CUcontext* pContext, CUgreenCtx hCtx) {
+  CUresult status = call(pContext, hCtx);
+  if (status == CUDA_SUCCESS && pContext != nullptr) {
+    record_on_own_stack(
+        [&](Process& process) { process.contexts.add_alias(*pContext, reinterpret_cast<CUcontext>(hCtx)); });
+  }
+  return status;
+}
+
+}  // namespace custom
+}  // namespace culprit

@@ -1,0 +1,57 @@
+// cuGetProcAddress: whatever address the driver finds is answered with the hook of that address.
+//
+// By address, not by name: which of a name's versions and default-stream variants a caller gets depends on the CUDA
+// version and the flags it asks for, and the driver has done that sum already (design: each answer is one of libcuda's
+// exports).
+#include "interpose/hooks/hooks.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// `own` is what libcuda itself would have answered; asked only when the answer is not libcuda's.
+template <typename AskDriver>
+void* redirect(void* answer, AskDriver ask_driver) {
+  Api api;
+  if (find_hooked(answer, &api)) return hook_address(api);
+  if (in_driver(answer)) return answer;
+  // Another interposer's function: found by what it stands for, and called by our hook.
+  void* own = ask_driver();
+  if (own == nullptr || own == answer || !find_hooked(own, &api) || answer == hook_address(api)) return answer;
+  set_next_address(api, answer);
+  return hook_address(api);
+}
+
+}  // namespace
+
+namespace custom {
+
+CUresult cuGetProcAddress(decltype(&::cuGetProcAddress) call, const char* symbol, void** pfn, int cudaVersion,
+                          cuuint64_t flags) {
+  CUresult status = call(symbol, pfn, cudaVersion, flags);
+  if (status != CUDA_SUCCESS || pfn == nullptr || *pfn == nullptr) return status;
+  *pfn = redirect(*pfn, [&] {
+    void* own = nullptr;
+    bool found = driver().cuGetProcAddress != nullptr &&
+                 driver().cuGetProcAddress(symbol, &own, cudaVersion, flags) == CUDA_SUCCESS;
+    return found ? own : nullptr;
+  });
+  return status;
+}
+
+CUresult cuGetProcAddress_v2(decltype(&::cuGetProcAddress_v2) call, const char* symbol, void** pfn, int cudaVersion,
+                             cuuint64_t flags, CUdriverProcAddressQueryResult* symbolStatus) {
+  CUresult status = call(symbol, pfn, cudaVersion, flags, symbolStatus);
+  if (status != CUDA_SUCCESS || pfn == nullptr || *pfn == nullptr) return status;
+  *pfn = redirect(*pfn, [&] {
+    void* own = nullptr;
+    CUdriverProcAddressQueryResult result;
+    bool found = driver().cuGetProcAddress_v2 != nullptr &&
+                 driver().cuGetProcAddress_v2(symbol, &own, cudaVersion, flags, &result) == CUDA_SUCCESS;
+    return found ? own : nullptr;
+  });
+  return status;
+}
+
+}  // namespace custom
+}  // namespace culprit

@@ -1,0 +1,196 @@
+#include "interpose/owners/error_returns.h"
+
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+using format::AllocationRecord;
+using format::EvidenceRecord;
+using format::FailedCallRecord;
+using format::Ref;
+using Node = ThreadPaths::Node;
+using Path = ThreadPaths::Path;
+
+// What was made by one path belongs to an owner that saw the failure, as far as it was made after hook call `since`.
+struct OwnedPath {
+  Path path;
+  std::uint32_t since;
+  std::uint16_t owner_depth;
+};
+
+// An activation that saw the failure. There are no more of them than frames.
+struct Witness {
+  std::uint64_t cfa;
+  std::uint32_t since;
+  bool is_startup;  // what calls main, or a thread's function: it owns nothing
+};
+
+class OwnedPaths {
+ public:
+  OwnedPaths(ThreadPaths& paths, Path failed, FunctionAt function_at) : paths_(paths), function_at_(function_at) {
+    paths.for_each_active([&](Path path) {
+      Owner owner = owner_of(paths, path, failed, function_at);
+      if (owner.mine == 0 || count_ == kMost) return;
+      Witness witness = witness_of(owner.mine, path);
+      if (witness.is_startup) return;
+      owned_[count_++] = {path, witness.since, paths.depth(owner.mine)};
+      if (witness.since < oldest_) oldest_ = witness.since;
+    });
+  }
+
+  // Everything that is owned was made after this hook call.
+  std::uint32_t oldest() const { return oldest_; }
+  const OwnedPath* find(Path path) const {
+    for (int i = 0; i < count_; ++i) {
+      if (owned_[i].path == path) return &owned_[i];
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr int kMost = 128;
+
+  Witness witness_of(Node owner, Path path) {
+    std::uint64_t cfa = paths_.cfa(owner);
+    for (int i = 0; i < witness_count_; ++i) {
+      if (witnesses_[i].cfa == cfa) return witnesses_[i];
+    }
+    FunctionInfo info = {};
+    bool known = function_at_(paths_.address(owner) & ~format::kFrameExact, &info);
+    Witness witness = {cfa, paths_.last_call_outside(path, cfa, 0), known && info.is_startup};
+    if (witness_count_ < kMaxStackDepth) witnesses_[witness_count_++] = witness;
+    return witness;
+  }
+
+  ThreadPaths& paths_;
+  FunctionAt function_at_;
+  int count_ = 0;
+  int witness_count_ = 0;
+  std::uint32_t oldest_ = ~0U;
+  OwnedPath owned_[kMost];
+  Witness witnesses_[kMaxStackDepth];
+};
+
+// Errors after which every call on the context fails, until the process ends (cuda.h says so at each): the first of
+// them is the reason, those that follow come of it.
+bool is_lasting(std::int32_t code) {
+  return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_ILLEGAL_ADDRESS ||
+         code == CUDA_ERROR_LAUNCH_TIMEOUT || code == CUDA_ERROR_ASSERT ||
+         (code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+void mark(Process& process, AllocationRecord* record, Ref call, std::uint16_t owner_depth, bool is_newest) {
+  add_evidence(process, record, [&](EvidenceRecord& evidence) {
+    if (evidence.failed_call != 0) {
+      std::int32_t before = process.dump.at<FailedCallRecord>(evidence.failed_call)->code;
+      if (is_lasting(before) && before == process.dump.at<FailedCallRecord>(call)->code) return;
+    }
+    evidence.failed_call = call;
+    evidence.failed_call_owner = owner_depth;
+    evidence.flags = static_cast<std::uint8_t>((evidence.flags & ~format::kEvidenceEarlierCall) |
+                                               (is_newest ? 0 : format::kEvidenceEarlierCall));
+  });
+}
+
+void unmark(Process& process, AllocationRecord* record) {
+  add_evidence(process, record, [&](EvidenceRecord& evidence) {
+    evidence.failed_call = 0;
+    evidence.failed_call_owner = 0;
+    evidence.flags &= static_cast<std::uint8_t>(~format::kEvidenceEarlierCall);
+  });
+}
+
+// Whether two calls are the same up to the function where they part, and that one is the same activation: a loop that
+// the compiler unrolled calls from several places.
+bool same_call(const ThreadPaths& paths, Path a, Path b, FunctionAt function_at) {
+  if (a == b) return true;
+  Owner owner = owner_of(paths, a, b, function_at);
+  Node at_a = paths.innermost(a);
+  Node at_b = paths.innermost(b);
+  while (at_a != owner.mine && at_b != owner.theirs && paths.address(at_a) == paths.address(at_b)) {
+    at_a = paths.outer(at_a);
+    at_b = paths.outer(at_b);
+  }
+  return owner.mine != 0 && at_a == owner.mine && at_b == owner.theirs;
+}
+
+// The CFA of the frame of this depth, counted from the outermost.
+std::uint64_t cfa_at_depth(const ThreadPaths& paths, Path path, std::uint16_t depth) {
+  Node node = paths.innermost(path);
+  while (node != 0 && paths.depth(node) > depth) node = paths.outer(node);
+  return node == 0 ? ThreadPaths::kOutermost : paths.cfa(node);
+}
+
+// Paths by which something was made since a failure: their function was called anew, and what it made before is no
+// longer in its hands. Too many to remember are all.
+class MadeAgain {
+ public:
+  void add(Path path) {
+    if (contains(path)) return;
+    if (count_ < kMost) paths_[count_] = path;
+    ++count_;
+  }
+  bool contains(Path path) const {
+    for (int i = 0; i < count_ && i < kMost; ++i) {
+      if (paths_[i] == path) return true;
+    }
+    return count_ > kMost;
+  }
+
+ private:
+  static constexpr int kMost = 32;
+  int count_ = 0;
+  Path paths_[kMost];
+};
+
+}  // namespace
+
+void PendingFailures::failed(Process& process, ThreadPaths& paths, Path path, Ref call, FunctionAt function_at) {
+  if (path == 0 || !paths.any_live()) return;
+  std::uint32_t newest = paths.newest_made();
+  for (Failure& failure : failures_) {
+    // A loop of failing calls: what there was is marked.
+    if (failure.path == path && failure.epoch == paths.epoch() && failure.call == call && failure.newest == newest)
+      return;
+  }
+  OwnedPaths owned(paths, path, function_at);
+  paths.for_each_live(owned.oldest(), [&](Ref record, Path made_by, std::uint32_t made) {
+    const OwnedPath* mine = owned.find(made_by);
+    // Where the newest one is gone, this activation's is: the others are of earlier ones.
+    if (mine == nullptr || made <= mine->since || !paths.newest_lives(made_by)) return;
+    mark(process, process.dump.at<AllocationRecord>(record), call, mine->owner_depth, made == paths.newest(made_by));
+  });
+  failures_[next_++ % kMost] = {path, paths.epoch(), paths.clock(), newest, call};
+}
+
+void PendingFailures::succeeded(Process& process, ThreadPaths& paths, Path path, std::uint16_t api, std::uint64_t bytes,
+                                std::uint32_t before, FunctionAt function_at) {
+  if (path == 0) return;
+  for (Failure& failure : failures_) {
+    if (failure.path == 0 || failure.epoch != paths.epoch()) continue;
+    const auto& call = *process.dump.at<FailedCallRecord>(failure.call);
+    if (call.api != api) continue;
+    bool same_bytes = bytes != 0 && call.bytes == bytes;
+    if (!same_bytes && !same_call(paths, failure.path, path, function_at)) continue;
+    MadeAgain made_again;
+    paths.for_each_live(0, [&](Ref ref, Path made_by, std::uint32_t made) {
+      auto* record = process.dump.at<AllocationRecord>(ref);
+      if (made > failure.clock) {
+        // Not what the retry itself has just made.
+        if (made != before || record->api != api) made_again.add(made_by);
+        return;
+      }
+      Ref known = __atomic_load_n(&record->evidence, __ATOMIC_RELAXED);
+      if (known == 0 || made_again.contains(made_by)) return;
+      const auto& evidence = *process.dump.at<EvidenceRecord>(known);
+      if (evidence.failed_call != failure.call) return;
+      // A call outside the owner since then: it has returned, with the failure.
+      std::uint64_t owner = cfa_at_depth(paths, made_by, evidence.failed_call_owner);
+      if (paths.last_call_outside(made_by, owner, 0) <= failure.clock) unmark(process, record);
+    });
+    failure = {};
+  }
+}
+
+}  // namespace culprit

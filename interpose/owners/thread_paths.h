@@ -1,0 +1,270 @@
+// Where each live allocation of a thread was made, as activations: what a throw needs to tell whose frames are gone.
+//
+// A stack (a Ref) says which functions were active. A path says where on the stack, too: for each frame the return
+// address and the stack pointer that the frame has after the return. Two paths that share the outer frames and reach
+// the same function at the same place share its activation; the innermost one that they share is the owner:
+//
+//     allocation:  main  step  make_buffer  cudaMalloc ...
+//     throw:       main  step  check  __cxa_throw              owner: step, unless it was called anew in between
+//
+// A frame's activation is named by its CFA, the stack pointer of its caller after the return: the deeper, the smaller.
+//
+// One object a thread, written by its thread only. Paths share their outer frames (a tree of nodes), and live as long
+// as the thread. An entry of a record that somebody else ended is noticed by the record's generation.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/hash_index.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/base/placement.h"
+#include "interpose/dump/dump_writer.h"
+#include "interpose/stacks/stack.h"
+
+namespace culprit {
+
+// An exception between its throw and its handler; afterwards, what is remembered of it for a rethrow.
+struct Flight {
+  const void* object;   // the thrown object, nullptr = unused
+  std::uint32_t path;   // where it was thrown, 0 = not known
+  std::uint32_t epoch;  // of the paths' numbers
+  std::uint32_t clock;  // what was made later was made while frames were being unwound
+  format::Ref stack;    // of its first throw
+  bool flying;
+  bool rethrown;
+};
+
+class ThreadPaths {
+ public:
+  using Path = std::uint32_t;                         // 0 = not known
+  using Node = std::uint32_t;                         // a frame of a path, 0 = none
+  static constexpr std::uint64_t kOutermost = ~0ULL;  // CFA of a frame without a caller
+
+  // In memory of its own, nullptr when there is none. Free with destroy().
+  static ThreadPaths* create(DumpWriter& dump);
+  void destroy();
+
+  // The path of a stack: return addresses and stack pointers, innermost first. 0 when there is no room, or no frame.
+  Path intern(const RawStack& stack, const std::uint64_t* pointers);
+
+  // A hook was called by this path. While an exception is in flight that proves nothing about the frames at its throw.
+  void see(Path path) {
+    if (CULPRIT_UNLIKELY(++clock_ == 0)) restart_clock();
+    paths_[path & seen_mask_].seen = clock_;
+  }
+
+  // The hook call that was seen last made `record`, whose state is `state`.
+  void made(format::Ref record, std::uint32_t state, Path path) {
+    if (CULPRIT_UNLIKELY(path == 0)) return;
+    if (CULPRIT_UNLIKELY(count_ == capacity_)) {
+      make_room();
+      if (count_ == capacity_) return;
+    }
+    PathData& data = paths_[path];
+    if (CULPRIT_UNLIKELY(data.newest == 0)) active_[active_count_++] = path;
+    data.newest = clock_;
+    entries_[count_++] = {record, state >> format::kStateBits, path, false, clock_};
+  }
+
+  // This thread ended `record`. Most often it is the newest one.
+  void ended(format::Ref record) {
+    if (count_ != 0 && entries_[count_ - 1].record == record) --count_;
+  }
+
+  // Whether something that this thread made may still live. Drops what does not, newest first, up to one that does.
+  bool any_live() {
+    while (count_ != 0 && !lives(entries_[count_ - 1])) --count_;
+    return count_ != 0;
+  }
+
+  // The innermost frame that two paths share: the same return address at the same place, and all outside it.
+  struct Meeting {
+    Node a, b;              // the shared frame, 0 = they share none (another stack); the same node, unless cut short
+    Node a_inner, b_inner;  // the frames that it called, 0 = it is the path's innermost
+  };
+  Meeting meet(Path a, Path b) const;
+
+  std::uint64_t address(Node node) const { return nodes_[node].address; }
+  // The CFA of the function that this frame called.
+  std::uint64_t pointer(Node node) const { return nodes_[node].pointer; }
+  // The CFA of this frame.
+  std::uint64_t cfa(Node node) const { return nodes_[node].outer == 0 ? kOutermost : pointer(nodes_[node].outer); }
+  // Frames from the outermost up to and including this one.
+  std::uint16_t depth(Node node) const { return nodes_[node].depth; }
+  Node innermost(Path path) const { return paths_[path].innermost; }
+  Node outer(Node node) const { return nodes_[node].outer; }
+  // Whether the outermost frames are not known.
+  bool is_cut(Path path) const { return is_node_cut(paths_[path].innermost); }
+  bool is_node_cut(Node node) const { return nodes_[node].cut; }
+
+  // Hook calls so far; the one that made the newest thing, of this path or of all.
+  std::uint32_t clock() const { return clock_; }
+  std::uint32_t newest(Path path) const { return paths_[path].newest; }
+  std::uint32_t newest_made() const { return count_ == 0 ? 0 : entries_[count_ - 1].made; }
+  // Whether what this path made last lives.
+  bool newest_lives(Path path) const;
+
+  // Calls visit(path) for each path with entries.
+  template <typename Visit>
+  void for_each_active(Visit visit) {
+    for (std::uint32_t i = active_count_; i > 0; --i) visit(active_[i - 1]);
+  }
+
+  // Calls visit(record, path, made) for what lives and was made after hook call `since`, newest first. Looks at the
+  // newest 100,000 entries: a millisecond.
+  template <typename Visit>
+  void for_each_live(std::uint32_t since, Visit visit) {
+    std::uint32_t last = count_ > kMostLooked ? count_ - kMostLooked : 0;
+    for (std::uint32_t i = count_; i > last && entries_[i - 1].made > since; --i) {
+      const Entry& entry = entries_[i - 1];
+      if (lives(entry)) visit(entry.record, entry.path, entry.made);
+    }
+  }
+
+  // Calls visit(path) for each path with entries that were not yet settled.
+  template <typename Visit>
+  void for_each_unsettled(Visit visit) {
+    for (std::uint32_t i = 0; i < active_count_; ++i) {
+      const PathData& data = paths_[active_[i]];
+      if (data.newest > data.settled) visit(active_[i]);
+    }
+  }
+
+  // The owner, as seen from an event, of what was made by `path`: the activation with this CFA. Returns the last hook
+  // call outside that activation: what was made before was made by an earlier one at the same place.
+  std::uint32_t running_since(Path path, std::uint64_t owner_cfa) const {
+    return last_call_outside(path, owner_cfa, paths_[path].settled);
+  }
+  // The same without looking at what was settled; `least` if there is no later one.
+  std::uint32_t last_call_outside(Path path, std::uint64_t owner_cfa, std::uint32_t least) const;
+
+  // Where several allocations of `path` are unsettled: remembers whose handles stand in the stack between `begin` and
+  // `end`, the frames of the owner and of what it called. They were made by the activation that is there now: an
+  // earlier one's variables were overwritten.
+  void look_in_frames(Path path, const std::uint64_t* begin, const std::uint64_t* end);
+
+  // Calls visit(record, is_sure) for what lives, was made by `path` after hook call `since` and before the throw at
+  // `clock`, newest first, and was not settled before; settles it: its event was judged. The newest one is sure, and so
+  // are those in the owner's frames. When the owner keeps the newest one in its frames, those that are not there were
+  // made by an earlier activation at the same place, and are left out.
+  template <typename Visit>
+  void settle(Path path, std::uint32_t since, std::uint32_t clock, Visit visit) {
+    PathData& data = paths_[path];
+    const Entry* newest = nullptr;
+    for (std::uint32_t i = count_; i > 0; --i) {
+      const Entry& entry = entries_[i - 1];
+      if (entry.made <= since || entry.made <= data.settled) break;
+      if (entry.path != path || entry.made > clock || !lives(entry)) continue;
+      if (newest == nullptr) newest = &entry;
+      if (&entry == newest || entry.in_frames || !newest->in_frames)
+        visit(entry.record, &entry == newest || entry.in_frames);
+    }
+    data.settled = clock_;
+  }
+
+  // Whether settle() would visit anything. Settles the path if not.
+  bool has_unsettled(Path path, std::uint32_t since, std::uint32_t clock);
+
+  // What is known of this object, nullptr if nothing. begin_flight() takes the oldest slot when all are in use.
+  Flight* flight_of(const void* object);
+  Flight* begin_flight(const void* object, Path path, format::Ref stack);
+  void end_flight(Flight* flight);
+  void forget_flight(Flight* flight) {
+    end_flight(flight);
+    *flight = {};
+  }
+
+  // Calls visit(stack) for the throws that are remembered. For other threads too.
+  template <typename Visit>
+  void for_each_flight_stack(Visit visit) const {
+    for (const Flight& flight : flights_) visit(__atomic_load_n(&flight.stack, __ATOMIC_ACQUIRE));
+  }
+
+  // What was found out about (path of an allocation, path of a throw, path of its handler), remembered: see
+  // abandoned.h. `path` 0: about the throw and the handler alone.
+  struct Verdict {
+    Path path, thrown, caught;
+    std::uint16_t owner_depth;
+    bool abandoned;
+    bool ambiguous;
+    std::uint64_t cfa;
+    bool is_about(Path p, Path t, Path c) const { return path == p && thrown == t && caught == c; }
+  };
+  // The place where this one is kept, or has to be stored: see is_about().
+  Verdict* verdict(Path path, Path thrown, Path caught);
+  // Addresses may mean something else: a module was unloaded.
+  void forget_verdicts(std::uint32_t generation);
+
+  // How often paths were numbered anew: numbers from before mean nothing. A memo of stacks must forget them.
+  std::uint32_t epoch() const { return epoch_; }
+  std::uint32_t entries() const { return count_; }
+  bool in_flight() const { return seen_mask_ == 0; }
+
+ private:
+  // A path's numbers: of hook calls, counted by clock_.
+  struct PathData {
+    Node innermost;
+    std::uint32_t seen;     // the last call by this path
+    std::uint32_t newest;   // the last one that made something; 0 = no entries
+    std::uint32_t settled;  // entries up to this one were judged
+  };
+  struct Entry {
+    format::Ref record;
+    std::uint32_t generation;
+    Path path : 31;
+    bool in_frames : 1;  // see look_in_frames()
+    std::uint32_t made;
+  };
+  struct NodeData {
+    std::uint64_t address;  // return address in this frame; bit 63 as in RawStack
+    std::uint64_t pointer;  // stack pointer after that return
+    Node outer;
+    Path path;  // whose innermost frame this is, 0 = none's
+    std::uint16_t depth;
+    bool cut;  // the outermost frames of its stack are not known
+  };
+  static_assert(sizeof(Entry) == 16);
+
+  static constexpr std::uint32_t kNodes = 32768;
+  static constexpr std::uint32_t kPaths = 8192;
+  static constexpr std::uint32_t kVerdicts = 1024;
+  static constexpr std::uint32_t kFirstEntries = 4096;
+  static constexpr std::uint32_t kMostLooked = 100000;
+  static constexpr int kFlights = 8;
+
+  bool lives(const Entry& entry) const {
+    std::uint32_t state = __atomic_load_n(&dump_->at<format::AllocationRecord>(entry.record)->state, __ATOMIC_RELAXED);
+    return state >> format::kStateBits == entry.generation &&
+           (state & ((1U << format::kStateBits) - 1)) != static_cast<std::uint32_t>(format::AllocationState::kEmpty);
+  }
+  Node add_node(Node outer, std::uint64_t address, std::uint64_t pointer, bool cut);
+  Path add_path(const std::uint64_t* addresses, const std::uint64_t* pointers, int count, bool cut);
+  CULPRIT_COLD void make_room();
+  void make_room_here();
+  void drop_ended();
+  void renumber();
+  CULPRIT_COLD void restart_clock();
+  void restart_clock_here();
+
+  DumpWriter* dump_;
+  Entry* entries_;
+  std::uint32_t count_;
+  std::uint32_t capacity_;
+  std::uint32_t clock_;
+  std::uint32_t seen_mask_;  // 0 while an exception is in flight
+  std::uint32_t active_count_;
+  std::uint32_t node_count_;
+  std::uint32_t path_count_;
+  std::uint32_t epoch_;
+  std::uint32_t entries_when_full_;
+  std::uint32_t verdicts_generation_;
+  std::uint32_t next_flight_;
+  PathData paths_[kPaths];  // here: every call touches clock_ and the first of these
+  Flight flights_[kFlights];
+  HashIndex index_;  // (outer, address, pointer) -> node
+  Verdict verdicts_[kVerdicts];
+  Path active_[kPaths];  // paths with entries
+  NodeData nodes_[kNodes];
+};
+
+}  // namespace culprit

@@ -1,0 +1,120 @@
+// The calling thread's stack where it is not known from the last time.
+#include "interpose/dump/thread_names.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/process.h"
+#include "interpose/stacks/stack_memo.h"
+
+namespace culprit {
+
+void keep_stacks(format::Ref first, format::Ref second) {
+  if (thread_state.memory == nullptr) return;
+  // A throw may be recorded while the what() of another one runs; no deeper.
+  format::Ref* place = &thread_state.memory->holder.kept[thread_state.what_frame != nullptr ? 2 : 0];
+  __atomic_store_n(place, first, __ATOMIC_RELEASE);
+  __atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
+}
+
+void collect_stacks(Process& process) {
+  const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
+  const StackCollection::Parts parts = {
+      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
+      &process.pictures, &process.cancels, process.dump};
+  if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
+  process.collection.step(parts, &thread_state.memory->holder);
+}
+
+std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
+  ThreadPaths* paths = thread_state.paths;
+  if (paths == nullptr) return 0;
+  std::uint32_t epoch = paths->epoch();
+  std::uint32_t path = paths->intern(stack, checks.pointers);
+  if (paths->epoch() != epoch && thread_state.memory != nullptr) thread_state.memory->stacks.forget_all();
+  return path;
+}
+
+namespace {
+
+// Once for the whole process after a module went; each thread's memo notices by the generation itself.
+void forget_unloaded(Process& process, std::uint32_t generation) {
+  std::uint32_t known = process.module_generation.load(std::memory_order_acquire);
+  if (known == generation || !process.module_generation.compare_exchange_strong(known, generation)) return;
+  process.modules.refresh(process.dump);
+  process.stacks.forget_addresses();
+  forget_unwind_information();
+}
+
+// `checks` may be null; else the calling thread's `path` is set too.
+format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks* checks) {
+  RawStack stack;
+  capture_stack(process.options.depth, frame, &stack, checks);
+  collect_stacks(process);
+  bool is_new = false;
+  format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
+  if (is_new) {
+    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
+      refresh_thread_name(thread);
+  }
+  // Every call has a caller: a walk that found none could not be made.
+  if (ref == 0 || stack.count == 0) add_counter(process.dump.header()->dropped_stacks, 1);
+  if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
+  if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
+  return ref;
+}
+
+void verify_stack(Process& process, format::Ref remembered) {
+  format::Header* header = process.dump.header();
+  add_counter(header->stacks_verified, 1);
+  if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
+}
+
+format::Ref find_current_stack_here(Process& process) {
+  if (process.options.depth == 0) {
+    thread_state.path = 0;
+    return 0;
+  }
+  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+  if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
+  format::Ref ref = 0;
+  StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
+  if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
+  if (ref == 0) {
+    register_exit_handlers();  // where the first call was a signal handler's
+    if (process.options.python) process.python.look(process);
+    StackChecks checks;
+    ref = walk_stack(process, frame, &checks);
+    if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);
+  } else if (process.options.verify_stacks) {
+    verify_stack(process, ref);
+  }
+  if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
+  return with_python_frames(process, ref);
+}
+
+}  // namespace
+
+format::Ref find_current_stack(Process& process) {
+  return on_own_stack([&] { return find_current_stack_here(process); });
+}
+
+std::uint32_t walk_path(const std::uint64_t* frame) {
+  RawStack further;
+  StackChecks checks;
+  capture_stack(kMaxStackDepth, frame, &further, &checks);
+  return intern_path(further, checks);
+}
+
+format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint32_t node, std::uint64_t innermost) {
+  RawStack raw;
+  raw.truncated = false;
+  raw.count = 0;
+  for (; node != 0 && raw.count < process.options.depth; node = paths.outer(node)) {
+    raw.frames[raw.count++] = paths.address(node);
+    raw.truncated = paths.is_node_cut(node);
+  }
+  if (raw.count != 0 && innermost != 0) raw.frames[0] = innermost;
+  return process.stacks.intern(raw, process.modules, process.dump, nullptr);
+}
+
+}  // namespace culprit

@@ -1,0 +1,488 @@
+#include "interpose/recorder/events.h"
+
+#include "interpose/format/device_bytes.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::ErrorType;
+using format::Kind;
+using format::Ref;
+
+namespace {
+
+// Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong
+// to the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free
+// of them succeeds.
+bool lives_in_context(Kind kind) {
+  switch (kind) {
+    case Kind::kStreamOrdered:
+    case Kind::kGraphMemory:
+    case Kind::kVmmPhysical:
+    case Kind::kVmmReservation:
+    case Kind::kVmmMapping:
+    case Kind::kVmmImported:
+    case Kind::kMulticast:
+    case Kind::kMemoryPool:
+    case Kind::kPoolImport:
+    case Kind::kGraph:
+    case Kind::kGraphExec:
+    case Kind::kUserObject:
+    case Kind::kLibrary:
+    case Kind::kLinkState:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Whether the function that ends `by` is a right way to end something of kind `what`.
+bool ends(Kind by, Api api, Kind what) {
+  if (by == what) return true;
+  bool ordered = api == Api::cuMemFreeAsync || api == Api::cuMemFreeAsync_ptsz;
+  switch (what) {
+    case Kind::kManaged:
+    case Kind::kPitched:
+    case Kind::kExternalBuffer:
+      return by == Kind::kDevice;
+    case Kind::kStreamOrdered:
+    case Kind::kGraphMemory:
+      return by == Kind::kDevice || ordered;
+    case Kind::kIpcMemory:
+      return ordered;
+    case Kind::kPoolImport:
+      return by == Kind::kMemoryPool;
+    default:
+      return false;
+  }
+}
+
+CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
+  std::uint32_t epoch = process.stream_epoch.load(std::memory_order_acquire);
+  std::uint32_t context_epoch = process.contexts.epoch();
+  ThreadState& thread = thread_state;
+  if (thread.stream == stream && thread.stream_epoch == epoch && thread.stream_context_epoch == context_epoch)
+    return thread.stream_place;
+  Ref ref = process.live.find(space_of(Kind::kStream), reinterpret_cast<std::uint64_t>(stream), format::kNoDevice,
+                              process.dump);
+  if (ref == 0) return current_place(process);
+  const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
+  thread.stream = stream;
+  thread.stream_epoch = epoch;
+  thread.stream_context_epoch = context_epoch;
+  thread.stream_place = {record.context, record.device};
+  return thread.stream_place;
+}
+
+// A stream's handle may be used again once the stream is gone.
+void note_stream(Process& process, Kind kind) {
+  if (kind == Kind::kStream) process.stream_epoch.fetch_add(1, std::memory_order_release);
+}
+
+__attribute__((always_inline)) inline Place resolve(Process& process, const Where& where) {
+  switch (where.by) {
+    case Where::By::kDevice:
+      return process.contexts.of_device(where.device, process.dump);
+    case Where::By::kStream: {
+      // The stream decides, not the thread's current context. The default streams belong to the current context.
+      std::uint64_t handle = reinterpret_cast<std::uint64_t>(where.stream);
+      if (handle == 0 || where.stream == CU_STREAM_LEGACY || where.stream == CU_STREAM_PER_THREAD) break;
+      return place_of_stream(process, where.stream);
+    }
+    case Where::By::kCurrentContext:
+      break;
+  }
+  return current_place(process);
+}
+
+// What is live on the device has grown by a sixteenth (and 32 MiB) since free and total memory were read last.
+bool is_peak(const format::DeviceRecord* device, std::uint64_t live) {
+  constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
+  std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
+  return device->first.total_bytes == 0 || live >= peak + peak / 16 + kLeastGrowth;
+}
+
+// A reading of free and total memory at such a peak, at most 20 times a second: it costs a driver call. Never during a
+// stream capture.
+CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
+                                      std::uint64_t live) {
+  constexpr std::uint64_t kLeastInterval = 50000000;
+  if (!is_peak(device, live)) return;
+  const bool first = device->first.total_bytes == 0;
+  if (process.captures.load(std::memory_order_relaxed) != 0) return;
+  std::uint64_t now = now_ns(process);
+  std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
+  if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
+  format::MemoryReading reading;
+  if (current_place(process).device != ordinal || !read_memory(now, &reading)) return;
+  __atomic_store_n(&device->peak_live_bytes, live, __ATOMIC_RELAXED);
+  if (first) device->first = reading;
+  if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
+}
+
+CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device != nullptr && device->first.total_bytes == 0)
+    on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
+}
+
+}  // namespace
+
+// On the caller's stack as a rule: a program that allocates much at a time comes here on every call.
+void flush_live_bytes(Process& process) {
+  ThreadState& thread = thread_state;
+  if (thread.live_delta == 0) return;
+  const std::uint8_t ordinal = thread.live_device;
+  const bool grew = thread.live_delta > 0;
+  const auto change = static_cast<std::uint64_t>(thread.live_delta);
+  thread.live_delta = 0;
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr) return;
+  const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
+  const std::uint64_t now = event_ns(process);
+  if (CULPRIT_LIKELY(process.time_lines.has_line(ordinal))) {
+    process.time_lines.note(ordinal, live, now, process.dump);
+  } else {
+    on_own_stack([&] { process.time_lines.note(ordinal, live, now, process.dump); });
+  }
+  if (!grew || CULPRIT_LIKELY(!is_peak(device, live) && !process.pictures.wants(ordinal, live))) return;
+  on_own_stack([&] {
+    read_memory_at_peak(process, ordinal, device, live);
+    process.pictures.note_growth(process, ordinal, live);
+  });
+}
+
+// Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.
+__attribute__((always_inline)) inline void change_own_live_bytes(Process& process, std::uint8_t ordinal,
+                                                                 std::int64_t change) {
+  constexpr std::uint64_t kHeldBack = 4 << 20;
+  ThreadState& thread = thread_state;
+  if (CULPRIT_UNLIKELY(thread.live_device != ordinal)) {
+    flush_live_bytes(process);
+    thread.live_device = ordinal;
+  }
+  thread.live_delta += change;
+  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.live_delta) + kHeldBack > 2 * kHeldBack))
+    flush_live_bytes(process);
+}
+
+void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t change) {
+  change_own_live_bytes(process, ordinal, change);
+}
+
+void sum_live_bytes(Process& process) {
+  std::uint64_t live[ContextTable::kMostDevices] = {};
+  process.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
+    if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
+      live[record.device] += physical_bytes(record);
+    return false;
+  });
+  thread_state.live_delta = 0;
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
+    format::DeviceRecord* device = process.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
+    if (device == nullptr) continue;
+    __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
+    process.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
+    if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
+    process.pictures.note_growth(process, static_cast<std::uint8_t>(ordinal), live[ordinal], true);
+  }
+}
+
+namespace {
+
+__attribute__((always_inline)) inline void count_one_gone(Process& process, std::uint32_t thread) {
+  if (CULPRIT_LIKELY(thread == thread_state.index)) {
+    ++thread_state.ended;
+  } else {
+    process.threads.count_gone_elsewhere(thread, process.dump);
+  }
+}
+
+__attribute__((always_inline)) inline void count_end_of(Process& process, const AllocationRecord& record) {
+  count_one_gone(process, record.thread);
+  if (is_on_device(record.kind))
+    change_own_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
+}
+
+}  // namespace
+
+void count_gone(Process& process, std::uint32_t thread) { count_one_gone(process, thread); }
+
+void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
+  if (explicitly) count_free(thread_state.counters, process.dump);
+  count_end_of(process, record);
+}
+
+namespace {
+
+template <bool kOnlyHandle>
+__attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space) {
+  if (CULPRIT_UNLIKELY(made.handle == 0)) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (CULPRIT_UNLIKELY(process == nullptr)) return;
+  Place place = kOnlyHandle ? current_place(*process) : resolve(*process, made.where);
+  std::uint8_t flags = made.flags;
+  if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0) &&
+      !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
+    return;
+  Ref stack = current_stack(*process);
+  std::uint64_t now = event_ns(*process);
+  Ref label = thread_state.label;
+  if (CULPRIT_UNLIKELY(label == kUnresolvedLabel)) label = resolve_label(*process);
+  auto fill = [&](AllocationRecord* record) {
+    record->stack = stack;
+    record->handle = made.handle;
+    record->bytes = made.bytes;
+    record->extra = made.extra;
+    record->time_ns = now;
+    record->thread = thread_state.index;
+    record->context = place.context;
+    record->evidence = 0;
+    record->api = static_cast<std::uint16_t>(made.api);
+    record->device = place.device;
+    record->kind = made.kind;
+    record->flags = flags;
+    record->handle_references = 1;
+    record->mappings = 0;
+    record->label = label;
+  };
+  Ref ref = process->live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
+  if (CULPRIT_UNLIKELY(ref == 0)) {
+    add_counter(process->dump.header()->allocations, 1);
+    add_counter(process->dump.header()->dropped_allocations, 1);
+    return;
+  }
+  ++thread_state.made;
+  count_allocation(thread_state.counters, stack, made.bytes, process->dump);
+  if (kOnlyHandle || !is_memory(made.kind)) {
+    note_stream(*process, made.kind);
+    return;
+  }
+  if (CULPRIT_LIKELY(thread_state.paths != nullptr))
+    thread_state.paths->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.path);
+  if (CULPRIT_UNLIKELY(made.kind == Kind::kGraphMemory)) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
+  bool physical = (flags & format::kFlagNotPhysical) == 0;
+  if (CULPRIT_UNLIKELY(!physical)) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  if (!is_on_device(made.kind)) return;
+  bool new_device = thread_state.live_device != place.device;
+  std::uint64_t bytes = physical ? made.bytes : 0;
+  change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
+  if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
+}
+
+}  // namespace
+
+void note_any_made(const Made& made, std::uint8_t space) { note<false>(made, space); }
+
+void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint8_t space) {
+  note<true>({api, kind, handle, 0, 0}, space);
+}
+
+void Ending::begin(std::uint8_t space, bool memory) {
+  Recording recording;
+  Process* process = recording.process();
+  if (CULPRIT_UNLIKELY(process == nullptr)) return;
+  // Of what is no memory nobody is told where it was ended, unless that is refused.
+  if (memory) stack_ = current_stack(*process);
+  record_ = process->live.take(
+      space, handle_, [&] { return current_place(*process).device; }, process->dump, own_records());
+}
+
+namespace {
+
+// Graph memory that is freed from outside its graph, which still exists: the next launch makes it again, at the same
+// address.
+CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
+  if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
+  record->flags |= format::kFlagNotPhysical;
+  process.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  ++thread_state.made;
+  record->thread = thread_state.index;
+  return true;
+}
+
+// Memory that is freed is gone for good.
+__attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
+  const auto& record = *process.dump.at<AllocationRecord>(ref);
+  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY((record.flags & format::kFlagNotPhysical) != 0))
+    process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+  process.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
+  if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->ended(ref);
+}
+
+}  // namespace
+
+void Ending::finish(CUresult status) {
+  if (CULPRIT_UNLIKELY(handle_ == 0)) return;
+  Recording recording;
+  Process* process = recording.process();
+  if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(recording.is_first_of_thread())) return;
+  format::Header* header = process->dump.header();
+  if (CULPRIT_LIKELY(status == CUDA_SUCCESS) || status == CUDA_ERROR_DEINITIALIZED) {
+    // Refused because the driver is shutting down: the program did give it back, the driver is past caring.
+    bool late = CULPRIT_UNLIKELY(status != CUDA_SUCCESS);
+    if (late) add_counter(header->late_frees, 1);
+    if (CULPRIT_UNLIKELY(record_ == 0)) {
+      // While recording is off there will be more of these, of what was made unseen, and none is to look into every
+      // thread for it. Here, because a signal handler switches it off.
+      const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
+      if (off) process->live.pause_young(process->dump);
+      if (!late && !off) add_counter(header->unknown_frees, 1);
+      return;
+    }
+    auto& record = *process->dump.at<AllocationRecord>(record_);
+    count_free(thread_state.counters, process->dump);
+    if (!is_memory(record.kind)) {
+      count_one_gone(*process, record.thread);
+      note_stream(*process, record.kind);
+      process->live.retire(record_, process->dump, {}, own_records());
+      return;
+    }
+    count_end_of(*process, record);
+    if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory) && !late && comes_back(*process, &record)) {
+      process->live.put_back(record_, process->dump);
+      return;
+    }
+    retire(*process, record_, stack_);
+    return;
+  }
+  record_refusal(*process, status);
+}
+
+void note_late_free(Kind kind, std::uint64_t handle) {
+  if (handle == 0) return;
+  record_on_own_stack([&](Process& process) {
+    Ref ref = process.live.take(
+        space_of(kind), handle, [&] { return current_place(process).device; }, process.dump, own_records());
+    if (ref == 0) return;
+    add_counter(process.dump.header()->late_frees, 1);
+    count_end(process, *process.dump.at<AllocationRecord>(ref), true);
+    retire(process, ref, 0);
+  });
+}
+
+void Ending::record_refusal(Process& process, CUresult status) {
+  on_own_stack([&] { record_refusal_here(process, status); });
+}
+
+void Ending::record_refusal_here(Process& process, CUresult status) {
+  if (record_ == 0 && (process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
+  if (stack_ == 0) stack_ = current_stack(process);
+  format::ErrorRecord error = {};
+  error.api = static_cast<std::uint16_t>(api_);
+  error.code = static_cast<std::int32_t>(status);
+  error.stack = stack_;
+  error.handle = handle_;
+  error.first_ns = error.last_ns = now_ns(process);
+  error.thread = thread_state.index;
+  error.free_thread = format::kNoIndex;
+  error.device = format::kNoDevice;
+
+  Ref concerned = record_ != 0 ? record_ : process.live.find_containing(space_of(kind_), handle_, process.dump);
+  AllocationRecord ended;
+  EndedBy by;
+  if (concerned != 0) {
+    const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
+    bool right = record_ != 0 && ends(kind_, api_, record.kind);
+    error.type = right ? ErrorType::kFailedFree : ErrorType::kMismatchedFree;
+    error.kind = record.kind;
+    error.allocation_stack = record.stack;
+    error.allocation_handle = record.handle;
+    error.bytes = record.bytes;
+    error.device = record.device;
+  } else if (process.live.find_ended(space_of(kind_), handle_, &ended, &by, process.dump)) {
+    // Memory that went with its context was never freed by the program: its free is late, not double.
+    error.type = by.teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
+    error.kind = ended.kind;
+    error.allocation_stack = ended.stack;
+    error.free_stack = by.stack;
+    error.free_thread = by.thread;
+    error.allocation_handle = ended.handle;
+    error.bytes = ended.bytes;
+    error.device = ended.device;
+  } else if (began_late()) {
+    // It may well have been made, and freed, when nobody looked.
+    add_counter(process.dump.header()->unknown_refusals, 1);
+    return;
+  } else {
+    error.type = ErrorType::kInvalidFree;
+    error.kind = Kind::kNone;
+  }
+  Ref stored = process.errors.add(error, process.dump);
+  if (stored == 0) add_counter(process.dump.header()->dropped_others, 1);
+  if (record_ == 0) return;
+  if (error.type == ErrorType::kFailedFree) {
+    auto* record = process.dump.at<AllocationRecord>(record_);
+    record->flags |= format::kFlagFreeFailed;
+    if (stored != 0) add_evidence(process, record, [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
+  }
+  process.live.put_back(record_, process.dump);
+}
+
+void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
+  if (handle == nullptr) return;
+  record_on_own_stack([&](Process& process) {
+    std::uint64_t now = now_ns(process);
+    Place place = process.contexts.made(handle, kind, device, static_cast<std::uint16_t>(api), current_stack(process),
+                                        thread_state.index, now, process.dump);
+    if (place.context == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
+  });
+}
+
+Teardown::Teardown(Api api, CUcontext handle) : api_(api) {
+  if (handle == nullptr) return;
+  record_on_own_stack([&](Process& process) {
+    stack_ = current_stack(process);
+    context_ = process.contexts.take(handle);
+  });
+}
+
+Teardown::Teardown(Api api, CUdevice device_of_primary) : api_(api) {
+  record_on_own_stack([&](Process& process) {
+    stack_ = current_stack(process);
+    context_ = process.contexts.take_primary(device_of_primary);
+  });
+}
+
+void Teardown::finish(CUresult status) {
+  if (context_ == format::kNoIndex) return;
+  record_on_own_stack([&](Process& process) { finish_here(&process, status); });
+}
+
+void Teardown::finish_here(Process* process, CUresult status) {
+  if (status != CUDA_SUCCESS) {
+    process->contexts.revive(context_);
+    return;
+  }
+  std::uint64_t now = now_ns(*process);
+  process->contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
+  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
+    if (record.context != context_ || !lives_in_context(record.kind)) return false;
+    count_end(*process, record, false);
+    if (!is_memory(record.kind)) return true;  // streams, events and modules go with their context as they should
+    *by = {stack_, thread_state.index, true, true};
+    format::ReleaseRecord release = {};
+    release.stack = record.stack;
+    release.teardown_stack = stack_;
+    release.api = record.api;
+    release.teardown_api = static_cast<std::uint16_t>(api_);
+    release.count = 1;
+    release.bytes = physical_bytes(record);
+    release.first_ns = release.last_ns = record.time_ns;
+    release.teardown_ns = now;
+    release.thread = record.thread;
+    release.context = record.context;
+    release.device = record.device;
+    release.kind = record.kind;
+    release.evidence = record.evidence;
+    release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
+    if (!process->releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
+    return true;
+  });
+}
+
+}  // namespace culprit

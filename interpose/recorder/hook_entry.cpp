@@ -1,0 +1,71 @@
+#include "interpose/recorder/hook_entry.h"
+
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+std::uint64_t return_address(const char* frame) { return reinterpret_cast<const std::uint64_t*>(frame)[1]; }
+
+NestingMemo::Entry describe(const char* outermost, const char* frame) {
+  return {static_cast<std::uint64_t>(outermost - frame), return_address(outermost), return_address(frame)};
+}
+
+// No unwinding where it was done before: an interposer that stands between the program and the driver would pay for it
+// on every call.
+bool is_known(const char* outermost, const char* frame) {
+  if (thread_state.memory == nullptr || thread_state.in_tracker || frame >= outermost) return false;
+  for (const NestingMemo::Entry& entry : thread_state.memory->nestings.entries) {
+    if (entry.distance != static_cast<std::uint64_t>(outermost - frame)) continue;
+    const NestingMemo::Entry now = describe(outermost, frame);
+    if (entry.outer_return == now.outer_return && entry.inner_return == now.inner_return) return true;
+  }
+  return false;
+}
+
+void remember(const char* outermost, const char* frame) {
+  if (thread_state.memory == nullptr || frame >= outermost) return;
+  NestingMemo& memo = thread_state.memory->nestings;
+  memo.entries[memo.next++ % NestingMemo::kEntries] = describe(outermost, frame);
+}
+
+bool is_gone(FrameSearch found) { return found == FrameSearch::kGone || found == FrameSearch::kGoneBehindSignal; }
+
+}  // namespace
+
+Entry enter_again(const char* frame) {
+  // The tracker's own question to the driver, which calls back.
+  if (thread_state.on_own_stack) return Entry::kNested;
+  const char* outermost = thread_state.outermost_hook;
+  if (is_known(outermost, frame)) return Entry::kNested;
+  return on_own_stack([&] {
+    const FrameSearch found = find_frame(reinterpret_cast<std::uint64_t>(outermost));
+    // Where the stack can not be walked to its end, what lies below the hook is taken for a part of its call.
+    if (is_gone(found) || (found == FrameSearch::kNotKnown && frame >= outermost)) {
+      repair_left_hook();
+      return Entry::kOutermost;
+    }
+    if (found == FrameSearch::kBehindSignal) {
+      // In a fork child the hook that was interrupted is the parent's, and comes to its end first.
+      const Process* process = process_if_recording();
+      const bool inherited = process == nullptr || process->generation != thread_state.generation;
+      if (!thread_state.in_tracker && !inherited) return Entry::kInHandler;
+      count_lost_call();
+      return Entry::kUnrecorded;
+    }
+    remember(outermost, frame);
+    return Entry::kNested;
+  });
+}
+
+bool is_in_hook() {
+  if (CULPRIT_LIKELY(thread_state.outermost_hook == nullptr)) return false;
+  if (thread_state.on_own_stack) return true;
+  return on_own_stack([] {
+    if (!is_gone(find_frame(reinterpret_cast<std::uint64_t>(thread_state.outermost_hook)))) return true;
+    repair_left_hook();
+    return false;
+  });
+}
+
+}  // namespace culprit

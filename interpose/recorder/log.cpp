@@ -1,0 +1,218 @@
+#include "interpose/recorder/log.h"
+
+#include <errno.h>
+
+#include <atomic>
+
+#include "interpose/base/late_load.h"
+#include "interpose/base/signal_names.h"
+#include "interpose/base/text_writer.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// One line to stderr, cut when it is very long.
+class Line {
+ public:
+  Line() : writer_(text_, sizeof(text_) - 1) { writer_ << "culprit: "; }
+  ~Line() {
+    std::size_t length = writer_.length();
+    text_[length++] = '\n';
+    write_stderr(text_, length);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  TextWriter& operator*() { return writer_; }
+
+ private:
+  char text_[4600];
+  TextWriter writer_;
+};
+
+// What an error number means, in libc's words where it has some. Found in libc itself: nothing is translated.
+void add_error(TextWriter& to, int error) {
+  auto* describe = reinterpret_cast<const char* (*)(int)>(libc_function("strerrordesc_np"));
+  const char* text = describe != nullptr ? describe(error) : nullptr;
+  if (text != nullptr) {
+    to << text;
+  } else {
+    to << "error " << error;
+  }
+}
+
+// At most so much of a value that somebody chose.
+void add_value(TextWriter& to, const char* value) {
+  constexpr std::size_t kMost = 60;
+  std::size_t length = 0;
+  while (length < kMost && value[length] != '\0') ++length;
+  to.add(value, length);
+}
+
+void add_signal(TextWriter& to, int number) {
+  const char* name = signal_name(number);
+  if (name != nullptr) {
+    to << name;
+  } else {
+    to << number;
+  }
+}
+
+struct Unfreed {
+  std::uint64_t bytes;
+  std::uint64_t count;
+};
+
+Unfreed count_unfreed(Process& process) {
+  Unfreed unfreed = {};
+  process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
+    bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
+    if (record.kind < format::Kind::kContext && physical) {
+      unfreed.bytes += record.bytes;
+      ++unfreed.count;
+    }
+    return false;
+  });
+  process.releases.for_each(process.dump, [&](const format::ReleaseRecord& record) {
+    unfreed.bytes += record.bytes;
+    unfreed.count += record.bytes == 0 ? 0 : record.count;
+  });
+  return unfreed;
+}
+
+const char* reason_text(format::StopReason reason) {
+  switch (reason) {
+    case format::StopReason::kFileSizeLimit:
+      return "the file size limit (ulimit -f) is reached";
+    case format::StopReason::kTooLarge:
+      return "the dump has reached its largest size";
+    case format::StopReason::kFileReplaced:
+      return "the dump's descriptor was closed and the file is not there any more";
+    case format::StopReason::kNoMemory:
+      return "no memory for the index";
+    case format::StopReason::kNoAddresses:
+      return "the address space is limited (ulimit -v), and the dump has its share of it";
+    case format::StopReason::kTruncated:
+      return "the dump was cut off by somebody else, and what it held is lost";
+    case format::StopReason::kNoDescriptor:
+      return "no descriptor was free (ulimit -n) when the dump had to grow";
+    case format::StopReason::kNoSpace:
+    case format::StopReason::kNone:
+      break;
+  }
+  return "the dump can not grow";
+}
+
+}  // namespace
+
+void warn_not_recording(const Options& options, const char* path, int error) {
+  if (options.log_level < LogLevel::kWarn) return;
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: nothing is recorded: can not create " << path << ": ";
+    if (error == ESPIPE) {
+      *line << "a dump is mapped memory, which this can not hold";
+    } else {
+      add_error(*line, error);
+    }
+    *line << ". " << (error == EISDIR ? "Name a file in it" : "Name a writable place") << " with CULPRIT_OUT.";
+  });
+}
+
+void warn_signal_refused(const char* chosen, int used) {
+  if (chosen_log_level() < LogLevel::kWarn) return;
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: CULPRIT_SIGNAL=";
+    add_value(*line, chosen);
+    *line << ": no signal that can be used; ";
+    add_signal(*line, used);
+    *line << " is used";
+  });
+}
+
+void warn_signal_taken(int number, bool ignored) {
+  if (chosen_log_level() < LogLevel::kWarn) return;
+  on_own_stack([&] {
+    Line line;
+    *line << "warning: signal ";
+    add_signal(*line, number);
+    *line << " is " << (ignored ? "ignored" : "handled by the program itself")
+          << ": nothing is recorded, and no signal switches it on. Name another with CULPRIT_SIGNAL.";
+  });
+}
+
+void warn_refused_options(const Options& options) {
+  static std::atomic<bool> told{false};  // inherited by fork children
+  if (options.refused_count == 0 || options.log_level < LogLevel::kWarn || told.exchange(true)) return;
+  for (int i = 0; i < options.refused_count; ++i) {
+    const RefusedOption& refused = options.refused[i];
+    Line line;
+    *line << "warning: " << refused.variable << "=";
+    add_value(*line, refused.value);
+    *line << ": this value cannot be used; " << refused.used << " is used";
+  }
+}
+
+namespace {
+
+void tell_news(Process& process) {
+  if (!process.dump.take_news()) return;
+  format::Header* header = process.dump.header();
+  if (header->stop_time_ns == 0) header->stop_time_ns = now_ns(process);
+  if (process.options.log_level < LogLevel::kWarn) return;
+  Line line;
+  if (!process.dump.stopped()) {
+    *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
+    (*line).bytes(header->size_limit) << "): what is new is recorded where something old went";
+  } else {
+    *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason());
+    if (process.dump.stop_errno() != 0) add_error(*line << ": ", process.dump.stop_errno());
+  }
+  *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
+}
+
+}  // namespace
+
+void warn_if_stopped(Process& process) {
+  if (process.dump.has_news()) on_own_stack([&] { tell_news(process); });
+}
+
+void log_summary(Process& process) {
+  if (process.dump.check_truncated()) warn_if_stopped(process);
+  const LogLevel level = process.options.log_level;
+  const format::Header* header = process.dump.header();
+  if (level >= LogLevel::kInfo) {
+    std::uint64_t allocations = 0, frees = 0;
+    process.counters.sum(&allocations, &frees, process.dump);
+    Line line;
+    *line << "info: " << allocations << " things made, " << frees << " given back, " << header->late_frees
+          << " late; dump " << process.dump.path() << " (";
+    (*line).bytes(header->file_bytes) << ")";
+  }
+  if (level >= LogLevel::kDebug) {
+    Line line;
+    *line << "debug: dropped: " << header->dropped_allocations << " allocations, " << header->dropped_stacks
+          << " stacks, " << header->dropped_others << " others";
+  }
+  if (process.options.quiet) return;
+  if (header->unseen_users != 0) {
+    // The first one: its kind, then its path and a NUL.
+    const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
+    Line line;
+    *line << entry + 1 << " calls the CUDA driver past culprit ("
+          << (static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND")
+          << "): nothing of that was recorded. See: culprit report " << process.dump.path();
+  }
+  Unfreed unfreed = count_unfreed(process);
+  if (unfreed.count == 0) return;
+  const bool kept = process.dump.leaves_file();
+  if (process.dump.stop_reason() == format::StopReason::kTruncated) return;  // said before, and not countable
+  Line line;
+  (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
+                               << " not freed. "
+                               << (kept ? "See: culprit report " : "No dump was kept: CULPRIT_OUT is ")
+                               << process.dump.path();
+}
+
+}  // namespace culprit

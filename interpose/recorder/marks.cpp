@@ -1,0 +1,229 @@
+#include "interpose/recorder/marks.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <initializer_list>
+
+#include "interpose/base/own_memory.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+
+using format::MarkKind;
+using format::Ref;
+
+namespace {
+
+// Marks and moments that a program named before its first CUDA call, the first few.
+struct EarlyMark {
+  std::atomic<MarkKind> kind;  // stored last; 0 = not there
+  char name[OpenMarks::kNameBytes];
+};
+constexpr std::uint32_t kMostEarly = 64;
+EarlyMark early[kMostEarly];
+std::atomic<std::uint32_t> early_count;
+
+std::uint32_t bounded_length(const char* name) {
+  return static_cast<std::uint32_t>(strnlen(name, OpenMarks::kNameBytes - 1));
+}
+
+std::uint32_t thread_index(const Process& process) {
+  return thread_state.generation == process.generation ? thread_state.index : format::kNoIndex;
+}
+
+// Into the dump, or, as long as there is none, where begin_marks() finds it.
+Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
+  if (Process* process = process_if_recording()) {
+    const Ref ref =
+        process->marks.note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
+    // A mark counts when something is made in it.
+    if (ref == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
+    return ref;
+  }
+  if (early_count.load(std::memory_order_relaxed) >= kMostEarly) return 0;
+  std::uint32_t place = early_count.fetch_add(1, std::memory_order_relaxed);
+  if (place >= kMostEarly) return 0;
+  EarlyMark& mark = early[place];
+  std::memcpy(mark.name, name, length);
+  mark.name[length] = '\0';
+  mark.kind.store(kind, std::memory_order_release);
+  return 0;
+}
+
+OpenMarks* own_marks() {
+  if (thread_state.marks != nullptr) return thread_state.marks;
+  int error = 0;
+  // Not map_private(): what is open stays open in a fork child.
+  thread_state.marks = static_cast<OpenMarks*>(
+      os.map(nullptr, sizeof(OpenMarks), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
+  if (thread_state.marks != nullptr) watch_thread_end();
+  return thread_state.marks;
+}
+
+int push(OpenMarks::Stack& stack, const char* name, std::uint32_t length, const void* domain, Ref record) {
+  std::uint32_t before = 0;
+  std::uint32_t known = stack.depth < OpenMarks::kLevels ? stack.depth : OpenMarks::kLevels;
+  for (std::uint32_t i = 0; i < known; ++i) before += stack.levels[i].domain == domain ? 1 : 0;
+  before += stack.depth - known;
+  if (stack.depth < OpenMarks::kLevels) {
+    OpenMarks::Level& level = stack.levels[stack.depth];
+    level.record = record;
+    level.length = length;
+    level.domain = domain;
+    std::memcpy(level.name, name, length);
+  }
+  ++stack.depth;
+  thread_state.label = kUnresolvedLabel;
+  return static_cast<int>(before);
+}
+
+// Takes the innermost one of this domain away.
+int pop(OpenMarks::Stack& stack, const void* domain) {
+  if (stack.depth == 0) return -1;
+  thread_state.label = kUnresolvedLabel;
+  if (stack.depth > OpenMarks::kLevels) return static_cast<int>(--stack.depth);
+  int before = -1;
+  std::uint32_t at = stack.depth;
+  for (std::uint32_t i = 0; i < stack.depth; ++i) {
+    if (stack.levels[i].domain != domain) continue;
+    ++before;
+    at = i;
+  }
+  if (at == stack.depth) return -1;
+  for (--stack.depth; at < stack.depth; ++at) stack.levels[at] = stack.levels[at + 1];
+  return before;
+}
+
+// The record of the innermost one, which is written now when it is not there yet.
+Ref innermost(Process& process, OpenMarks::Stack& stack, MarkKind kind) {
+  if (stack.depth == 0) return 0;
+  std::uint32_t known = stack.depth < OpenMarks::kLevels ? stack.depth : OpenMarks::kLevels;
+  OpenMarks::Level& level = stack.levels[known - 1];
+  if (level.record == 0) {
+    level.record = process.marks.note(level.name, level.length, kind, thread_index(process), now_ns(process),
+                                      kind == MarkKind::kRange, process.dump);
+    if (level.record == 0) add_counter(process.dump.header()->dropped_marks, 1);
+  }
+  return level.record;
+}
+
+}  // namespace
+
+Ref MarkTable::note(const char* name, std::uint32_t length, MarkKind kind, std::uint32_t thread, std::uint64_t now_ns,
+                    bool counts, DumpWriter& dump) {
+  std::uint64_t key = hash_bytes(name, length, static_cast<std::uint64_t>(kind));
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = names_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry != nullptr) {
+    auto* known = dump.at<format::MarkRecord>(entry->value);
+    if (counts) {
+      add_counter(known->count, 1);
+      __atomic_store_n(&known->last_ns, now_ns, __ATOMIC_RELAXED);
+    }
+    return entry->value;
+  }
+  if (names_.size() == kMostNames) return 0;
+  Ref text = dump.add_string(name, length);
+  Ref ref = text == 0 ? 0 : dump.allocate_records(format::ChunkType::kMarks, 1, nullptr);
+  if (ref == 0 || !names_.insert(key, ref, 0)) return 0;
+  auto* record = dump.at<format::MarkRecord>(ref);
+  record->name = text;
+  record->kind = kind;
+  record->thread = thread;
+  record->first_ns = record->last_ns = now_ns;
+  record->count = 1;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  return ref;
+}
+
+Ref MarkTable::label(Ref mark, Ref range, DumpWriter& dump) {
+  if (mark == 0 && range == 0) return 0;
+  std::uint64_t key = std::uint64_t{mark} << 32 | range;
+  SpinGuard guard(lock_);
+  HashIndex::Entry* entry = labels_.find(key, [](const HashIndex::Entry&) { return true; });
+  if (entry != nullptr) return entry->value;
+  if (labels_.size() == kMostLabels) return 0;
+  Ref ref = dump.allocate_records(format::ChunkType::kLabels, 1, nullptr);
+  if (ref == 0 || !labels_.insert(key, ref, 0)) return 0;
+  auto* record = dump.at<format::LabelRecord>(ref);
+  record->mark = mark;
+  record->range = range;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  return ref;
+}
+
+int open_mark(const char* name) {
+  return on_own_stack([&]() -> int {
+    OpenMarks* marks = name == nullptr ? nullptr : own_marks();
+    if (marks == nullptr) return 0;
+    std::uint32_t length = bounded_length(name);
+    Process* process = process_if_recording();
+    if (process != nullptr && marks->generation != process->generation) resolve_label(*process);
+    return push(marks->marks, name, length, nullptr, note_name(name, length, MarkKind::kMark));
+  });
+}
+
+int close_mark() { return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->marks, nullptr); }
+
+int open_range(const char* name, std::uint32_t length, const void* domain) {
+  OpenMarks* marks = thread_state.marks;
+  if (CULPRIT_UNLIKELY(marks == nullptr)) marks = on_own_stack([] { return own_marks(); });
+  if (marks == nullptr) return 0;
+  if (length >= OpenMarks::kNameBytes) length = OpenMarks::kNameBytes - 1;
+  return push(marks->ranges, name, length, domain, 0);
+}
+
+int close_range(const void* domain) {
+  return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->ranges, domain);
+}
+
+void note_moment(const char* name) {
+  if (name != nullptr) on_own_stack([&] { note_name(name, bounded_length(name), MarkKind::kMoment); });
+}
+
+void begin_marks(Process& process) {
+  for (const EarlyMark& mark : early) {
+    MarkKind kind = mark.kind.load(std::memory_order_acquire);
+    if (kind != MarkKind::kNone)
+      process.marks.note(mark.name, bounded_length(mark.name), kind, format::kNoIndex, 0, true, process.dump);
+  }
+}
+
+Ref label_at_start() { return thread_state.marks == nullptr ? 0 : kUnresolvedLabel; }
+
+void forget_open_marks() {
+  OpenMarks* marks = thread_state.marks;
+  thread_state.marks = nullptr;
+  thread_state.label = 0;
+  if (marks != nullptr) os.unmap(marks, sizeof(OpenMarks));
+}
+
+namespace {
+
+Ref resolve_label_here(Process& process) {
+  OpenMarks* marks = thread_state.marks;
+  if (marks == nullptr) return thread_state.label = 0;
+  if (marks->generation != process.generation) {
+    // Of another dump: the parent's, before this process was forked.
+    for (OpenMarks::Stack* stack : {&marks->marks, &marks->ranges}) {
+      for (OpenMarks::Level& level : stack->levels) level.record = 0;
+    }
+    marks->generation = process.generation;
+  }
+  Ref mark = innermost(process, marks->marks, MarkKind::kMark);
+  Ref range = innermost(process, marks->ranges, MarkKind::kRange);
+  thread_state.label = process.marks.label(mark, range, process.dump);
+  if (thread_state.label == 0 && (mark != 0 || range != 0)) add_counter(process.dump.header()->dropped_marks, 1);
+  return thread_state.label;
+}
+
+}  // namespace
+
+Ref resolve_label(Process& process) {
+  return on_own_stack([&] { return resolve_label_here(process); });
+}
+
+}  // namespace culprit

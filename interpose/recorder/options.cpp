@@ -1,0 +1,180 @@
+#include "interpose/recorder/options.h"
+
+#include <fcntl.h>
+#include <sys/utsname.h>
+
+#include "interpose/base/process_names.h"
+#include "interpose/base/restrictions.h"
+#include "interpose/base/signal_names.h"
+#include "interpose/driver/fail_rules.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "interpose/base/raw_calls.h"
+#include "interpose/base/signal_names.h"
+#include "interpose/base/text_writer.h"
+#include "interpose/driver/fail_rules.h"
+
+namespace culprit {
+namespace {
+
+void read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
+  const char* value = getenv(variable);
+  copy_text(member, capacity, value != nullptr && value[0] != '\0' ? value : otherwise);
+}
+
+bool read_number(int* member, const char* variable, int otherwise, int least, int most) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  char* end = nullptr;
+  long number = std::strtol(value, &end, 10);
+  if (*end != '\0' || number < least || number > most) return false;
+  *member = static_cast<int>(number);
+  return true;
+}
+
+// "4096", "64K", "64KiB", "2GB": K, M and G are powers of 1024, in any case.
+bool read_bytes(std::uint64_t* member, const char* variable, std::uint64_t otherwise, std::uint64_t least,
+                std::uint64_t most) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  std::uint64_t bytes = 0;
+  const char* p = value;
+  for (; *p >= '0' && *p <= '9' && bytes <= most; ++p) bytes = bytes * 10 + static_cast<std::uint64_t>(*p - '0');
+  if (p == value) return false;
+  const char* units = "kmg";
+  const char* unit = *p == '\0' ? nullptr : std::strchr(units, *p | 0x20);
+  if (unit != nullptr) {
+    bytes <<= 10 * (unit - units + 1);
+    ++p;
+    if ((*p | 0x20) == 'i') ++p;
+  }
+  if ((*p | 0x20) == 'b') ++p;
+  if (*p != '\0' || bytes < least || bytes > most) return false;
+  *member = bytes;
+  return true;
+}
+
+bool read_flag(bool* member, const char* variable, bool otherwise) {
+  *member = otherwise;
+  const char* value = getenv(variable);
+  if (value == nullptr || value[0] == '\0') return true;
+  for (const char* yes : {"1", "on", "yes", "true"}) {
+    if (strcasecmp(value, yes) == 0) return *member = true;
+  }
+  for (const char* no : {"0", "off", "no", "false"}) {
+    if (strcasecmp(value, no) == 0) {
+      *member = false;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool parse_scan(const char* text, bool* search_holders) {
+  *search_holders = strcasecmp(text, "off") != 0;  // what is not understood is as if it were not set
+  return !*search_holders || strcasecmp(text, "exit") == 0;
+}
+
+void refuse(Options* options, const char* variable, const char* used) {
+  if (options->refused_count == Options::kMostRefused) return;
+  options->refused[options->refused_count++] = {variable, getenv(variable), used};
+}
+
+bool parse_log_level(const char* text, LogLevel* level) {
+  constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug"};
+  for (int i = 0; i < 5; ++i) {
+    if (strcasecmp(text, kNames[i]) == 0) {
+      *level = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
+  *level = LogLevel::kWarn;
+  return false;
+}
+
+// Values of variables become part of one file name: a slash in them must not become a folder.
+void add_as_name(TextWriter& to, const char* value) {
+  for (; *value != '\0'; ++value) to.add(*value == '/' ? "_" : value, 1);
+}
+
+void add_program_name(TextWriter& to) {
+  char program[4096];
+  program_path(program, sizeof(program));
+  const char* slash = std::strrchr(program, '/');
+  add_as_name(to, slash != nullptr ? slash + 1 : "unknown");
+}
+
+}  // namespace
+
+void read_options(Options* options) {
+  options->refused_count = 0;
+#define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
+#define OPTION_NUMBER(member, variable, value, least, most, help) \
+  if (!read_number(&options->member, variable, value, least, most)) refuse(options, variable, #value);
+#define OPTION_BYTES(member, variable, value, least, most, help) \
+  if (!read_bytes(&options->member, variable, value, least, most)) refuse(options, variable, #value);
+#define OPTION_FLAG(member, variable, value, help) \
+  if (!read_flag(&options->member, variable, value)) refuse(options, variable, value ? "1" : "0");
+#include "interpose/recorder/options.def"
+  if (!parse_log_level(options->log, &options->log_level)) refuse(options, "CULPRIT_LOG", "warn");
+  // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
+  FailRules rules;
+  if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) refuse(options, "CULPRIT_FAIL", "no rule");
+  if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)
+    refuse(options, "CULPRIT_START", "now");
+  if (!parse_scan(options->scan, &options->search_holders)) refuse(options, "CULPRIT_SCAN", "exit");
+}
+
+LogLevel chosen_log_level() {
+  LogLevel level = LogLevel::kWarn;
+  const char* value = getenv("CULPRIT_LOG");
+  if (value != nullptr && value[0] != '\0') parse_log_level(value, &level);
+  return level;
+}
+
+int expand_path(const char* pattern, int pid, char* path, int capacity) {
+  TextWriter to(path, static_cast<std::size_t>(capacity));
+  if (pattern[0] != '/') {
+    char folder[4096];
+    long bytes = calls_restricted() ? 0 : system_call(SYS_getcwd, folder, sizeof(folder));
+    to << (bytes > 0 ? folder : ".") << "/";
+  }
+  for (const char* p = pattern; *p != '\0'; ++p) {
+    const char* end = nullptr;
+    if (p[0] != '%' || p[1] == '\0') {
+      to.add(p, 1);
+    } else if (p[1] == 'p') {
+      to << pid;
+      ++p;
+    } else if (p[1] == 'h') {
+      char host[256];
+      host_name(host, sizeof(host));
+      add_as_name(to, host);
+      ++p;
+    } else if (p[1] == 'n') {
+      add_program_name(to);
+      ++p;
+    } else if (p[1] == '%') {
+      to << "%";
+      ++p;
+    } else if (p[1] == 'q' && p[2] == '{' && (end = std::strchr(p, '}')) != nullptr && end - p - 3 < 255) {
+      char name[256];
+      std::size_t length = static_cast<std::size_t>(end - p - 3);
+      std::memcpy(name, p + 3, length);
+      name[length] = '\0';
+      const char* value = getenv(name);
+      add_as_name(to, value != nullptr ? value : "");
+      p = end;
+    } else {
+      to.add(p, 1);
+    }
+  }
+  return static_cast<int>(to.length());
+}
+
+}  // namespace culprit

@@ -1,0 +1,42 @@
+// The options of libculprit.so, read from the environment once, at the first CUDA call.
+#pragma once
+
+#include <cstdint>
+
+namespace culprit {
+
+enum class LogLevel { kOff, kError, kWarn, kInfo, kDebug };
+
+// A variable of the environment whose value cannot be used. The texts live as long as the process, as long as the
+// program leaves the variable alone.
+struct RefusedOption {
+  const char* variable;
+  const char* value;
+  const char* used;  // instead of it
+};
+
+struct Options {
+#define OPTION_TEXT(member, variable, value, help) char member[1024];
+#define OPTION_NUMBER(member, variable, value, least, most, help) int member;
+#define OPTION_BYTES(member, variable, value, least, most, help) std::uint64_t member;
+#define OPTION_FLAG(member, variable, value, help) bool member;
+#include "interpose/recorder/options.def"
+  LogLevel log_level;
+  bool search_holders;
+  // Variables whose values cannot be used. CULPRIT_SIGNAL is not among them: see recording_switch.cpp.
+  static constexpr int kMostRefused = 16;
+  int refused_count;
+  RefusedOption refused[kMostRefused];
+};
+
+// Reads the environment. Never allocates.
+void read_options(Options* options);
+
+// CULPRIT_LOG alone, for what is said before the options are read.
+LogLevel chosen_log_level();
+
+// Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are; a path that does not fit is
+// cut off. Returns its length.
+int expand_path(const char* pattern, int pid, char* path, int capacity);
+
+}  // namespace culprit

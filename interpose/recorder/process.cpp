@@ -1,0 +1,330 @@
+#include "interpose/recorder/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/attach/attach.h"
+#include "interpose/base/job_rank.h"
+#include "interpose/base/late_load.h"
+#include "interpose/base/own_memory.h"
+#include "interpose/base/text_writer.h"
+#include "interpose/driver/api.h"
+#include "interpose/dump/thread_names.h"
+#include "interpose/dump/truncation_guard.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/log.h"
+#include "interpose/stacks/stack_memo.h"
+
+namespace culprit {
+
+Process* quick_process = nullptr;
+std::atomic<std::uint32_t> module_generation;
+
+extern "C" __attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes) {
+  ThreadMemory* memory = thread_state.memory;
+  return memory != nullptr && bytes <= sizeof(memory->unwind_cache) ? memory->unwind_cache : nullptr;
+}
+
+namespace {
+
+std::atomic<Process*> the_process;
+bool wiped_on_fork = false;
+
+// The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
+Process* mapped_process() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process != nullptr) return process;
+  int error = 0;
+  void* memory = map_private(sizeof(Process), &error);
+  if (memory == nullptr) return nullptr;
+  bool wiped = os.advise(memory, Process::kWipedBytes, MADV_WIPEONFORK) == 0;
+  Process* expected = nullptr;
+  if (!the_process.compare_exchange_strong(expected, static_cast<Process*>(memory))) {
+    unmap_private(memory, sizeof(Process));
+    return expected;
+  }
+  wiped_on_fork = wiped;
+  if (wiped) __atomic_store_n(&quick_process, static_cast<Process*>(memory), __ATOMIC_RELEASE);
+  return static_cast<Process*>(memory);
+}
+
+// What a thread has for itself, of a thread that does not use it any more.
+void release_thread(ThreadState* state) {
+  if (state->paths != nullptr) state->paths->destroy();
+  if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
+  state->paths = nullptr;
+  state->memory = nullptr;
+  state->counters = nullptr;
+  state->generation = 0;
+  state->session = ThreadState::kNoSession;
+}
+
+void make_thread_memory(Process& process) {
+  int error = 0;
+  thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
+  thread_state.paths = ThreadPaths::create(process.dump);
+  if (thread_state.memory == nullptr) {
+    process.holders.enter_unwatched();
+  } else {
+    process.live.begin_thread(&thread_state.memory->records);
+    StackHolder& holder = thread_state.memory->holder;
+    holder.in_section = &thread_state.in_tracker;
+    holder.memo = &thread_state.memory->stacks;
+    holder.python = &thread_state.memory->python;
+    holder.paths = thread_state.paths;
+    process.holders.enter(&holder);
+  }
+  thread_state.path = 0;
+  const bool complete =
+      thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
+  thread_state.session = complete ? process.generation : ThreadState::kNoSession;
+}
+
+void register_thread(Process& process) {
+  release_thread(&thread_state);  // a fork child's copy of what the thread had in the parent
+  thread_state.owner = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  thread_state.generation = process.generation;
+  thread_state.label = label_at_start();
+  thread_state.times = {};
+  thread_state.forget_context();
+  thread_state.stream = nullptr;
+  thread_state.index = process.threads.add(now_ns(process), process.dump);
+  if (thread_state.index == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
+  if (thread_state.named) apply_thread_name(process.threads, thread_state.index, process.dump);
+  thread_state.made = thread_state.ended = 0;
+  watch_thread_end();
+  thread_state.counters = process.counters.take(process.dump);
+  thread_state.calls_to_watch = 0;
+  thread_state.live_delta = 0;
+  thread_state.live_device = format::kNoDevice;
+  make_thread_memory(process);
+}
+
+std::atomic<std::uint64_t> lost_calls;  // not yet in a header
+
+}  // namespace
+
+Process* process_if_recording() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr || process->phase.load(std::memory_order_acquire) != Phase::kRecording) return nullptr;
+  if (!wiped_on_fork && process->pid != static_cast<int>(getpid())) return nullptr;
+  return process;
+}
+
+namespace {
+
+// How long a thread waits for another one that is starting the recording.
+constexpr std::uint32_t kLongestStartUs = 5000000;
+constexpr std::uint32_t kPollUs = 100;
+
+}  // namespace
+
+namespace {
+
+// `called`: a hook was. See begin_without_calls().
+Process* begin_process(bool called) {
+  if (loaded_late() && !attached_here()) return nullptr;
+  if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
+  Process* process = mapped_process();
+  if (process == nullptr) return nullptr;
+  // A kernel that can not wipe the page in a fork child.
+  if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid()))
+    std::memset(static_cast<void*>(process), 0, sizeof(*process));
+  for (std::uint32_t waited = 0;; waited += kPollUs) {
+    Phase phase = process->phase.load(std::memory_order_acquire);
+    if (phase == Phase::kRecording) return process;
+    if (phase == Phase::kFailed || phase == Phase::kDetached || (phase == Phase::kNone && !recording_wanted()))
+      return nullptr;
+    Phase expected = Phase::kNone;
+    if (phase == Phase::kNone && process->phase.compare_exchange_strong(expected, Phase::kStarting)) {
+      if (start_recording(*process, called) == 0) {
+        begin_recording(*process);
+      } else {
+        process->phase.store(Phase::kFailed, std::memory_order_release);
+      }
+    } else if (waited < kLongestStartUs) {
+      sleep_microseconds(kPollUs);  // another thread is starting it: a millisecond, unless the disk is slow
+    } else {
+      count_lost_call();
+      return nullptr;
+    }
+  }
+}
+
+}  // namespace
+
+Process* recording_process() { return begin_process(true); }
+
+void count_lost_call() {
+  Process* process = process_if_recording();
+  if (process != nullptr) {
+    add_counter(process->dump.header()->handler_calls, 1);
+  } else {
+    lost_calls.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Process* begin_without_calls() {
+  Process* process = begin_process(false);
+  if (process != nullptr) process->mode.fetch_or(kModeExiting);  // exit handlers that are registered now have no work
+  return process;
+}
+
+void begin_recording(Process& process) {
+  add_counter(process.dump.header()->handler_calls, lost_calls.exchange(0));
+  process.session.store(process.generation, std::memory_order_release);
+  process.phase.store(Phase::kRecording, std::memory_order_release);
+}
+
+Process* prepare_recording(int* error) {
+  Process* process = mapped_process();
+  Phase expected = Phase::kNone;
+  if (process == nullptr ||
+      (!process->phase.compare_exchange_strong(expected, Phase::kDetached) && expected != Phase::kDetached)) {
+    *error = process == nullptr ? ENOMEM : EBUSY;
+    return nullptr;
+  }
+  *error = start_recording(*process, true);
+  if (*error == 0) return process;
+  release_recording();
+  return nullptr;
+}
+
+void end_recording(Process& process) {
+  sum_live_bytes(process);
+  format::Header* header = process.dump.header();
+  header->end_time_ns = now_ns(process);
+  process.session.store(0);
+  process.phase.store(Phase::kDetached);
+  __atomic_store_n(&header->process_state, format::ProcessState::kDetached, __ATOMIC_RELEASE);
+}
+
+void release_recording() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) return;
+  for_each_known_thread(release_thread);
+  process->live.free_memory();
+  process->stacks.free_memory();
+  process->python.free_memory();
+  process->evidence.free_memory();
+  process->throws.free_memory();
+  process->sites.free_memory();
+  process->marks.free_memory();
+  process->releases.free_memory();
+  unguard_dump();
+  process->dump.close();
+  // All but the phase, by which the hooks of threads that pass by see that there is nothing.
+  auto* bytes = reinterpret_cast<char*>(process);
+  std::memset(bytes + sizeof(process->phase), 0, sizeof(*process) - sizeof(process->phase));
+  process->phase.store(Phase::kDetached, std::memory_order_release);
+}
+
+namespace {
+
+// Whether a call may be recorded, for those that are not: without changing stacks.
+bool may_record() {
+  if (loaded_late() && !attached_here()) return false;
+  const Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) return recording_wanted();
+  switch (process->phase.load(std::memory_order_acquire)) {
+    case Phase::kFailed:
+    case Phase::kDetached:
+      return false;
+    case Phase::kNone:
+      return recording_wanted();
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
+  *saved_errno = errno;
+  if (!may_record()) return nullptr;
+  if (thread_state.past_its_end) {
+    count_lost_call();
+    return nullptr;
+  }
+  thread_state.in_tracker = true;
+  Process* process = on_own_stack([&]() -> Process* {
+    thread_state.error_number = &errno;
+    // A detach waits for the threads that it knows of: before looking whether something is recorded.
+    if (!know_this_thread()) {
+      count_lost_call();
+      return nullptr;
+    }
+    Process* found = recording_process();
+    *first_of_thread = found != nullptr && thread_state.generation != found->generation;
+    if (*first_of_thread) register_thread(*found);
+    return found;
+  });
+  if (process == nullptr) thread_state.in_tracker = false;
+  return process;
+}
+
+void repair_left_hook() {
+  ThreadState& thread = thread_state;
+  const bool torn = thread.in_tracker;
+  thread.outermost_hook = nullptr;
+  thread.in_tracker = false;
+  Process* process = process_if_recording();
+  if (process == nullptr || thread.generation != process->generation) {
+    thread.shard = nullptr;
+    return;
+  }
+  add_counter(process->dump.header()->left_hooks, 1);
+  process->live.repair_left_shard(process->dump);
+  process->time_lines.repair_left();
+  if (!torn) return;
+  // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
+  if (thread.memory != nullptr) {
+    process->holders.leave(&thread.memory->holder);
+    process->live.abandon_thread(&thread.memory->records, process->dump);
+    unmap_private(thread.memory, sizeof(ThreadMemory));
+  }
+  if (thread.paths != nullptr) thread.paths->destroy();
+  thread.label = label_at_start();
+  thread.calls_to_watch = 0;
+  thread.forget_context();
+  thread.stream = nullptr;
+  make_thread_memory(*process);
+}
+
+namespace {
+
+Place ask_current_place_here(Process& process) {
+  thread_state.forget_context();
+  CUcontext handle = nullptr;
+  if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
+  thread_state.context_place = process.contexts.of_handle(handle, now_ns(process), process.dump);
+  thread_state.context_epoch = process.contexts.epoch();
+  return thread_state.context_place;
+}
+
+}  // namespace
+
+Place ask_current_place(Process& process) {
+  return on_own_stack([&] { return ask_current_place_here(process); });
+}
+
+void verify_place(Process& process, Place remembered) {
+  format::Header* header = process.dump.header();
+  add_counter(header->contexts_verified, 1);
+  Place now = ask_current_place(process);
+  if (now.context != remembered.context || now.device != remembered.device) add_counter(header->context_mismatches, 1);
+}
+
+}  // namespace culprit

@@ -1,0 +1,224 @@
+#include "interpose/recorder/recording_switch.h"
+
+#include <errno.h>
+#include <link.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/base/late_load.h"
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/signal_names.h"
+#include "interpose/driver/driver.h"
+#include "interpose/recorder/log.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+// All zeros = on. Inherited by a fork child, which begins as its parent stood.
+std::atomic<int> switched_off;
+std::atomic<int> late;  // it was off once, or the program ran before
+
+// The signal that is to switch recording as soon as the process is known to use CUDA; 0 = none, or taken already.
+std::atomic<int> pending_signal;
+
+void on_signal(int, siginfo_t* info, void*) {
+  int saved_errno = errno;
+  bool on = switched_off.load(std::memory_order_relaxed) != 0;  // a plain kill turns it over
+  if (info != nullptr && info->si_code == SI_QUEUE) {
+    if (info->si_value.sival_int == format::kSwitchOn) on = true;
+    if (info->si_value.sival_int == format::kSwitchOff) on = false;
+  }
+  switch_recording(on);
+  errno = saved_errno;
+}
+
+// The stretch in which is being recorded, nullptr when none was written down.
+format::SpanRecord* current_span(Process& process) {
+  format::Ref ref = process.span.load(std::memory_order_acquire);
+  return ref == 0 ? nullptr : process.dump.at<format::SpanRecord>(ref);
+}
+
+// A new stretch began when recording was switched on. What is in use is asked now, because a signal handler can not:
+// what was just made is taken off again.
+void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
+  // A program may be switched on and off for ever: from then on the last stretch goes on.
+  constexpr std::uint32_t kMostSpans = 4096;
+  if (process.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
+    process.spans.store(kMostSpans, std::memory_order_relaxed);
+    add_counter(process.dump.header()->dropped_others, 1);
+    if (format::SpanRecord* last = current_span(process)) __atomic_store_n(&last->end_ns, 0, __ATOMIC_RELAXED);
+    return;
+  }
+  format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
+  if (ref == 0) {
+    add_counter(process.dump.header()->dropped_others, 1);
+    return;
+  }
+  auto* span = process.dump.at<format::SpanRecord>(ref);
+  span->begin_ns = process.switched_on_ns.load(std::memory_order_relaxed);
+  span->device = format::kNoDevice;
+  format::MemoryReading reading;
+  if (process.captures.load(std::memory_order_relaxed) == 0 && device != format::kNoDevice &&
+      current_place(process).device == device && read_memory(now_ns(process), &reading)) {
+    span->device = device;
+    span->total_bytes = reading.total_bytes;
+    std::uint64_t used = reading.total_bytes - reading.free_bytes;
+    span->used_bytes = used > bytes ? used - bytes : 0;
+  }
+  __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
+  process.span.store(ref, std::memory_order_release);
+  // Switched off again meanwhile: the handler may not have seen the span.
+  if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
+}
+
+// Only a signal that has its default action is taken. A handler is the program's own. What is ignored was chosen to be:
+// by the program, or by who started it, in the belief that the signal does nothing.
+void take_signal(int number) {
+  struct sigaction present;
+  if (sigaction(number, nullptr, &present) != 0) return;
+  if ((present.sa_flags & SA_SIGINFO) != 0 || present.sa_handler != SIG_DFL) {
+    bool ignored = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_IGN;
+    return warn_signal_taken(number, ignored);
+  }
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  struct sigaction replaced = {};
+  if (sigaction(number, &action, &replaced) != 0) return;
+  // Another thread was faster, with a handler of the program's.
+  if ((replaced.sa_flags & SA_SIGINFO) != 0 || replaced.sa_handler != SIG_DFL) sigaction(number, &replaced, nullptr);
+}
+
+}  // namespace
+
+void note_sign_of_cuda() {
+  if (CULPRIT_LIKELY(pending_signal.load(std::memory_order_relaxed) == 0)) return;
+  int number = pending_signal.exchange(0);
+  if (number == 0) return;
+  int saved_errno = errno;
+  const char* chosen = getenv("CULPRIT_SIGNAL");
+  if (chosen != nullptr && chosen[0] != '\0' && parse_signal(chosen) == 0) warn_signal_refused(chosen, number);
+  take_signal(number);
+  errno = saved_errno;
+}
+
+bool recording_wanted() {
+  if (CULPRIT_LIKELY(switched_off.load(std::memory_order_acquire) == 0)) return true;
+  note_sign_of_cuda();
+  return switched_off.load(std::memory_order_acquire) == 0;
+}
+
+void begin_late() { late.store(1, std::memory_order_release); }
+
+bool began_late() { return late.load(std::memory_order_acquire) != 0; }
+
+namespace {
+
+// Of the current context's device; the first that is read is the one that the stretch names.
+void read_current_device(Process& process, format::SpanRecord* span) {
+  format::MemoryReading reading;
+  std::uint8_t ordinal = ask_current_place(process).device;
+  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (device == nullptr || !read_memory(now_ns(process), &reading)) return;
+  if (device->first.total_bytes == 0) device->first = device->peak = reading;
+  if (span->total_bytes != 0) return;
+  span->device = ordinal;
+  span->used_bytes = reading.total_bytes - reading.free_bytes;
+  span->total_bytes = reading.total_bytes;
+}
+
+}  // namespace
+
+void begin_span_at_attach(Process& process) {
+  if (!driver_ready() || driver().cuThreadExchangeStreamCaptureMode == nullptr) return;
+  // Another thread may be capturing a stream, which some calls in any thread would break off.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver().cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) return;
+  format::SpanRecord found = {};
+  read_current_device(process, &found);
+  unsigned flags = 0;
+  int active = 0;
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices &&
+                        driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS;
+       ++ordinal) {
+    CUcontext primary = nullptr;
+    if (active == 0 || driver().cuDevicePrimaryCtxRetain(&primary, ordinal) != CUDA_SUCCESS) continue;
+    if (driver().cuCtxPushCurrent_v2(primary) == CUDA_SUCCESS) {
+      read_current_device(process, &found);
+      driver().cuCtxPopCurrent_v2(&primary);
+    }
+    driver().cuDevicePrimaryCtxRelease_v2(ordinal);
+  }
+  thread_state.forget_context();
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  if (found.total_bytes == 0) return;
+  format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
+  if (ref == 0) return;
+  auto* span = process.dump.at<format::SpanRecord>(ref);
+  *span = found;
+  span->begin_ns = now_ns(process);
+  span->flags = format::kSpanReadAtBegin;
+  __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
+  process.span.store(ref, std::memory_order_release);
+  process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
+}
+
+void switch_recording(bool on) {
+  if (!on) begin_late();
+  if (switched_off.exchange(on ? 0 : 1) == (on ? 0 : 1)) return;
+  Process* process = process_if_recording();
+  if (process == nullptr) return;  // it begins, or not, with the next CUDA call
+  format::Header* header = process->dump.header();
+  std::uint64_t now = now_ns(*process);
+  if (on) {
+    process->switched_on_ns.store(now, std::memory_order_relaxed);
+    process->live.resume_young();
+    process->mode.fetch_or(kModeJustOn);
+    process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));
+  } else {
+    process->mode.fetch_or(kModeOff);
+    process->mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
+    if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
+  }
+  header->last_switch_ns = now;
+  __atomic_store_n(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff,
+                   __ATOMIC_RELEASE);
+}
+
+void prepare_recording_switch() {
+  if (loaded_late()) return;  // the process is not to have a handler that it did not ask for
+  const char* start = getenv("CULPRIT_START");
+  if (start == nullptr || strcasecmp(start, "signal") != 0) return;
+  begin_late();
+  switched_off.store(1, std::memory_order_release);
+  const char* chosen = getenv("CULPRIT_SIGNAL");
+  int number = chosen == nullptr || chosen[0] == '\0' ? 0 : parse_signal(chosen);
+  pending_signal.store(number != 0 ? number : SIGUSR2, std::memory_order_release);
+  if (cuda_is_loaded()) note_sign_of_cuda();
+}
+
+void begin_switched(Process& process) {
+  if (late.load(std::memory_order_acquire) != 0) process.mode.fetch_or(kModeJustOn);
+  if (recording_wanted()) return;
+  // Switched off again while the dump was being made.
+  process.mode.fetch_and(~std::uint32_t{kModeJustOn});
+  process.mode.fetch_or(kModeOff);
+  process.dump.header()->recording_state = format::RecordingState::kOff;
+}
+
+bool note_mode(Process& process, std::uint8_t device, std::uint64_t bytes, std::uint8_t* flags) {
+  std::uint32_t mode = process.mode.load(std::memory_order_relaxed);
+  if ((mode & kModeOff) != 0) return false;
+  if ((mode & kModeJustOn) != 0 &&
+      (process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn)) & kModeJustOn) != 0)
+    on_own_stack([&] { begin_span(process, device, bytes); });
+  if ((mode & kModeExiting) != 0) *flags |= format::kFlagExitPhase;
+  return true;
+}
+
+}  // namespace culprit

@@ -1,0 +1,202 @@
+#include "interpose/recorder/stack_collection.h"
+
+#include <time.h>
+
+#include "interpose/base/clock.h"
+#include "interpose/cpython/python_frames.h"
+#include "interpose/dump/event_tables.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/pictures.h"
+#include "interpose/stacks/stack_memo.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::AllocationState;
+using format::ChunkType;
+using format::Ref;
+
+namespace {
+
+// A field of a record that its owner may be storing just now, with plain instructions: stack_collection.h says why
+// either value will do. ThreadSanitizer, which takes that for a race, does not look into these two.
+#define CULPRIT_READS_LIVE __attribute__((noinline, no_sanitize("thread")))
+template <typename Field>
+CULPRIT_READS_LIVE Field read_live(const Field& field) {
+  return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
+}
+
+// An ended allocation is forgotten. Its owner may be using the record again just now: then it stores its own flags, or
+// has, and they have none of these.
+CULPRIT_READS_LIVE void forget_ended_record(const AllocationRecord& record) {
+  constexpr std::uint8_t kKept = static_cast<std::uint8_t>(~(format::kFlagEnded | format::kFlagTornDown));
+  auto* flags = const_cast<std::uint8_t*>(&record.flags);
+  __atomic_fetch_or(flags, static_cast<std::uint8_t>(format::kFlagForgotten), __ATOMIC_RELEASE);
+  __atomic_fetch_and(flags, kKept, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+void StackHolders::enter(StackHolder* holder) {
+  SpinGuard guard(lock_);
+  holder->next = first_;
+  first_ = holder;
+}
+
+void StackHolders::leave(StackHolder* holder) {
+  SpinGuard guard(lock_);
+  for (StackHolder** at = &first_; *at != nullptr; at = &(*at)->next) {
+    if (*at != holder) continue;
+    *at = holder->next;
+    break;
+  }
+}
+
+void StackHolders::begin_meeting() {
+  ++meeting_;
+  // Without a barrier: a store is seen by everybody long before this is over.
+  constexpr std::uint64_t kLongEnough = 10000000;
+  not_before_ns_ = meet_other_threads() ? 0 : clock_ns(CLOCK_MONOTONIC) + kLongEnough;
+}
+
+bool StackHolders::have_met(const StackHolder* self) {
+  if (not_before_ns_ != 0 && clock_ns(CLOCK_MONOTONIC) < not_before_ns_) return false;
+  SpinGuard guard(lock_);
+  bool all = true;
+  for (StackHolder* holder = first_; holder != nullptr; holder = holder->next) {
+    if (holder->seen == meeting_) continue;
+    if (holder == self || !__atomic_load_n(holder->in_section, __ATOMIC_ACQUIRE)) {
+      holder->seen = meeting_;
+    } else {
+      all = false;
+    }
+  }
+  return all && all_watched();
+}
+
+void StackHolders::mark(StackTable& stacks) {
+  SpinGuard guard(lock_);
+  for (const StackHolder* holder = first_; holder != nullptr; holder = holder->next) {
+    auto mark = [&](Ref stack) { stacks.mark(stack); };
+    holder->memo->for_each_stack(mark);
+    if (holder->python != nullptr) {
+      for (const PythonMemo::Entry& entry : holder->python->entries) {
+        stacks.mark(__atomic_load_n(&entry.native, __ATOMIC_ACQUIRE));
+        stacks.mark(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
+      }
+    }
+    if (holder->paths != nullptr) holder->paths->for_each_flight_stack(mark);
+    stacks.mark(__atomic_load_n(&holder->walked, __ATOMIC_ACQUIRE));
+    for (const Ref& kept : holder->kept) stacks.mark(__atomic_load_n(&kept, __ATOMIC_ACQUIRE));
+  }
+}
+
+// `forget_ended`: ended allocations that are remembered for double frees are forgotten. An empty record that says
+// nothing may be one that is just being ended: its stack is marked, unless it was forgotten. Such a record may be just
+// being ended again, which a second look finds done.
+void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
+  parts.dump.for_each_record<AllocationRecord>(ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    const std::uint32_t state = read_live(record.state);
+    if (state == 0) return;  // never used
+    const std::uint8_t flags = read_live(record.flags);
+    const bool is_empty =
+        (state & ((1U << format::kStateBits) - 1)) == static_cast<std::uint32_t>(AllocationState::kEmpty);
+    const bool is_ended = is_empty && (flags & format::kFlagEnded) != 0;
+    if (is_ended && forget_ended) {
+      forget_ended_record(record);
+      return;
+    }
+    if (is_empty && !is_ended && (flags & format::kFlagForgotten) != 0) return;
+    parts.stacks.mark(read_live(record.stack));
+    if (is_ended) parts.stacks.mark(static_cast<Ref>(read_live(record.extra)));
+  });
+}
+
+void StackCollection::mark_tables(const Parts& parts) {
+  DumpWriter& dump = parts.dump;
+  auto mark = [&](const Ref& stack) { parts.stacks.mark(read_live(stack)); };
+  dump.for_each_record<format::ThreadCounters>(ChunkType::kCounters, [&](const format::ThreadCounters& block) {
+    for (const format::StackCounter& counter : block.stacks) mark(counter.stack);
+  });
+  dump.for_each_record<format::ContextRecord>(ChunkType::kContexts, [&](const format::ContextRecord& record) {
+    mark(record.stack);
+    mark(record.destroy_stack);
+  });
+  dump.for_each_record<format::SiteRecord>(ChunkType::kSites,
+                                           [&](const format::SiteRecord& record) { mark(record.stack); });
+  dump.for_each_record<format::ErrorRecord>(ChunkType::kErrors, [&](const format::ErrorRecord& record) {
+    mark(record.stack);
+    mark(record.allocation_stack);
+    mark(record.free_stack);
+  });
+  dump.for_each_record<format::FailedCallRecord>(ChunkType::kFailedCalls,
+                                                 [&](const format::FailedCallRecord& record) { mark(record.stack); });
+  dump.for_each_record<format::ThrowRecord>(ChunkType::kThrows, [&](const format::ThrowRecord& record) {
+    mark(record.stack);
+    mark(record.catch_stack);
+  });
+  dump.for_each_record<format::ReleaseRecord>(ChunkType::kReleases, [&](const format::ReleaseRecord& record) {
+    mark(record.stack);
+    mark(record.teardown_stack);
+  });
+  dump.for_each_record<format::PictureRecord>(ChunkType::kPictures, [&](const format::PictureRecord& record) {
+    mark(record.stack);
+    for (const format::PictureShare& share : record.shares) mark(share.stack);
+  });
+  mark(dump.header()->exit_stack);
+  if (parts.cancels != nullptr) parts.cancels->for_each_stack([&](Ref stack) { parts.stacks.mark(stack); });
+}
+
+void StackCollection::finish(const Parts& parts) {
+  parts.holders.mark(parts.stacks);
+  if (forgot_) mark_allocations(parts, false);
+  mark_tables(parts);
+  parts.stacks.sweep(parts.dump, [&](std::uint64_t frame) {
+    parts.modules.mark(frame);
+    if (parts.python != nullptr) parts.python->mark_frame(frame);
+  });
+  parts.modules.free_unmarked();
+  if (parts.python != nullptr) parts.python->sweep(parts.dump);
+}
+
+bool StackCollection::wants(const Parts& parts) {
+  return parts.stacks.wants_collection() || parts.modules.wants_collection() ||
+         (parts.python != nullptr && parts.python->wants_collection());
+}
+
+void StackCollection::step(const Parts& parts, const StackHolder* self) {
+  advance(parts, self);
+  if (phase_.load(std::memory_order_relaxed) == Phase::kIdle || !parts.stacks.is_overgrown()) return;
+  sleep_microseconds(200);
+}
+
+void StackCollection::advance(const Parts& parts, const StackHolder* self) {
+  if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
+  Phase phase = phase_.load(std::memory_order_relaxed);
+  if (phase == Phase::kIdle && wants(parts) && parts.holders.all_watched()) {
+    forget_ended_ = parts.stacks.is_tight();
+    forgot_ = forgot_ || forget_ended_;
+    parts.stacks.begin_marking();
+    parts.modules.begin_marking();
+    if (parts.python != nullptr) parts.python->begin_marking();
+    parts.holders.begin_meeting();
+    phase = Phase::kFirstMeeting;
+  }
+  if (phase == Phase::kFirstMeeting && parts.holders.have_met(self)) {
+    parts.holders.mark(parts.stacks);
+    mark_allocations(parts, forget_ended_);
+    mark_tables(parts);
+    parts.holders.begin_meeting();
+    phase = Phase::kSecondMeeting;
+  }
+  if (phase == Phase::kSecondMeeting && parts.holders.have_met(self) &&
+      (parts.pictures == nullptr || parts.pictures->pause())) {
+    finish(parts);
+    if (parts.pictures != nullptr) parts.pictures->resume();
+    phase = Phase::kIdle;
+  }
+  phase_.store(phase, std::memory_order_relaxed);
+  busy_.store(0, std::memory_order_release);
+}
+
+}  // namespace culprit

@@ -1,0 +1,122 @@
+// Makes this process's dump and describes the process in it.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/attach/attach.h"
+#include "interpose/base/job_rank.h"
+#include "interpose/base/late_load.h"
+#include "interpose/base/process_names.h"
+#include "interpose/base/restrictions.h"
+#include "interpose/base/text_writer.h"
+#include "interpose/driver/api.h"
+#include "interpose/dump/truncation_guard.h"
+#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/log.h"
+#include "interpose/recorder/process.h"
+#include "interpose/stacks/stack_memo.h"
+
+namespace culprit {
+namespace {
+
+// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
+std::uint64_t start_time_ticks() {
+  char text[1024];
+  if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
+  const char* place = std::strrchr(text, ')');
+  if (place == nullptr) return 0;
+  for (int field = 2; field < 22 && place != nullptr; ++field) place = std::strchr(place + 1, ' ');
+  return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
+}
+
+void describe_process(Process& process, bool called) {
+  format::Header* header = process.dump.header();
+  header->pid = static_cast<std::uint32_t>(process.pid);
+  const bool all_calls = !calls_restricted();
+  if (all_calls) header->parent_pid = static_cast<std::uint32_t>(getppid());
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
+  header->start_time_ticks = start_time_ticks();
+  header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  std::uint64_t boot_ns = clock_ns(CLOCK_BOOTTIME);
+  std::uint64_t ticks_a_second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  std::uint64_t began_ns = header->start_time_ticks * (1000000000 / ticks_a_second);
+  if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
+  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
+    header->boot_id[36] = '\0';
+  host_name(header->host, sizeof(header->host));
+
+  char text[16384];
+  const std::size_t length = program_path(text, sizeof(text));
+  if (length > 0) header->executable = process.dump.add_string(text, length);
+  std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
+  if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
+  if (all_calls && getcwd(text, sizeof(text)) != nullptr)
+    header->working_directory = process.dump.add_string(text, std::strlen(text));
+  header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
+  const JobRank rank = find_job_rank();
+  header->rank = static_cast<std::uint32_t>(rank.rank + 1);
+  header->job_size = static_cast<std::uint32_t>(rank.size);
+  header->hook_calls = called ? 1 : 0;
+  header->stack_depth_limit = static_cast<std::uint32_t>(process.options.depth);
+  int version = 0;
+  if (called && driver_ready() && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS)
+    header->driver_version = version;
+
+  std::uint32_t count = static_cast<std::uint32_t>(kApiCount);
+  format::Ref apis = process.dump.allocate_records(format::ChunkType::kApis, count, nullptr);
+  for (std::uint32_t i = 0; apis != 0 && i < count; ++i) {
+    auto* record = process.dump.at<format::ApiRecord>(apis) + i;
+    copy_text(record->name, sizeof(record->name), api_name(static_cast<Api>(i)));
+  }
+}
+
+// A fork child: what the parent had is not this process's. Of the parent's tables some may have been copied while
+// another thread changed them, so nothing in them is looked at; they stay mapped.
+void drop_copy(Process& process) {
+  if (!process.in_use) return;
+  process.dump.close();
+  auto* rest = reinterpret_cast<char*>(&process) + Process::kWipedBytes;
+  std::memset(rest, 0, sizeof(process) - Process::kWipedBytes);
+}
+
+}  // namespace
+
+int start_recording(Process& process, bool called) {
+  process.pid = static_cast<int>(getpid());
+  drop_copy(process);
+  process.in_use = true;
+  read_options(&process.options);
+  apply_attach_options(&process.options);
+  if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
+  if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
+  look_at_restrictions();
+  process.clock.start();
+  StackMemo::choose_comparison();
+  char path[4096];
+  expand_path(process.options.out, process.pid, path, sizeof(path));
+  int error = process.dump.start(path, process.options.max_dump);
+  if (error != 0) {
+    warn_not_recording(process.options, path, error);
+    return error;
+  }
+  process.stacks.set_limit(process.options.max_dump / 2);
+  guard_dump(process.dump);
+  warn_refused_options(process.options);
+  describe_process(process, called);
+  begin_switched(process);
+  // Not where a detach would have to wait for the threads' records too.
+  if (!loaded_late()) process.live.start_young();
+  begin_marks(process);
+  static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
+  process.generation = ++generations;
+  register_exit_handlers();
+  return 0;
+}
+
+}  // namespace culprit

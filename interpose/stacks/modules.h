@@ -1,0 +1,70 @@
+// Which modules (the program, its libraries) are mapped where, so that a frame can be stored as (module, offset) at the
+// moment it is seen and stays true after a dlclose.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/loader_modules.h"
+#include "interpose/dump/dump_writer.h"
+
+namespace culprit {
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class ModuleTable {
+ public:
+  // Marks the modules of the table that are not mapped any more, or no longer where they were. Modules are added by
+  // frame_of(), to the dump that was given here last. Thread-safe.
+  void refresh(DumpWriter& dump);
+
+  // Turns an absolute address into the format's frame (without kFrameExact). Asks the loader for the module of an
+  // address that lies in none of the table's. Thread-safe, takes no lock of the loader.
+  std::uint64_t frame_of(std::uint64_t address);
+
+  // A program may load ever new modules (a just-in-time compiler that writes libraries). When the table is full,
+  // numbers of modules that went away are given to new ones, once a collection of stacks (stack_collection.h) found
+  // that no stack names them: begin_marking(), mark(frame) for each frame of a stack that stays, free_unmarked().
+  // Thread-safe.
+  bool wants_collection() const { return __atomic_load_n(&wants_collection_, __ATOMIC_RELAXED); }
+  void begin_marking();
+  void mark(std::uint64_t frame) {
+    const std::uint64_t number = frame >> format::kFrameModuleShift & format::kFrameModuleMask;
+    if (number != 0 && number <= kCapacity) entries_[number - 1].needed = true;
+  }
+  void free_unmarked();
+
+  // What stands for the module of such a frame in every run of the same program. 0: in no known module. Thread-safe.
+  std::uint64_t identity_of(std::uint64_t frame);
+
+ private:
+  static constexpr int kCapacity = 4096;
+  struct Entry {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::uint64_t load_bias;
+    ModuleMark mark;         // as it was when the module was found
+    std::uint64_t identity;  // hash of path and build ID: a module loaded again keeps its number
+    format::Ref record;
+    std::uint16_t index;      // in the dump, and here
+    std::uint16_t path_room;  // bytes that its record's path may have
+    bool mapped;
+    bool needed;  // by a stack, or mapped since the collection began
+    bool free;
+  };
+  void unmap(Entry& entry);
+  const Entry* add(const struct dl_phdr_info& info);
+  Entry* new_entry();
+  void store_path(Entry* entry, format::ModuleRecord* record, const char* path, std::size_t length);
+
+  SpinLock lock_;
+  DumpWriter* dump_;
+  int count_;
+  char path_[4096];  // of the module that is being added
+  int free_count_;
+  bool wants_collection_;
+  Entry entries_[kCapacity];
+};
+
+// The path of the module that `info` describes: absolute, the program's own name for "". Returns its length.
+std::size_t module_path(const struct dl_phdr_info& info, char* path, std::size_t capacity);
+
+}  // namespace culprit

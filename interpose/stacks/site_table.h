@@ -1,0 +1,30 @@
+// Stacks that allocate memory, under names that another run of the same program finds again (for CULPRIT_FAIL).
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/base/hash_index.h"
+#include "interpose/dump/dump_writer.h"
+#include "interpose/stacks/modules.h"
+
+namespace culprit {
+
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
+class SiteTable {
+ public:
+  // Counts an allocation call with this stack: the `number`th of the process. Returns the site's name, 0 when there is
+  // no stack or no room; a site that finds the table full has its name all the same, and no record, which is counted.
+  // Thread-safe.
+  std::uint64_t note(format::Ref stack, std::uint16_t api, std::uint64_t number, ModuleTable& modules,
+                     DumpWriter& dump);
+
+  // Gives the index's memory back; empty afterwards. Not while other threads use this.
+  void free_memory() { index_.free_memory(); }
+
+ private:
+  static constexpr std::uint32_t kCapacity = 65536;  // 3 MiB, and as many stacks
+  SpinLock lock_;
+  HashIndex index_;  // stack -> record
+};
+
+}  // namespace culprit

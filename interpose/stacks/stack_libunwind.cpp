@@ -1,0 +1,157 @@
+#include "interpose/base/own_module.h"
+#include "interpose/format/dump_format.h"
+#include "interpose/stacks/stack.h"
+#include "interpose/stacks/stack_memo.h"
+#include "interpose/stacks/unwind_rule.h"
+
+namespace culprit {
+namespace {
+
+// Follows the walk and notes the slots that decide where it goes.
+class CheckList {
+ public:
+  CheckList(const std::uint64_t* frame, StackChecks* checks) : checks_(checks) {
+    if (checks == nullptr) return;
+    checks->count = 0;
+    checks->complete = frame != nullptr;
+    rbp_slot_ = reinterpret_cast<std::uint64_t>(frame);  // a frame address points to the saved rbp of the caller
+  }
+
+  // The walk stands at the hook's caller. `address` must be the hook's own return address, else this is no plain call.
+  void begin(const std::uint64_t* frame, std::uint64_t address) {
+    if (checks_ != nullptr && checks_->complete && frame[1] != address) checks_->complete = false;
+  }
+
+  // One step outward: `cfa` is the stepped frame's CFA, i.e. the stack pointer of the frame reached.
+  void step(const culprit_unwind_rule& rule, std::uint64_t cfa) {
+    if (checks_ == nullptr || !checks_->complete) return;
+    if (!rule.known) {
+      checks_->complete = false;
+      return;
+    }
+    if (rule.from_rbp) add_rbp();
+    add(cfa - 8);
+    if (rule.rbp_saved) {
+      rbp_slot_ = cfa + static_cast<std::uint64_t>(rule.rbp_cfa_offset);
+      rbp_checked_ = false;
+    }
+  }
+
+  // The walk ended here. Where no unwind information says so, a zero rbp did.
+  void end() {
+    if (checks_ != nullptr && checks_->complete) add_rbp();
+  }
+
+ private:
+  void add_rbp() {
+    if (!rbp_checked_) add(rbp_slot_);
+    rbp_checked_ = true;
+  }
+  void add(std::uint64_t slot) {
+    if (checks_->count == StackChecks::kMost) {
+      checks_->complete = false;
+    } else {
+      checks_->slots[checks_->count++] = slot;
+    }
+  }
+
+  StackChecks* checks_;
+  std::uint64_t rbp_slot_ = 0;
+  bool rbp_checked_ = false;
+};
+
+CodeRange left_out[2];
+int left_out_count = 0;
+
+bool is_left_out(std::uint64_t address) {
+  if (in_own_module(address)) return true;
+  for (int i = 0; i < left_out_count; ++i) {
+    if (address >= left_out[i].begin && address < left_out[i].end) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void leave_out_leading(const CodeRange* ranges, int count) {
+  left_out_count = 0;
+  for (int i = 0; i < count; ++i) left_out[i] = ranges[i];
+  left_out_count = count;
+}
+
+void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks) {
+  stack->count = 0;
+  stack->truncated = false;
+  CheckList list(frame, checks);
+  culprit_begin_unwinding();
+  unw_context_t context;
+  unw_cursor_t cursor;
+  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
+    if (checks != nullptr) checks->complete = false;
+    return;
+  }
+  bool leading = true;
+  bool exact = false;
+  for (;;) {
+    culprit_unwind_rule rule;
+    int result = culprit_unwind_step(&cursor, &rule);
+    if (result <= 0) {
+      if (result < 0 && checks != nullptr) checks->complete = false;
+      break;
+    }
+    unw_word_t address = 0;
+    unw_word_t stack_pointer = 0;
+    if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0) break;
+    if (leading && is_left_out(address)) continue;
+    unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer);
+    if (leading) {
+      list.begin(frame, address);
+    } else {
+      list.step(rule, stack_pointer);
+    }
+    leading = false;
+    bool is_signal_frame = unw_is_signal_frame(&cursor) > 0;
+    if (checks != nullptr && stack->count < depth) checks->pointers[stack->count] = stack_pointer;
+    if (stack->count == depth) {
+      stack->truncated = true;
+      return;
+    }
+    // A signal trampoline was never called, and the frame it interrupted stands exactly at its address.
+    stack->frames[stack->count++] = address | (exact || is_signal_frame ? format::kFrameExact : 0);
+    exact = is_signal_frame;
+  }
+  list.end();
+}
+
+bool is_in_signal_handler() {
+  // No frame has a frame address of 1: the search ends where the stack does.
+  return find_frame(1) == FrameSearch::kGoneBehindSignal;
+}
+
+FrameSearch find_frame(std::uint64_t frame) {
+  constexpr int kMostFrames = 10000;
+  unw_context_t context;
+  unw_cursor_t cursor;
+  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) return FrameSearch::kNotKnown;
+  bool behind_signal = false;
+  unw_word_t address = 0;
+  unw_word_t stack_pointer = 0;
+  for (int i = 0; i < kMostFrames; ++i) {
+    if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer) != 0)
+      return FrameSearch::kNotKnown;
+    behind_signal = behind_signal || unw_is_signal_frame(&cursor) > 0;
+    int result = unw_step(&cursor);
+    // The next frame's stack pointer is this one's CFA.
+    unw_word_t cfa = 0;
+    if (result > 0) unw_get_reg(&cursor, UNW_REG_SP, &cfa);
+    if (result > 0 && in_own_module(address) && stack_pointer <= frame && frame < cfa)
+      return behind_signal ? FrameSearch::kBehindSignal : FrameSearch::kFound;
+    if (result == 0) return behind_signal ? FrameSearch::kGoneBehindSignal : FrameSearch::kGone;
+    if (result < 0) break;
+  }
+  return FrameSearch::kNotKnown;
+}
+
+void forget_unwind_information() { unw_flush_cache(unw_local_addr_space, 0, 0); }
+
+}  // namespace culprit

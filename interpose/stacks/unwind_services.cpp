@@ -1,0 +1,68 @@
+// What our libunwind asks for (scripts/libunwind/patch.py): in the places of the loader's lock, of a cache that all
+// threads share under a mutex, and of a pipe.
+#include <errno.h>
+#include <fcntl.h>
+
+#include "interpose/base/loader_modules.h"
+#include "interpose/base/os.h"
+#include "interpose/base/raw_calls.h"
+#include "interpose/base/valgrind_requests.h"
+#include "interpose/stacks/unwind_rule.h"
+
+#define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
+
+namespace {
+
+constexpr unsigned long kPage = 4096;  // no machine has smaller ones
+
+// Of the calling thread's stack, during one walk: what can be read now may be unmapped before the next one.
+struct Range {
+  unsigned long begin;
+  unsigned long end;
+};
+__thread Range readable __attribute__((tls_model("initial-exec")));
+
+bool ask_kernel(unsigned long address) {
+  static const bool on_valgrind = culprit::ask_valgrind(culprit::kRunningOnValgrind, 0, 0) != 0;
+  if (!on_valgrind) {
+    // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil asks
+    // so, too. Every filter knows this call.
+    return culprit::system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
+  }
+  // Which would count that as an error of the program.
+  std::uint64_t word = 0;
+  return culprit::os.read_own_memory(&word, address, sizeof(word)) == static_cast<std::int64_t>(sizeof(word));
+}
+
+}  // namespace
+
+extern "C" {
+// Calls `visit` with the module that `address` lies in, and returns its result; 0 when there is none.
+CULPRIT_HIDDEN int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data) {
+  struct dl_phdr_info module;
+  return culprit::find_module(address, &module) ? visit(&module, sizeof(module), data) : 0;
+}
+
+// `bytes` bytes, zero at first, of the calling thread alone; nullptr: unwinding goes without a cache. process.cpp has
+// the one that gives some; the unit tests of the unwinder have none.
+CULPRIT_HIDDEN __attribute__((weak)) void* culprit_unwind_cache(std::size_t) { return nullptr; }
+
+CULPRIT_HIDDEN void culprit_begin_unwinding() { readable = {0, 0}; }
+
+// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to. A
+// system call for each page of the stack: one walk asks for nearly every word that it reads.
+CULPRIT_HIDDEN int culprit_can_read(unsigned long address) {
+  if (address >= readable.begin && address + sizeof(std::uint64_t) <= readable.end) return 1;
+  if (!ask_kernel(address)) return 0;
+  const unsigned long page = address & ~(kPage - 1);
+  if (address + sizeof(std::uint64_t) > page + kPage) return 1;  // two pages: not to be remembered as one
+  if (page == readable.end) {
+    readable.end += kPage;
+  } else if (page + kPage == readable.begin) {
+    readable.begin = page;
+  } else {
+    readable = {page, page + kPage};
+  }
+  return 1;
+}
+}

@@ -1,0 +1,264 @@
+#include "report/commands/command_attach.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "report/attach/injector.h"
+#include "report/base/exit_codes.h"
+#include "report/dump/run_dumps.h"
+#include "report/proc/proc_facts.h"
+#include "report/proc/target_process.h"
+#include "report/render/text/text_style.h"
+#include "report/run/child_process.h"
+#include "report/run/preload.h"
+
+namespace culprit {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// Seconds, minutes and so on as people write them, into seconds.
+CLI::AsNumberWithUnit duration() {
+  return CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
+                               CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME");
+}
+
+std::string seconds_text(double seconds) { return format_time(static_cast<std::uint64_t>(seconds * 1e9)); }
+
+milliseconds limit_of(double seconds) { return milliseconds(static_cast<long>(std::ceil(seconds * 1000))); }
+
+// libculprit.so in this very process, not in one of its children.
+TargetProcess look_for_library(const TracedProcess& process) {
+  TargetProcess found = find_target("/proc", static_cast<std::uint32_t>(process.pid()));
+  if (found.pid == static_cast<std::uint32_t>(process.pid()) && found.has_library) return found;
+  found = {};
+  found.pid = static_cast<std::uint32_t>(process.pid());
+  return found;
+}
+
+// Where the process is to write its dump: the working directory, unless that means something else to it.
+std::string dump_pattern(const TracedProcess& process, const std::string& out) {
+  if (!process.same_files()) {
+    if (out.empty()) return std::string("/tmp/") + kDefaultPattern;
+    if (out[0] != '/')
+      throw AttachError(process.name() +
+                        " has other files than culprit (a container): --out must be a path of its own " +
+                        "that begins with /");
+    return out;
+  }
+  return absolute_pattern(out.empty() ? kDefaultPattern : out);
+}
+
+InjectionOrder order_of(const AttachCommand& command, const TracedProcess& process) {
+  InjectionOrder order;
+  order.limit = limit_of(command.time_out);
+  order.library = find_library();
+  order.request.backend = command.backend == "cupti" ? AttachBackend::kCupti : AttachBackend::kRedirect;
+  order.request.depth = command.depth ? static_cast<std::int32_t>(*command.depth) : -1;
+  const std::string pattern = dump_pattern(process, command.out);
+  if (pattern.size() >= sizeof(order.request.out)) throw AttachError(pattern + ": too long a path");
+  std::strcpy(order.request.out, pattern.c_str());
+  const char* cupti = std::getenv("CULPRIT_CUPTI");
+  if (cupti != nullptr) std::snprintf(order.request.cupti, sizeof(order.request.cupti), "%s", cupti);
+  return order;
+}
+
+int fail(const std::string& message) {
+  std::cerr << "culprit: " << message << "\n";
+  return kExitUnreadable;
+}
+
+void say_attached(const TracedProcess& process, const AttachRequest& answer, const std::string& dump, bool watched) {
+  std::cerr << "attached to " << printable(process.name()) << ": " << answer.words + answer.slots
+            << " addresses of the driver replaced\n";
+  if (answer.words == 0) std::cerr << "note    it has not used CUDA yet: what it allocates is seen once it does\n";
+  if (answer.unsearched_bytes != 0)
+    std::cerr << "note    there was no time for up to " << format_bytes(answer.unsearched_bytes)
+              << " of its memory: calls through pointers there are not seen; --timeout gives more\n";
+  std::cerr << "dump    " << printable(dump) << "\n";
+  if (!watched)
+    std::cerr << "next    culprit report " << printable(dump) << "   at any time\n        culprit detach "
+              << process.pid() << "   ends it\n";
+}
+
+// Waits until the time is over, the process ends, or a signal ends the wait. The signals are blocked already.
+void watch(const TracedProcess& process, double seconds, const sigset_t& signals) {
+  const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process.pid(), 0)));
+  const Descriptor asked(::signalfd(-1, &signals, SFD_CLOEXEC));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (process.is_alive()) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    pollfd ready[] = {{asked.get(), POLLIN, 0}, {ended.get(), POLLIN, 0}};
+    // Without a descriptor of the process (before Linux 5.3) it is looked at now and then.
+    const auto longest = ended.get() >= 0 ? milliseconds(3600000) : milliseconds(200);
+    ::poll(ready, ended.get() >= 0 ? 2 : 1, static_cast<int>(std::min(left, longest).count()));
+    signalfd_siginfo info;
+    if (ready[0].revents != 0 && ::read(asked.get(), &info, sizeof(info)) == sizeof(info)) return;
+  }
+}
+
+int show_survivors(const AttachCommand& command, const TracedProcess& process, const Descriptor& file,
+                   const std::string& dump) {
+  OutputOptions output = command.output;
+  if (output.sysroot.empty() && !process.same_files() && process.is_alive())
+    output.sysroot = process.path_from_here("");
+  std::vector<Report> reports;
+  try {
+    reports.push_back(load_for_output("/proc/self/fd/" + std::to_string(file.get()), output));
+  } catch (const DumpError& error) {
+    return fail(error.what());
+  }
+  reports.front().dump_path = dump;
+  if (output.format != "text") return write_reports(reports, output, DefaultStream::kStdout, true);
+  return write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
+    RenderOptions options;
+    options.colours = colours;
+    options.all = output.all;
+    render_survivors(reports.front(), options, out);
+  });
+}
+
+int record_for(const AttachCommand& command, const TracedProcess& process, const AttachRequest& answer,
+               const std::string& dump, const sigset_t& signals) {
+  // Opened now: a container's files are out of reach once its process has ended.
+  const Descriptor file(open_in_process("/proc", static_cast<std::uint32_t>(process.pid()), answer.dump));
+  std::cerr << "recording for " << seconds_text(command.seconds) << "; Ctrl-C ends it early\n";
+  watch(process, command.seconds, signals);
+  int failed = kExitFine;
+  if (process.is_alive()) {
+    InjectionOrder order;
+    order.what = Injection::kDetach;
+    order.limit = limit_of(command.time_out);
+    order.library = find_library();
+    try {
+      int interrupted = 0;
+      const std::string problem = describe_result(process, inject(process, order, &interrupted));
+      if (!problem.empty()) failed = fail(problem);
+    } catch (const AttachError& error) {
+      if (process.is_alive()) failed = fail(std::string("not detached: ") + error.what());
+    }
+  } else {
+    std::cerr << "note    the process has ended\n";
+  }
+  if (file.get() < 0) return fail(dump + ": cannot be opened from here");
+  const int shown = show_survivors(command, process, file, dump);
+  return failed != kExitFine ? failed : shown;
+}
+
+void add_process(CLI::App* app, pid_t* pid, double* time_out) {
+  app->add_option("PID", *pid, "The process")->type_name("")->check(CLI::PositiveNumber);
+  app->add_option("--timeout", *time_out, "Give up after this time (10s)")->transform(duration())->type_name("TIME");
+}
+
+}  // namespace
+
+void add_attach_command(CLI::App* app, AttachCommand* command) {
+  add_process(app, &command->pid, &command->time_out);
+  app->add_option("--out", command->out, "Where the process writes its dump (culprit.%n.%p.dump in this directory)")
+      ->type_name("FILE");
+  app->add_option("--for", command->seconds,
+                  "Detach after this time (60s, 5m), and show what was allocated in it and is still alive")
+      ->transform(duration())
+      ->type_name("TIME");
+  app->add_option("--backend", command->backend,
+                  "redirect: replace the driver's addresses in the process; cupti: callbacks of NVIDIA's CUPTI, which "
+                  "shuts out profilers meanwhile")
+      ->check(CLI::IsMember({"redirect", "cupti"}))
+      ->capture_default_str();
+  app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
+      ->check(CLI::Range(0, 256))
+      ->type_name("N");
+  add_output_options(app, &command->output, {"text", "json"});
+}
+
+void add_detach_command(CLI::App* app, DetachCommand* command) { add_process(app, &command->pid, &command->time_out); }
+
+int run_attach_command(const AttachCommand& command) try {
+  const TracedProcess process(command.pid);
+  process.check_attachable();
+  const TargetProcess present = look_for_library(process);
+  format::Header header = {};
+  if (!present.dump.empty() && read_header("/proc", present, &header)) {
+    const bool preloaded = header.attached == format::Attached::kNo;
+    return fail(describe_result(process, preloaded ? AttachResult::kPreloaded : AttachResult::kAlready) +
+                "\n         its dump: culprit report " + present.dump);
+  }
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
+  // From here on a signal ends what is being done, and never leaves the process half attached.
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  int interrupted = 0;
+  const AttachRequest answer = inject(process, order_of(command, process), &interrupted);
+  if (interrupted != 0) {
+    std::cerr << "culprit: interrupted; " << printable(process.name()) << " is as it was\n";
+    return die_like_child(interrupted);
+  }
+  const std::string problem = describe_result(process, answer);
+  if (!problem.empty()) return fail(problem);
+  const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
+  say_attached(process, answer, dump, command.seconds > 0);
+  if (command.seconds <= 0) return kExitFine;
+  return record_for(command, process, answer, dump, signals);
+} catch (const std::exception& error) {
+  return fail(error.what());
+}
+
+int run_detach_command(const DetachCommand& command) try {
+  const TracedProcess process(command.pid);
+  process.check_attachable();
+  const TargetProcess present = look_for_library(process);
+  if (!present.has_library) return fail(describe_result(process, AttachResult::kNotAttached));
+  format::Header header = {};
+  if (!present.dump.empty() && read_header("/proc", present, &header) && header.attached == format::Attached::kNo)
+    return fail(describe_result(process, AttachResult::kPreloaded));
+  InjectionOrder order;
+  order.what = Injection::kDetach;
+  order.limit = limit_of(command.time_out);
+  order.library = find_library();
+  int interrupted = 0;
+  const AttachRequest answer = inject(process, order, &interrupted);
+  const std::string problem = describe_result(process, answer);
+  if (interrupted != 0 && answer.result != AttachResult::kDone) {
+    std::cerr << "culprit: interrupted; " << printable(process.name()) << " is attached as before\n";
+    return die_like_child(interrupted);
+  }
+  if (!problem.empty()) return fail(problem);
+  const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
+  std::cerr << "detached from " << printable(process.name()) << "\n";
+  if (!dump.empty()) std::cerr << "next    culprit report " << printable(dump) << "\n";
+  return kExitFine;
+} catch (const std::exception& error) {
+  return fail(error.what());
+}
+
+}  // namespace culprit

@@ -1,0 +1,35 @@
+// culprit attach PID, culprit detach PID: recording that begins and ends in a process that runs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "report/commands/report_options.h"
+
+namespace culprit {
+
+struct AttachCommand {
+  pid_t pid = 0;
+  std::string out;       // empty: in the working directory
+  double seconds = 0;    // --for; 0: until culprit detach
+  double time_out = 10;  // for attaching, and for detaching
+  std::string backend = "redirect";
+  std::optional<unsigned> depth;
+  OutputOptions output;
+};
+
+struct DetachCommand {
+  pid_t pid = 0;
+  double time_out = 10;
+};
+
+void add_attach_command(CLI::App* app, AttachCommand* command);
+void add_detach_command(CLI::App* app, DetachCommand* command);
+
+// Return an exit code: kExitUnreadable with a message on stderr when it cannot be done.
+int run_attach_command(const AttachCommand& command);
+int run_detach_command(const DetachCommand& command);
+
+}  // namespace culprit

@@ -1,0 +1,74 @@
+#include "report/commands/command_doctor.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <iostream>
+#include <set>
+
+#include "report/base/exit_codes.h"
+#include "report/doctor/diagnosis.h"
+#include "report/doctor/render_doctor.h"
+
+namespace culprit {
+namespace {
+
+std::string variable_or(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value[0] != '\0' ? value : otherwise;
+}
+
+std::string machine_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "this machine";
+}
+
+std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
+  std::set<std::uint32_t> pids;
+  for (const GpuFacts& gpu : nvml.gpus) {
+    for (const GpuProcess& process : gpu.processes) pids.insert(process.pid);
+  }
+  return pids;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App* app, DoctorCommand* command) {
+  app->add_option("--gpu", command->gpu, "Only the GPU with this number (as nvidia-smi counts)")->type_name("N");
+  app->add_option("--format", command->output.format, "text or json (schema culprit.doctor/1)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  app->add_option("-o,--output", command->output.output, "Write to FILE")->type_name("FILE");
+}
+
+int run_doctor_command(const DoctorCommand& command) {
+  // For tests, and for a container that has the host's under another name.
+  NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", "libnvidia-ml.so.1"));
+  if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
+    std::cerr << "culprit: there is no GPU " << *command.gpu << "; this machine shows " << nvml.gpus.size() << "\n";
+    return kExitUsage;
+  }
+  const ProcFacts proc = read_proc(variable_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
+  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), machine_name());
+  // All GPUs are read in any case: a process that one of them names is none that another's memory was left to.
+  if (command.gpu) {
+    std::vector<GpuDiagnosis> chosen;
+    for (GpuDiagnosis& gpu : diagnosis.gpus) {
+      if (gpu.gpu.index == *command.gpu) chosen.push_back(std::move(gpu));
+    }
+    diagnosis.gpus = std::move(chosen);
+  }
+  const int written = write_output(command.output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
+    if (command.output.format == "json") {
+      render_doctor_json(diagnosis, out);
+    } else {
+      render_doctor_text(diagnosis, colours, out);
+    }
+  });
+  if (written != kExitFine) return written;
+  return nvml.available ? kExitFine : kExitUnreadable;
+}
+
+}  // namespace culprit

@@ -1,0 +1,25 @@
+// culprit report DUMP...: shows what dumps hold.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/commands/report_options.h"
+#include "report/select/selection.h"
+
+namespace culprit {
+
+struct ReportCommand {
+  std::vector<std::string> dumps;
+  OutputOptions output;
+  SelectionOptions selection;
+  bool suggest_suppressions = false;
+};
+
+// Declares the command's options on `app`.
+void add_report_command(CLI::App* app, ReportCommand* command);
+
+// Reports all dumps that can be read and names the others on stderr. Returns the exit code.
+int run_report_command(const ReportCommand& command);
+
+}  // namespace culprit

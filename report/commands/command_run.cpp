@@ -1,0 +1,166 @@
+#include "report/commands/command_run.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+#include "report/base/exit_codes.h"
+#include "report/dump/run_dumps.h"
+#include "report/merge/load_many.h"
+#include "report/run/child_process.h"
+#include "report/run/framework_caches.h"
+#include "report/run/preload.h"
+
+namespace culprit {
+namespace {
+
+std::uint64_t realtime_ns() {
+  std::timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+int start_failure(const std::string& command, int error) {
+  std::cerr << "culprit: " << command << ": " << std::strerror(error) << "\n";
+  return error == ENOENT ? kExitNotFound : kExitNotExecutable;
+}
+
+// --torch-history works through the start-up hook of the Python package, which the program's environment may not have.
+bool history_is_missing(const std::vector<Report>& reports) {
+  bool wanted = false;
+  for (const Report& report : reports) {
+    if (!report.caches_inside.empty()) return false;
+    for (const CacheTotal& cache : report.summary.caches) {
+      wanted = wanted || std::string(cache.pool->name).compare(0, 7, "PyTorch") == 0;
+    }
+  }
+  return wanted;
+}
+
+// The part of the exit code that is ours: what the reports say.
+int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
+  LoadedReports loaded = load_many(paths, command.output);
+  std::vector<Report>& reports = loaded.reports;
+  if (!has_since_mark(reports, command.output)) return kExitUnreadable;
+  add_missing_ranks(&reports);
+  selection->apply(command.output.strict, &reports);
+  std::uint64_t injected = 0;
+  for (const Report& report : reports) injected += report.injected_failures;
+  if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
+    std::cerr << "culprit: no call was made to fail: the program ended before it came to the one that was named\n";
+  if (command.torch_history && history_is_missing(reports)) {
+    std::cerr << "culprit: --torch-history had no effect: the Python package culprit is not installed in the program's "
+                 "environment (pip install it there), or the program ended without its exit handlers\n";
+  }
+  if (paths.empty() && command.paused) {
+    std::cerr << "culprit: nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call "
+                 "was made after that\n";
+  } else if (paths.empty()) {
+    std::cerr
+        << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, or was started with an "
+           "environment without LD_PRELOAD, so that nothing could be preloaded into it\n";
+  }
+  // Whoever reads JSON or a file expects one, also when it says that there was nothing.
+  if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
+    const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
+    if (written != kExitFine) return written;
+  }
+  if (loaded.unreadable) return kExitUnreadable;
+  selection->write(command.output.strict, reports);
+  const int found = verdict(reports, command.output);
+  if (found != kExitFine || reports.empty()) return found;
+  for (const Report& report : reports) {
+    if (report.hook_called) return kExitFine;
+  }
+  return kExitNoHook;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App* app, RunCommand* command) {
+  app->add_flag("--keep", command->keep,
+                "Keep the dumps: in the working directory, or where --out or CULPRIT_OUT says");
+  app->add_option("--out", command->out,
+                  "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
+      ->type_name("PATTERN");
+  app->add_flag("--paused", command->paused,
+                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
+  app->add_flag("--no-framework-caches", command->no_framework_caches, framework_cache_help());
+  app->add_flag("--torch-history", command->torch_history,
+                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "
+                "culprit in the program's environment)");
+  app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
+      ->check(CLI::Range(0, 256))
+      ->type_name("N");
+  app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
+      ->type_name("LEVEL");
+  add_fail_options(app, &command->fail);
+  add_output_options(app, &command->output, report_formats());
+  add_job_options(app, &command->output);
+  add_selection_options(app, &command->selection, &command->output);
+}
+
+int run_run_command(const RunCommand& command) {
+  std::optional<Selection> selection;
+  std::optional<TemporaryFolder> folder;
+  std::string pattern;
+  Environment environment;
+  std::string failures;
+  try {
+    failures = fail_environment(command.fail);
+  } catch (const std::exception& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+    return kExitUsage;
+  }
+  try {
+    selection.emplace(command.selection);
+    const char* present = std::getenv("CULPRIT_OUT");
+    if (!command.out.empty()) {
+      pattern = absolute_pattern(command.out);
+    } else if (command.keep) {
+      pattern = absolute_pattern(present != nullptr && present[0] != '\0' ? present : kDefaultPattern);
+    } else {
+      folder.emplace();
+      pattern = folder->path() + "/" + kDefaultPattern;
+    }
+    environment = preload_environment(pattern);
+  } catch (const std::exception& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+    return kExitUnreadable;
+  }
+
+  if (command.depth) environment.emplace_back("CULPRIT_DEPTH", std::to_string(*command.depth));
+  if (command.paused) environment.emplace_back("CULPRIT_START", "signal");
+  if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
+  if (command.no_framework_caches) {
+    for (auto& variable : framework_cache_switches()) environment.push_back(std::move(variable));
+  }
+  if (command.torch_history) environment.emplace_back("CULPRIT_TORCH_HISTORY", "1");
+  if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
+
+  const std::uint64_t start = realtime_ns();
+  const ChildResult child = run_child(command.command, environment);
+  if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
+
+  const bool kept = !folder.has_value();
+  int found = kExitUnreadable;
+  try {
+    found = report_run(find_dumps(pattern, start), command, &*selection, kept);
+  } catch (const FileError& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+  }
+  folder.reset();
+  if (child.signalled) return die_like_child(child.code);
+  return child.code != 0 ? child.code : found;
+}
+
+}  // namespace culprit

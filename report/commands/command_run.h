@@ -1,0 +1,35 @@
+// culprit run -- command...: runs a program under libculprit.so and reports what it and its children left behind.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/commands/report_options.h"
+#include "report/run/fail_options.h"
+#include "report/select/selection.h"
+
+namespace culprit {
+
+struct RunCommand {
+  std::vector<std::string> command;
+  bool keep = false;
+  bool paused = false;
+  std::string out;
+  std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
+  std::string log;
+  bool no_framework_caches = false;
+  bool torch_history = false;
+  FailOptions fail;
+  OutputOptions output;
+  SelectionOptions selection;
+};
+
+// Declares the command's options on `app`. The words of the command itself come separately.
+void add_run_command(CLI::App* app, RunCommand* command);
+
+// Returns the command's own exit code if it is not 0, else what the report asks for. Does not return when a signal
+// ended the command: culprit then ends by the same one.
+int run_run_command(const RunCommand& command);
+
+}  // namespace culprit

@@ -1,0 +1,283 @@
+#include "report/commands/command_sweep.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+#include "report/base/exit_codes.h"
+#include "report/base/progress.h"
+#include "report/dump/run_dumps.h"
+#include "report/run/child_pool.h"
+#include "report/run/preload.h"
+#include "report/run/sweep.h"
+
+namespace culprit {
+namespace {
+
+namespace fs = std::filesystem;
+using Reports = std::vector<std::shared_ptr<const Report>>;
+
+bool parse_site(const std::string& text, std::uint64_t* site) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *site, 16);
+  return error == std::errc() && end == text.data() + text.size() && *site != 0;
+}
+
+// The folder that the dumps go to: a part for each run.
+class Dumps {
+ public:
+  // Throws std::runtime_error or fs::filesystem_error.
+  explicit Dumps(const std::string& kept) {
+    if (kept.empty()) {
+      temporary_.emplace();
+      path_ = temporary_->path();
+      return;
+    }
+    path_ = fs::absolute(kept);
+    fs::create_directories(path_);
+    if (!fs::is_empty(path_)) throw std::runtime_error(path_.string() + ": is not empty; choose another --out");
+  }
+  // Where the dumps of this part go, as a value of CULPRIT_OUT.
+  std::string pattern(const std::string& part) const {
+    fs::create_directories(path_ / part);
+    return escaped((path_ / part).string()) + "/" + kDefaultPattern;
+  }
+  // A run that was read is not needed any more.
+  void drop(const std::string& part) const {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_ / part, ignored);
+  }
+
+ private:
+  static std::string escaped(const std::string& path) {
+    std::string text;
+    for (const char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
+    return text;
+  }
+  std::optional<TemporaryFolder> temporary_;
+  fs::path path_;
+};
+
+// How far the sweep is, on stderr: a bar on a terminal, else a line for each run.
+class SweepProgress {
+ public:
+  SweepProgress(std::size_t runs, bool lines)
+      : runs_(runs), lines_(lines && ::isatty(STDERR_FILENO) != 1), bar_(runs) {}
+  void ended(const Sweep& sweep, const SweepRun& run) {
+    ++done_;
+    bar_.done(std::to_string(sweep.findings.size()) + " found, " + std::to_string(sweep.count(SweepOutcome::kCrash)) +
+              " crashed, " + std::to_string(sweep.count(SweepOutcome::kHang)) + " hung");
+    if (!lines_) return;
+    char site[24];
+    std::snprintf(site, sizeof(site), "%016" PRIx64, run.site.site);
+    std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site << ": " << outcome_name(run.outcome) << "\n";
+  }
+
+ private:
+  std::size_t runs_;
+  std::size_t done_ = 0;
+  bool lines_;
+  Progress bar_;
+};
+
+// Reads what a run left; false when one of its dumps cannot be read, which stderr then tells.
+bool read_dumps(const std::string& pattern, const OutputOptions& options, Reports* reports) {
+  bool readable = true;
+  for (const std::string& path : find_dumps(pattern, 0)) {
+    try {
+      reports->push_back(std::make_shared<const Report>(load_for_output(path, options)));
+    } catch (const DumpError& error) {
+      std::cerr << "culprit: " << error.what() << "\n";
+      readable = false;
+    }
+  }
+  return readable;
+}
+
+Environment environment_of(const SweepCommand& command, const std::string& pattern, const std::string& fail) {
+  Environment environment = preload_environment(pattern);
+  environment.emplace_back("CULPRIT_FAIL", fail);
+  if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
+  return environment;
+}
+
+// The sites to be tried, in order. Throws std::runtime_error when one that was asked for is none.
+std::vector<AllocationSite> chosen_sites(const SweepCommand& command, const std::vector<AllocationSite>& all) {
+  std::vector<AllocationSite> chosen;
+  for (const std::string& text : command.sites) {
+    std::uint64_t wanted = 0;
+    parse_site(text, &wanted);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& site) { return site.site == wanted; });
+    if (found == all.end()) throw std::runtime_error(text + ": the clean run has no such allocation site");
+    chosen.push_back(*found);
+  }
+  if (command.sites.empty()) chosen = all;
+  if (command.max_runs != 0 && chosen.size() > command.max_runs) chosen.resize(command.max_runs);
+  return chosen;
+}
+
+// Runs the command once for each run of `sweep`. Returns the signal that is to end culprit, 0 for none.
+int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
+  // A failure may make the program try other ways first: far more than what it took, before it is called a hang.
+  const double limit = command.timeout > 0 ? command.timeout : 30 + 10 * sweep->clean.seconds;
+  const bool to_stderr = command.output.output.empty() && command.output.format == "json";
+  SweepProgress progress(sweep->runs.size(), !to_stderr);
+  ChildPool pool;
+  std::size_t next = 0;
+  while (next < sweep->runs.size() || pool.running() != 0) {
+    while (next < sweep->runs.size() && pool.running() < command.jobs) {
+      char rule[40];
+      std::snprintf(rule, sizeof(rule), "alloc-site:%016" PRIx64, sweep->runs[next].site.site);
+      pool.start(next, command.command, environment_of(command, dumps.pattern(std::to_string(next + 1)), rule),
+                 std::chrono::duration<double>(limit), command.show_output);
+      ++next;
+    }
+    std::size_t number = 0;
+    PoolResult result;
+    if (!pool.wait(std::chrono::hours(24), &number, &result)) {
+      if (pool.signal_received() != 0) return pool.signal_received();
+      continue;
+    }
+    const std::string part = std::to_string(number + 1);
+    SweepRun& run = sweep->runs[number];
+    run.result = result;
+    Reports reports;
+    const bool readable = read_dumps(dumps.pattern(part), command.output, &reports);
+    judge_run(sweep, number, reports, readable);
+    dumps.drop(part);
+    progress.ended(*sweep, run);
+  }
+  return 0;
+}
+
+// The part of the exit code that is ours.
+int verdict(const Sweep& sweep, const OutputOptions& options) {
+  const auto asked = [&](const char* what) {
+    if (options.fail_on.empty()) return options.error_exit_code != 0;
+    return std::find(options.fail_on.begin(), options.fail_on.end(), what) != options.fail_on.end();
+  };
+  const bool errors = sweep.errors() + sweep.count(SweepOutcome::kCrash) + sweep.count(SweepOutcome::kHang) != 0;
+  if ((asked("leaks") && sweep.leaks() != 0) || (asked("errors") && errors))
+    return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
+  return kExitFine;
+}
+
+int write_sweep(const Sweep& sweep, const OutputOptions& options) {
+  return write_output(options, DefaultStream::kStderr, [&](bool colours, std::ostream& out) {
+    if (options.format == "json") {
+      render_sweep_json(sweep, out);
+      return;
+    }
+    RenderOptions render_options;
+    render_options.colours = colours;
+    render_options.strict = options.strict;
+    render_sweep_text(sweep, render_options, out);
+  });
+}
+
+int sweep_all(const SweepCommand& command) {
+  const Dumps dumps(command.out);
+  const std::string pattern = dumps.pattern("clean");
+  Sweep sweep;
+  sweep.command = command.command;
+  const auto start = std::chrono::steady_clock::now();
+  sweep.clean.child = run_child(command.command, environment_of(command, pattern, "sites"));
+  sweep.clean.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const ChildResult& clean = sweep.clean.child;
+  if (clean.start_errno != 0) {
+    std::cerr << "culprit: " << command.command.front() << ": " << std::strerror(clean.start_errno) << "\n";
+    return clean.start_errno == ENOENT ? kExitNotFound : kExitNotExecutable;
+  }
+  if (clean.signalled) {
+    std::cerr << "culprit: the command was ended by a signal although nothing was made to fail: nothing to compare "
+                 "with\n";
+    return -clean.code;
+  }
+  if (clean.code != 0)
+    std::cerr << "culprit: the command ends with " << clean.code << " although nothing was made to fail\n";
+  if (!read_dumps(pattern, command.output, &sweep.clean_reports)) return kExitUnreadable;
+  const std::vector<AllocationSite> all = sites_of(sweep.clean_reports);
+  sweep.sites = all.size();
+  for (const AllocationSite& site : chosen_sites(command, all)) {
+    sweep.runs.emplace_back();
+    sweep.runs.back().site = site;
+  }
+  if (all.empty()) {
+    std::cerr
+        << "culprit: no allocation was seen: "
+        << (sweep.clean_reports.empty()
+                ? "the program made no CUDA call, or it is static or setuid, so that nothing can be preloaded into it\n"
+                : "there is nothing to make fail\n");
+  }
+  const int signal_number = try_all(command, dumps, &sweep);
+  if (signal_number != 0) return -signal_number;
+  if (!all.empty() || command.output.format == "json" || !command.output.output.empty()) {
+    const int written = write_sweep(sweep, command.output);
+    if (written != kExitFine) return written;
+  }
+  if (clean.code != 0) return clean.code;
+  const bool hooked = std::any_of(sweep.clean_reports.begin(), sweep.clean_reports.end(),
+                                  [](const auto& report) { return report->hook_called; });
+  if (!hooked && !sweep.clean_reports.empty()) return kExitNoHook;
+  return verdict(sweep, command.output);
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App* app, SweepCommand* command) {
+  app->add_option("--jobs", command->jobs, "Runs at the same time (default 1: they share the GPU)")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
+  app->add_option("--timeout", command->timeout,
+                  "Seconds after which a run is killed and called a hang (default 30, and 10 times the clean run's)")
+      ->check(CLI::Range(0.01, 1e6))
+      ->type_name("SECONDS");
+  app->add_option("--max-runs", command->max_runs, "Try the first N allocation sites only")
+      ->check(CLI::Range(1U, 0xffffffffU))
+      ->type_name("N");
+  app->add_option("--site", command->sites, "Try this allocation site only, as an earlier sweep named it (repeatable)")
+      ->check([](const std::string& text) {
+        std::uint64_t site = 0;
+        return parse_site(text, &site) ? std::string() : text + ": 16 hex digits are needed";
+      })
+      ->allow_extra_args(false)
+      ->type_name("HEX");
+  app->add_flag("--show-output", command->show_output,
+                "Show what the command writes in the runs with a failure; the clean run's is always shown");
+  app->add_option("--out", command->out, "Keep the dumps in the folder DIR: clean, 1, 2, ...")->type_name("DIR");
+  app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
+      ->type_name("LEVEL");
+  add_output_options(app, &command->output);
+  app->remove_option(app->get_option("--resources"));
+  app->remove_option(app->get_option("--fail-on"));
+  app->add_option("--fail-on", command->output.fail_on,
+                  "Exit with 1 when these are found: leaks, errors (bad frees, crashes and hangs), or none")
+      ->check(CLI::IsMember({"leaks", "errors", "none"}))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("WHAT");
+}
+
+int run_sweep_command(const SweepCommand& command) {
+  int result = 0;
+  try {
+    result = sweep_all(command);
+  } catch (const std::exception& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+    return kExitUnreadable;
+  }
+  return result < 0 ? die_like_child(-result) : result;
+}
+
+}  // namespace culprit

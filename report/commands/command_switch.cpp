@@ -1,0 +1,74 @@
+#include "report/commands/command_switch.h"
+
+#include <signal.h>
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include "report/base/exit_codes.h"
+#include "report/proc/target_process.h"
+
+namespace culprit {
+namespace {
+
+constexpr char kProc[] = "/proc";
+
+int fail(const std::string& message) {
+  std::cerr << "culprit: " << message << "\n";
+  return kExitUnreadable;
+}
+
+// Whether the process says within two seconds that it was switched.
+bool answers(const TargetProcess& target, format::RecordingState wanted) {
+  for (int i = 0; i < 200; ++i) {
+    format::Header header = {};
+    if (read_header(kProc, target, &header) && header.recording_state == wanted) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_switch_command(CLI::App* app, SwitchCommand* command) {
+  app->add_option("PID", command->pid, "The process, or the culprit run that started it")->required()->type_name("");
+}
+
+int run_switch_command(const SwitchCommand& command, bool on) {
+  const TargetProcess target = find_target(kProc, command.pid);
+  if (!target.problem.empty()) return fail(target.problem);
+  const std::string name = "process " + std::to_string(target.pid);
+  if (!target.waits_for_signal)
+    return fail(name + " was not prepared to be switched: start it with culprit run --paused, or with " +
+                "CULPRIT_START=signal in its environment");
+  const std::string signal_text = "signal " + target.signal_name;
+  if (target.ignores_signal)
+    return fail(name + " ignores " + signal_text +
+                ", and did so before it used CUDA, or does so itself: choose another with CULPRIT_SIGNAL");
+  // Without a handler of ours the signal would end the process, or be the program's own business.
+  if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
+    return fail(name + " has not used CUDA yet, and waits for " + signal_text +
+                " only from its first CUDA call on: try again then");
+  if (!target.catches_signal)
+    return fail(name + " does not wait for " + signal_text +
+                ": the program has reset it; choose another with CULPRIT_SIGNAL");
+  union sigval value = {};
+  value.sival_int = on ? format::kSwitchOn : format::kSwitchOff;
+  if (::sigqueue(static_cast<pid_t>(target.pid), target.signal_number, value) != 0)
+    return fail(name + " cannot be sent " + signal_text + ": " + std::strerror(errno));
+  if (target.dump.empty()) {
+    std::cout << name << (on ? " records from its next CUDA call on\n" : " has recorded nothing, and will not\n");
+    return kExitFine;
+  }
+  if (!answers(target, on ? format::RecordingState::kOn : format::RecordingState::kOff))
+    return fail(name + " did not answer: it may be stopped, or handle " + signal_text +
+                " itself; choose another with CULPRIT_SIGNAL");
+  std::cout << name << (on ? " records now: " : " records nothing new now: ") << target.dump << "\n";
+  return kExitFine;
+}
+
+}  // namespace culprit

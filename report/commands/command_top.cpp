@@ -1,0 +1,187 @@
+#include "report/commands/command_top.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <ctime>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "report/base/exit_codes.h"
+#include "report/cuda/kinds.h"
+#include "report/judge/load_report.h"
+#include "report/proc/proc_facts.h"
+#include "report/proc/target_process.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
+#include "report/select/grouped_rows.h"
+#include "report/symbols/shared_symbols.h"
+#include "report/symbols/symbolizer.h"
+
+namespace culprit {
+namespace {
+
+constexpr char kProc[] = "/proc";
+
+// Where the dump is read from, opened anew each time: it grows.
+class Source {
+ public:
+  // Throws DumpError when the target is a process that has no dump.
+  explicit Source(const std::string& target) : path_(target) {
+    if (target.find_first_not_of("0123456789") != std::string::npos || target.size() > 9) return;
+    process_ = find_target(kProc, static_cast<std::uint32_t>(std::stoul(target)));
+    if (process_->problem.empty() && process_->dump.empty())
+      process_->problem =
+          "process " + target + " has recorded nothing yet: it made no CUDA call, or recording is off (culprit start)";
+    if (!process_->problem.empty()) throw DumpError(DumpProblem::kCannotOpen, process_->problem);
+  }
+
+  // In a container the process's files are below its own root.
+  std::string sysroot() const {
+    return process_ ? std::string(kProc) + "/" + std::to_string(process_->pid) + "/root" : "";
+  }
+
+  Report read(const ReportOptions& options) const {
+    if (!process_) return load_report(path_, options);
+    const int fd = open_in_process(kProc, process_->pid, process_->dump);
+    // It has ended: its dump may still be there for us.
+    if (fd < 0 && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
+    if (fd < 0)
+      throw DumpError(DumpProblem::kCannotOpen,
+                      "process " + std::to_string(process_->pid) + " has ended: culprit report " + process_->dump);
+    struct Closer {
+      int fd;
+      ~Closer() { ::close(fd); }
+    } closer{fd};
+    return load_report("/proc/self/fd/" + std::to_string(fd), options);
+  }
+
+ private:
+  std::string path_;
+  std::optional<TargetProcess> process_;
+};
+
+std::uint64_t age_of(const Report& report) {
+  if (report.snapshot_ns != 0) return report.snapshot_ns;
+  if (report.process.status.ended != Ended::kRunning) return report.process.end_time_ns;
+  std::timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const std::uint64_t ns =
+      static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+  return ns > report.process.start_realtime_ns ? ns - report.process.start_realtime_ns : 0;
+}
+
+std::string change_text(std::uint64_t now, std::uint64_t before) {
+  if (now == before) return "";
+  return now > before ? "+" + format_bytes(now - before) : "-" + format_bytes(before - now);
+}
+
+// One picture, and what changed since the last one.
+class Top {
+ public:
+  explicit Top(const TopCommand& command) : command_(command) {}
+
+  std::string picture(const Report& report) {
+    std::ostringstream out;
+    std::string words;
+    for (const std::string& word : report.process.command) words += (words.empty() ? "" : " ") + printable(word);
+    out << "culprit top · " << words.substr(0, 100) << " [" << report.process.pid << "] · "
+        << ended_name(report.process.status.ended) << ", " << format_time(age_of(report))
+        << " after its first CUDA call\n";
+    for (const Total& total : report.summary.totals) {
+      out << (total.device ? "GPU " + std::to_string(*total.device) : "host") << "   " << format_bytes(total.bytes)
+          << " " << kind_name(total.kind) << " (" << total.count << "x)\n";
+    }
+    const std::vector<GroupedRow> rows = grouped_rows(report, command_.group_by, true);
+    const bool again = drawn_;
+    out << "\n"
+        << padded("BYTES", 11) << padded(again ? "CHANGE" : "", again ? 12 : 0) << padded("COUNT", 9) << "WHERE\n";
+    std::map<std::string, std::uint64_t> now;
+    std::size_t shown = 0;
+    HiddenTotal rest;
+    for (const GroupedRow& row : rows) {
+      now[row.key] += row.total.bytes;
+      if (shown++ >= command_.rows) {
+        rest.groups += 1;
+        rest.bytes += row.total.bytes;
+        continue;
+      }
+      out << padded(format_bytes(row.total.bytes), 11);
+      if (again) out << padded(change_text(row.total.bytes, before_[row.key]), 12);
+      out << padded(std::to_string(row.total.allocations) + "x", 9) << row.text << "\n";
+    }
+    if (rest.groups != 0) out << "and " << rest.groups << " more, " << format_bytes(rest.bytes) << ": --rows\n";
+    if (rows.empty()) out << "(nothing is held)\n";
+    before_ = std::move(now);
+    drawn_ = true;
+    return out.str();
+  }
+
+ private:
+  const TopCommand& command_;
+  std::map<std::string, std::uint64_t> before_;
+  bool drawn_ = false;
+};
+
+}  // namespace
+
+void add_top_command(CLI::App* app, TopCommand* command) {
+  app->add_option("PID|DUMP", command->target,
+                  "A process under culprit (or the culprit run that started it), or a dump")
+      ->required()
+      ->type_name("");
+  app->add_option("--interval", command->interval, "Seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app->add_option("--times", command->times, "Looks in all (default: until the process ends; 1 when not on a terminal)")
+      ->type_name("N");
+  app->add_option("--rows", command->rows, "Rows shown")
+      ->check(CLI::Range(1, 100000))
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--group-by", command->group_by,
+                  "What a row is: stack, function, library, thread, device, cause or mark")
+      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark"}))
+      ->type_name("BY")
+      ->capture_default_str();
+}
+
+int run_top_command(const TopCommand& command) try {
+  const Source source(command.target);
+  SymbolOptions symbol_options;
+  symbol_options.sysroot = source.sysroot();
+  // A running process is read again and again: only what is new is looked up.
+  SharedSymbols symbols([&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, symbol_options); });
+  ReportOptions options;
+  options.lookup = [&](std::vector<ModuleSymbols>& modules) { symbols.look_up(modules); };
+  options.judge.strict = true;  // everything that is held: caches and libraries too
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const unsigned times = command.times != 0 ? command.times : terminal ? 0 : 1;
+  Top top(command);
+  for (unsigned look = 1;; ++look) {
+    Report report;
+    try {
+      report = source.read(options);
+    } catch (const DumpError& error) {
+      if (look == 1) throw;
+      std::cerr << "culprit: " << error.what() << "\n";  // it ended, and its dump is gone
+      return kExitFine;
+    }
+    if (terminal) std::cout << "\x1b[H\x1b[J";
+    if (!terminal && look > 1) std::cout << "\n";
+    std::cout << top.picture(report) << std::flush;
+    if (look == times || report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return kExitFine;
+    std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
+  }
+} catch (const DumpError& error) {
+  std::cerr << "culprit: " << error.what() << "\n";
+  return kExitUnreadable;
+}
+
+}  // namespace culprit

@@ -1,0 +1,189 @@
+#include "report/commands/report_options.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "report/base/exit_codes.h"
+#include "report/base/progress.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+bool wants_colours(int fd) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && no_colour[0] != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  if (terminal == nullptr || std::string(terminal) == "dumb") return false;
+  return ::isatty(fd) == 1;
+}
+
+bool asks(const OutputOptions& options, const std::string& what) {
+  if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources" && what != "new";
+  for (const std::string& one : options.fail_on) {
+    if (one == what) return true;
+  }
+  return false;
+}
+
+void render(const std::vector<Report>& reports, const OutputOptions& options, bool colours, bool kept,
+            std::ostream& out) {
+  if (options.format == "json") {
+    render_json(reports, out);
+    return;
+  }
+  RenderOptions render_options;
+  render_options.colours = colours;
+  render_options.resources = options.resources;
+  render_options.strict = options.strict;
+  render_options.kept = kept;
+  render_options.all = options.all;
+  render_options.group_by = options.group_by;
+  render_options.at_peak = options.at == "peak";
+  render_options.source = !options.no_source;
+  render_options.sysroot = options.sysroot;
+  render_options.source_dirs = options.source_dirs;
+  if (options.format == "html") return render_html(reports, render_options, out);
+  if (options.format == "markdown") return render_markdown(reports, render_options, out);
+  if (options.format == "junit") return render_junit(reports, render_options, out);
+  if (options.format == "sarif") return render_sarif(reports, render_options, out);
+  if (options.format == "pprof") return render_pprof(reports, render_options, out);
+  if (options.format == "folded") return render_folded(reports, render_options, out);
+  render_text(reports, render_options, out);
+}
+
+}  // namespace
+
+void add_symbol_options(CLI::App* command, OutputOptions* options) {
+  command->add_flag("--full-stacks", options->full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
+  command->add_option("--sysroot", options->sysroot, "Look for the program's files below DIR")->type_name("DIR");
+  command->add_option("--debug-dir", options->debug_dirs, "Look for separate debug files in DIR too (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats) {
+  command->add_option("--format", options->format, CLI::detail::join(formats, ", "))
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");
+  add_symbol_options(command, options);
+  command->add_flag("--resources", options->resources,
+                    "List streams, events, contexts, modules, ... that were never ended");
+  command->add_flag("--strict", options->strict, "Count cached memory and what libraries hold for themselves as leaks");
+  command->add_flag("--no-default-suppressions", options->no_default_suppressions,
+                    "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
+  command
+      ->add_option("--fail-on", options->fail_on,
+                   "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
+                   "grown), errors, "
+                   "resources (a comma between several), or none")
+      ->check(CLI::IsMember({"leaks", "new", "errors", "resources", "none"}))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("WHAT");
+  command
+      ->add_option("--error-exitcode", options->error_exit_code,
+                   "Exit with N instead of 1; without --fail-on: for leaks and errors")
+      ->check(CLI::Range(1, 255))
+      ->type_name("N");
+}
+
+void add_jobs_option(CLI::App* command, OutputOptions* options) {
+  command->add_option("--jobs", options->jobs, "Threads that read the dumps (default: one for each processor)")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
+}
+
+void add_job_options(CLI::App* command, OutputOptions* options) {
+  command->add_flag_callback(
+      "--merge", [options] { options->merge = Merge::kAlways; },
+      "Merge the processes into one report by stack, with what each has of it (default: when all are ranks of a job)");
+  command
+      ->add_flag_callback(
+          "--no-merge", [options] { options->merge = Merge::kNever; }, "Report each process apart")
+      ->excludes("--merge");
+  add_jobs_option(command, options);
+}
+
+ReportOptions report_options(const OutputOptions& options, Progress* progress) {
+  ReportOptions result;
+  result.symbols.sysroot = options.sysroot;
+  result.symbols.debug_dirs = options.debug_dirs;
+  if (progress != nullptr) {
+    result.symbols.progress = [progress](const std::string& path) { progress->doing("reading symbols of " + path); };
+  }
+  result.judge.strict = options.strict;
+  result.judge.default_suppressions = !options.no_default_suppressions;
+  result.full_stacks = options.full_stacks;
+  result.since_mark = options.since_mark;
+  return result;
+}
+
+Report load_for_output(const std::string& path, const OutputOptions& options) {
+  Progress progress;
+  return load_report(path, report_options(options, &progress));
+}
+
+bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options) {
+  if (options.since_mark.empty() || reports.empty()) return true;
+  std::vector<std::string> known;
+  for (const Report& report : reports) {
+    if (report.since_mark_ns) return true;
+    for (const MarkInfo& mark : report.marks) {
+      if (std::find(known.begin(), known.end(), mark.name) == known.end()) known.push_back(mark.name);
+    }
+  }
+  constexpr std::size_t kNamed = 10;
+  std::cerr << "culprit: --since-mark " << options.since_mark << ": no process has this mark";
+  for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
+    std::cerr << (i == 0 ? "; there are: " : ", ") << printable(known[i]);
+  if (known.empty()) std::cerr << ", or any other (culprit.h, NVTX and the Python package set them)";
+  if (known.size() > kNamed) std::cerr << ", and " << known.size() - kNamed << " more";
+  std::cerr << "\n";
+  return false;
+}
+
+int write_output(const OutputOptions& options, DefaultStream stream,
+                 const std::function<void(bool, std::ostream&)>& render_to) {
+  if (options.output.empty()) {
+    const bool to_stdout = stream == DefaultStream::kStdout;
+    std::ostream& out = to_stdout ? std::cout : std::cerr;
+    render_to(wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
+    out.flush();
+    if (out) return kExitFine;
+    std::cerr << "culprit: the report could not be written completely\n";
+    return kExitUnreadable;
+  }
+  std::ofstream file(options.output, std::ios::trunc);
+  if (file) render_to(false, file);
+  file.flush();
+  if (file) return kExitFine;
+  std::cerr << "culprit: " << options.output << ": cannot be written; choose another file with -o\n";
+  return kExitUnreadable;
+}
+
+int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
+  return write_output(options, stream,
+                      [&](bool colours, std::ostream& out) { render(reports, options, colours, kept, out); });
+}
+
+int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
+  bool found = false;
+  for (const Report& report : reports) {
+    found = found || (asks(options, "leaks") && report.summary.groups != 0) ||
+            (asks(options, "new") && report.baseline && report.baseline->added + report.baseline->grown != 0) ||
+            (asks(options, "errors") && report.summary.errors != 0) ||
+            (asks(options, "resources") && report.summary.resources != 0);
+  }
+  if (!found) return kExitFine;
+  return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
+}
+
+}  // namespace culprit

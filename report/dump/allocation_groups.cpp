@@ -1,0 +1,167 @@
+#include "report/dump/allocation_groups.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+
+#include "report/base/parallel.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+struct Key {
+  std::uint64_t place;  // stack, api, kind, device
+  Ref evidence;
+  bool free_failed;
+  bool not_physical;
+  const Variable* holder;
+  bool operator==(const Key& other) const {
+    return place == other.place && evidence == other.evidence && free_failed == other.free_failed &&
+           not_physical == other.not_physical && holder == other.holder;
+  }
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = (key.place ^ std::uint64_t{key.evidence} << 32) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 32;
+    hash ^= reinterpret_cast<std::uintptr_t>(key.holder) * 0x9e3779b97f4a7c15ULL >> 16;
+    return hash + (key.free_failed ? 1 : 0) + (key.not_physical ? 2 : 0);
+  }
+};
+
+Key key_of(const AllocationRecord& record, const Variable* holder) {
+  const std::uint64_t place = std::uint64_t{record.stack} << 32 | std::uint64_t{record.api} << 16 |
+                              std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 8 | record.device;
+  return {place, record.evidence, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0,
+          holder};
+}
+
+// Asks the dump about each thread once.
+class EndedThreads {
+ public:
+  explicit EndedThreads(const Dump& dump) : dump_(dump) {}
+  bool ended(std::uint32_t index) {
+    if (index >= AllocationGroup::kMostKnownThreads) return false;
+    if (index >= known_.size()) known_.resize(index + 1, kUnknown);
+    if (known_[index] == kUnknown) {
+      ThreadRecord record;
+      known_[index] = dump_.thread(index, &record) && record.state == ThreadState::kEnded ? kEnded : kNotEnded;
+    }
+    return known_[index] == kEnded;
+  }
+
+ private:
+  enum : char { kUnknown, kNotEnded, kEnded };
+  const Dump& dump_;
+  std::vector<char> known_;
+};
+
+void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
+  const auto at = std::lower_bound(threads->begin(), threads->end(), thread);
+  if (at != threads->end() && *at == thread) return;
+  if (threads->size() < AllocationGroup::kMostThreads) threads->insert(at, thread);
+}
+
+// The groups of those stacks that fall to one of several threads.
+struct Part {
+  std::vector<AllocationGroup> groups;
+  std::vector<Ref> first;  // of each group: its first record
+};
+
+// Every thread walks all records: reading them in file order is cheap, adding them up at many places is not.
+Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns, unsigned part,
+                unsigned parts) {
+  Part result;
+  std::unordered_map<Key, std::size_t, KeyHash> index;
+  EndedThreads threads(dump);
+  auto next_held = held.begin();
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref ref) {
+    if (record.time_ns < since_ns) return;
+    if (parts > 1 && (record.stack * 0x9e3779b1U >> 16) % parts != part) return;
+    while (next_held != held.end() && next_held->allocation < ref) ++next_held;
+    const Variable* holder = nullptr;
+    std::uint64_t holder_place = 0;
+    for (auto one = next_held; holder == nullptr && one != held.end() && one->allocation == ref; ++one) {
+      if (one->generation != record.state >> kStateBits) continue;
+      holder = one->variable;
+      holder_place = one->place;
+    }
+    const Key key = key_of(record, holder);
+    const auto [at, added] = index.emplace(key, result.groups.size());
+    if (added) {
+      AllocationGroup group;
+      group.stack = record.stack;
+      group.kind = record.kind;
+      group.device = record.device;
+      group.api = record.api;
+      group.evidence = key.evidence;
+      group.free_failed = key.free_failed;
+      group.not_physical = key.not_physical;
+      group.holder = holder;
+      group.holder_place = holder_place;
+      group.first_ns = record.time_ns;
+      result.groups.push_back(std::move(group));
+      result.first.push_back(ref);
+    }
+    AllocationGroup& group = result.groups[at->second];
+    ++group.count;
+    if (!group.not_physical) group.bytes += record.bytes;
+    if (!group.not_physical && threads.ended(record.thread)) group.ended_bytes += record.bytes;
+    group.first_ns = std::min(group.first_ns, record.time_ns);
+    group.last_ns = std::max(group.last_ns, record.time_ns);
+    add_thread(&group.threads, record.thread);
+    if (group.handles.size() < AllocationGroup::kListed) group.handles.push_back(record.handle);
+    if (record.label != 0 && record.kind != Kind::kVmmMapping) {
+      LabelShare& share = group.labels[record.label];
+      ++share.count;
+      if (!group.not_physical) share.bytes += record.bytes;
+    }
+    group.mappings += record.mappings;
+    group.handle_references += record.handle_references;
+  });
+  return result;
+}
+
+}  // namespace
+
+std::vector<Held> read_held(const Dump& dump) {
+  std::vector<Held> held;
+  for (const HolderRecord& record : dump.holders()) {
+    held.push_back({record.allocation, record.state >> kStateBits, record.place, nullptr});
+  }
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
+  return held;
+}
+
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held,
+                                               std::uint64_t since_ns) {
+  const unsigned count = std::min(4U, threads_for(dump.allocation_records() / 10));
+  if (count == 1) return group_part(dump, held, since_ns, 0, 1).groups;
+  std::vector<Part> parts(count);
+  std::atomic<unsigned> next{0};
+  run_on_threads(count, [&] {
+    const unsigned part = next++;
+    parts[part] = group_part(dump, held, since_ns, part, count);
+  });
+  // Back into the order of first appearance.
+  struct Place {
+    Ref first;
+    AllocationGroup* group;
+  };
+  std::vector<Place> order;
+  for (Part& part : parts) {
+    for (std::size_t i = 0; i < part.groups.size(); ++i) order.push_back({part.first[i], &part.groups[i]});
+  }
+  std::sort(order.begin(), order.end(), [](const Place& left, const Place& right) { return left.first < right.first; });
+  std::vector<AllocationGroup> groups;
+  groups.reserve(order.size());
+  for (const Place& place : order) groups.push_back(std::move(*place.group));
+  return groups;
+}
+
+}  // namespace culprit

@@ -1,0 +1,64 @@
+// Adds the live allocations of a dump up, by where they were made. A million allocations cost one pass over the mapped
+// file and no heap object each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "report/dump/dump_reader.h"
+
+namespace culprit {
+
+struct Variable;
+
+// Which variable holds which allocation, sorted by allocation.
+struct Held {
+  format::Ref allocation = 0;
+  std::uint32_t generation = 0;  // of the allocation's record; another one since: it is not held any more
+  std::uint64_t place = 0;       // where the pointer is: module and offset, like a frame
+  const Variable* variable = nullptr;
+};
+
+// The part of a group that was allocated under one label.
+struct LabelShare {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct AllocationGroup {
+  format::Ref stack = 0;
+  format::Kind kind = format::Kind::kNone;
+  std::uint8_t device = format::kNoDevice;
+  std::uint16_t api = 0;
+  format::Ref evidence = 0;   // EvidenceRecord
+  bool free_failed = false;   // a free of these was refused
+  bool not_physical = false;  // graph memory that no launch has made real yet
+  const Variable* holder = nullptr;
+  std::uint64_t holder_place = 0;  // of the first allocation
+
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t ended_bytes = 0;  // of those, made by threads that have ended
+  std::uint64_t first_ns = 0;
+  std::uint64_t last_ns = 0;
+  std::vector<std::uint32_t> threads;  // different ones, in the order in which the process first saw them
+  std::vector<std::uint64_t> handles;  // the first kListed
+  std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
+  std::uint64_t handle_references = 0;
+  std::map<format::Ref, LabelShare> labels;  // LabelRecords; allocations without one are not in it
+
+  static constexpr std::size_t kListed = 8;
+  static constexpr std::size_t kMostThreads = 4096;            // no program has more; a damaged dump may claim so
+  static constexpr std::uint32_t kMostKnownThreads = 1 << 20;  // likewise
+};
+
+// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance. Of what was
+// allocated before `since_ns` none.
+std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
+                                               std::uint64_t since_ns = 0);
+
+// What the search at exit found, sorted by allocation, without the variables.
+std::vector<Held> read_held(const Dump& dump);
+
+}  // namespace culprit

@@ -1,0 +1,403 @@
+#include "report/dump/dump_reader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+std::size_t record_size(ChunkType type) {
+  switch (type) {
+    case ChunkType::kAllocations:
+      return sizeof(AllocationRecord);
+    case ChunkType::kModules:
+      return sizeof(ModuleRecord);
+    case ChunkType::kThreads:
+      return sizeof(ThreadRecord);
+    case ChunkType::kContexts:
+      return sizeof(ContextRecord);
+    case ChunkType::kDevices:
+      return sizeof(DeviceRecord);
+    case ChunkType::kErrors:
+      return sizeof(ErrorRecord);
+    case ChunkType::kReleases:
+      return sizeof(ReleaseRecord);
+    case ChunkType::kApis:
+      return sizeof(ApiRecord);
+    case ChunkType::kCounters:
+      return sizeof(ThreadCounters);
+    case ChunkType::kThrows:
+      return sizeof(ThrowRecord);
+    case ChunkType::kFailedCalls:
+      return sizeof(FailedCallRecord);
+    case ChunkType::kEvidence:
+      return sizeof(EvidenceRecord);
+    case ChunkType::kHolders:
+      return sizeof(HolderRecord);
+    case ChunkType::kSites:
+      return sizeof(SiteRecord);
+    case ChunkType::kPythonFrames:
+      return sizeof(PythonFrameRecord);
+    case ChunkType::kPictures:
+      return sizeof(PictureRecord);
+    case ChunkType::kSpans:
+      return sizeof(SpanRecord);
+    case ChunkType::kMarks:
+      return sizeof(MarkRecord);
+    case ChunkType::kLabels:
+      return sizeof(LabelRecord);
+    case ChunkType::kTimeLines:
+      return sizeof(TimeLineRecord);
+    case ChunkType::kStacks:
+    case ChunkType::kStrings:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Dump Dump::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be opened: " + std::strerror(errno));
+  }
+  struct FdCloser {
+    int fd;
+    ~FdCloser() { ::close(fd); }
+  } closer{fd};
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    throw DumpError(DumpProblem::kNotADump, path + ": is not a regular file; name a dump (culprit.*.dump)");
+  }
+  if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes) {
+    throw DumpError(info.st_size == 0 ? DumpProblem::kTruncated : DumpProblem::kNotADump,
+                    path + ": too small to be a dump of culprit (" + std::to_string(info.st_size) + " bytes)");
+  }
+  Dump dump;
+  dump.path_ = path;
+  dump.file_device_ = info.st_dev;
+  dump.file_inode_ = info.st_ino;
+  // MAP_SHARED, so that the records of a running target are seen as they are now.
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
+  }
+  dump.data_ = static_cast<const unsigned char*>(memory);
+  dump.mapped_bytes_ = static_cast<std::size_t>(info.st_size);
+  dump.size_ = dump.mapped_bytes_;
+  dump.parse();
+  return dump;
+}
+
+Dump Dump::from_bytes(const void* data, std::size_t size, const std::string& name) {
+  if (size < kHeaderBytes) {
+    throw DumpError(DumpProblem::kNotADump,
+                    name + ": too small to be a dump of culprit (" + std::to_string(size) + " bytes)");
+  }
+  Dump dump;
+  dump.path_ = name;
+  dump.data_ = static_cast<const unsigned char*>(data);
+  dump.size_ = size;
+  dump.parse();
+  return dump;
+}
+
+Dump::Dump(Dump&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      size_(std::exchange(other.size_, 0)),
+      file_device_(other.file_device_),
+      file_inode_(other.file_inode_),
+      header_(other.header_),
+      allocations_(std::move(other.allocations_)),
+      modules_(std::move(other.modules_)),
+      threads_(std::move(other.threads_)),
+      contexts_(std::move(other.contexts_)),
+      devices_(std::move(other.devices_)),
+      errors_(std::move(other.errors_)),
+      releases_(std::move(other.releases_)),
+      apis_(std::move(other.apis_)),
+      counters_(std::move(other.counters_)),
+      throws_(std::move(other.throws_)),
+      failed_calls_(std::move(other.failed_calls_)),
+      evidence_(std::move(other.evidence_)),
+      holders_(std::move(other.holders_)),
+      sites_(std::move(other.sites_)),
+      python_frames_(std::move(other.python_frames_)),
+      spans_(std::move(other.spans_)),
+      marks_(std::move(other.marks_)),
+      labels_(std::move(other.labels_)),
+      time_lines_(std::move(other.time_lines_)),
+      pictures_(std::move(other.pictures_)),
+      stacks_(std::move(other.stacks_)),
+      strings_(std::move(other.strings_)),
+      copies_(std::move(other.copies_)) {}
+
+Dump::~Dump() {
+  if (mapped_bytes_ != 0) ::munmap(const_cast<unsigned char*>(data_), mapped_bytes_);
+}
+
+void Dump::damaged(std::uint64_t offset, const std::string& what) const {
+  throw DumpError(DumpProblem::kDamaged, path_ + ": damaged at byte " + std::to_string(offset) + ": " + what +
+                                             "; copy it again from where it was written, or record it anew");
+}
+
+void Dump::check_header() {
+  if (std::memcmp(data_, kMagic, sizeof(kMagic)) != 0) {
+    throw DumpError(DumpProblem::kNotADump, path_ + ": is not a dump of culprit; name a file that libculprit.so wrote");
+  }
+  // The live counters may be changing: one copy, so that the whole report speaks of one moment.
+  std::memcpy(&header_, data_, sizeof(header_));
+  if (header_.byte_order != kByteOrderMark) {
+    const bool swapped = header_.byte_order == __builtin_bswap32(kByteOrderMark);
+    throw DumpError(swapped ? DumpProblem::kByteOrder : DumpProblem::kDamaged,
+                    path_ + (swapped ? ": was written on a machine of the other byte order; read it there"
+                                     : ": its header is damaged (byte order mark)"));
+  }
+  if (header_.version > kVersion || header_.version < kOldestReadableVersion) {
+    throw DumpError(DumpProblem::kOtherVersion,
+                    path_ + ": has layout version " + std::to_string(header_.version) +
+                        ", this culprit reads versions " + std::to_string(kOldestReadableVersion) + " to " +
+                        std::to_string(kVersion) +
+                        "; use the culprit command of the release that libculprit.so came from");
+  }
+  if (header_.header_bytes != kHeaderBytes) damaged(offsetof(Header, header_bytes), "unexpected header size");
+  if (header_.file_bytes < kHeaderBytes || header_.file_bytes % kChunkAlignment != 0) {
+    damaged(offsetof(Header, file_bytes), "impossible file size");
+  }
+  if (header_.file_bytes > size_ && header_.stop_reason == StopReason::kTruncated) {
+    throw DumpError(DumpProblem::kTruncated, path_ + ": was cut off while the program ran: " + std::to_string(size_) +
+                                                 " of " + std::to_string(header_.file_bytes) +
+                                                 " bytes are there, so that nothing is known; run it again");
+  }
+  if (header_.file_bytes > size_) {
+    throw DumpError(DumpProblem::kTruncated, path_ + ": is cut off: " + std::to_string(size_) + " of " +
+                                                 std::to_string(header_.file_bytes) +
+                                                 " bytes are there; copy it again from where it was written");
+  }
+}
+
+void Dump::parse() {
+  check_header();
+  size_ = header_.file_bytes;
+  if (header_.process_state != ProcessState::kExited && header_.snapshot_ns == 0) copies_ = std::make_unique<Copies>();
+  std::uint64_t offset = kHeaderBytes;
+  while (offset < size_) {
+    const std::uint64_t bytes = parse_chunk(offset);
+    if (bytes == 0) break;
+    offset += bytes;
+  }
+}
+
+// Returns the chunk's size, or 0 when it was reserved and not published yet (a running or killed target).
+std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
+  const auto* live = reinterpret_cast<const ChunkHeader*>(data_ + offset);
+  const std::uint32_t magic = __atomic_load_n(&live->magic, __ATOMIC_ACQUIRE);
+  if (magic == 0) return 0;
+  if (magic != kChunkMagic) damaged(offset, "no chunk begins here");
+  ChunkHeader chunk;
+  std::memcpy(&chunk, live, sizeof(chunk));
+  chunk.used = __atomic_load_n(&live->used, __ATOMIC_ACQUIRE);
+  if (chunk.bytes < kChunkAlignment || chunk.bytes % kChunkAlignment != 0 || chunk.bytes > size_ - offset) {
+    damaged(offset, "impossible chunk size");
+  }
+  if (chunk.used > chunk.bytes - sizeof(ChunkHeader)) damaged(offset, "more used than there is");
+
+  const std::uint64_t payload = offset + sizeof(ChunkHeader);
+  std::vector<Array>* arrays = nullptr;
+  switch (chunk.type) {
+    case ChunkType::kAllocations:
+      arrays = &allocations_;
+      break;
+    case ChunkType::kModules:
+      arrays = &modules_;
+      break;
+    case ChunkType::kThreads:
+      arrays = &threads_;
+      break;
+    case ChunkType::kContexts:
+      arrays = &contexts_;
+      break;
+    case ChunkType::kDevices:
+      arrays = &devices_;
+      break;
+    case ChunkType::kErrors:
+      arrays = &errors_;
+      break;
+    case ChunkType::kReleases:
+      arrays = &releases_;
+      break;
+    case ChunkType::kApis:
+      arrays = &apis_;
+      break;
+    case ChunkType::kCounters:
+      arrays = &counters_;
+      break;
+    case ChunkType::kThrows:
+      arrays = &throws_;
+      break;
+    case ChunkType::kFailedCalls:
+      arrays = &failed_calls_;
+      break;
+    case ChunkType::kEvidence:
+      arrays = &evidence_;
+      break;
+    case ChunkType::kHolders:
+      arrays = &holders_;
+      break;
+    case ChunkType::kSites:
+      arrays = &sites_;
+      break;
+    case ChunkType::kPythonFrames:
+      arrays = &python_frames_;
+      break;
+    case ChunkType::kPictures:
+      arrays = &pictures_;
+      break;
+    case ChunkType::kSpans:
+      arrays = &spans_;
+      break;
+    case ChunkType::kMarks:
+      arrays = &marks_;
+      break;
+    case ChunkType::kLabels:
+      arrays = &labels_;
+      break;
+    case ChunkType::kTimeLines:
+      arrays = &time_lines_;
+      break;
+    case ChunkType::kStacks:
+      stacks_.push_back({payload, payload + chunk.used});
+      return chunk.bytes;
+    case ChunkType::kStrings:
+      strings_.push_back({payload, payload + chunk.used});
+      return chunk.bytes;
+  }
+  if (arrays == nullptr) {
+    damaged(offset, "unknown chunk type " + std::to_string(static_cast<std::uint32_t>(chunk.type)));
+  }
+  const std::size_t bytes = record_size(chunk.type);
+  if (chunk.record_bytes != bytes) damaged(offset, "records of unexpected size");
+  arrays->push_back({data_ + payload, chunk.used / bytes, chunk.first_index});
+  return chunk.bytes;
+}
+
+// Finds the packed record that `ref` names: returns its address and, in `rest`, the bytes from there to the end of its
+// chunk's used part (at least header_bytes). nullptr when the reference leads nowhere.
+const unsigned char* Dump::in_packed(const std::vector<Range>& ranges, Ref ref, std::uint64_t header_bytes,
+                                     std::uint64_t* rest) const {
+  if (ref == 0) return nullptr;
+  const std::uint64_t offset = std::uint64_t{ref} * kRefUnit;
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), offset,
+                                [](std::uint64_t value, const Range& range) { return value < range.begin; });
+  if (after == ranges.begin()) return nullptr;
+  const Range& range = *std::prev(after);
+  if (offset >= range.end || range.end - offset < header_bytes) return nullptr;
+  *rest = range.end - offset;
+  return data_ + offset;
+}
+
+std::string_view Dump::string(Ref ref) const {
+  std::uint64_t rest = 0;
+  const unsigned char* at = in_packed(strings_, ref, sizeof(StringRecord), &rest);
+  if (at == nullptr) return {};
+  StringRecord record;
+  std::memcpy(&record, at, sizeof(record));
+  if (record.bytes > rest - sizeof(StringRecord)) return {};
+  return {reinterpret_cast<const char*>(at + sizeof(StringRecord)), record.bytes};
+}
+
+bool Dump::stack(Ref ref, StackView* view) const {
+  if (copies_ == nullptr) return read_stack(ref, view, nullptr);
+  const std::lock_guard<std::mutex> guard(copies_->mutex);
+  const auto [at, is_new] = copies_->stacks.try_emplace(ref);
+  Copy& copy = at->second;
+  if (is_new) copy.known = read_stack(ref, &copy.view, &copy.frames);
+  *view = copy.view;
+  return copy.known;
+}
+
+// `copy`, if not null, receives the frames, and `view` points there.
+bool Dump::read_stack(Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const {
+  std::uint64_t rest = 0;
+  const unsigned char* at = in_packed(stacks_, ref, sizeof(StackRecord), &rest);
+  if (at == nullptr) return false;
+  StackRecord record;
+  std::memcpy(&record, at, sizeof(record));
+  if (record.frame_count > (rest - sizeof(StackRecord)) / sizeof(std::uint64_t)) return false;
+  const auto* frames = reinterpret_cast<const std::uint64_t*>(at + sizeof(StackRecord));
+  if (copy != nullptr) {
+    copy->assign(frames, frames + record.frame_count);
+    frames = copy->data();
+  }
+  if (record.check != 0 && ((record.flags & kStackFree) != 0 || record.born > header_.stack_sweeps ||
+                            record.check != stack_check(frames, record.frame_count, record.flags))) {
+    return false;
+  }
+  view->frames = frames;
+  view->frame_count = record.frame_count;
+  view->flags = record.flags;
+  view->allocations = record.allocations;
+  return true;
+}
+
+std::string Dump::api_name(std::uint16_t index) const {
+  ApiRecord record;
+  if (!indexed(apis_, index, &record)) return {};
+  return std::string(record.name, ::strnlen(record.name, sizeof(record.name)));
+}
+
+std::vector<TimeLineRecord> Dump::time_lines() const {
+  std::vector<TimeLineRecord> result;
+  for (const Array& array : time_lines_) {
+    for (std::uint64_t i = 0; i < array.count; ++i) {
+      TimeLineRecord line = {};
+      // The process may be changing it now, or have been killed while it did.
+      bool settled = false;
+      for (int tries = 0; tries < 100 && !settled; ++tries) {
+        settled = copy_stable(array.data + i * sizeof(line), &line) && line.state % 2 == 0;
+      }
+      if (line.state == 0 || line.bucket_ns == 0 || line.used > kTimeLineBuckets) continue;
+      const bool known = std::any_of(result.begin(), result.end(),
+                                     [&](const TimeLineRecord& one) { return one.device == line.device; });
+      if (!known) result.push_back(line);
+    }
+  }
+  return result;
+}
+
+CallCounts Dump::call_counts() const {
+  CallCounts counts;
+  counts.allocations = header_.allocations;
+  counts.frees = header_.frees;
+  for (const Array& array : counters_) {
+    for (std::uint64_t i = 0; i < array.count; ++i) {
+      const auto* block = reinterpret_cast<const ThreadCounters*>(array.data + i * sizeof(ThreadCounters));
+      counts.allocations += __atomic_load_n(&block->allocations, __ATOMIC_RELAXED);
+      counts.frees += __atomic_load_n(&block->frees, __ATOMIC_RELAXED);
+      for (const StackCounter& counter : block->stacks) {
+        const Ref stack = __atomic_load_n(&counter.stack, __ATOMIC_RELAXED);
+        if (stack != 0) counts.by_stack[stack] += __atomic_load_n(&counter.allocations, __ATOMIC_RELAXED);
+      }
+    }
+  }
+  return counts;
+}
+
+bool Dump::is_live(const AllocationRecord& record) {
+  const auto state = static_cast<AllocationState>(record.state & ((1U << kStateBits) - 1));
+  return state == AllocationState::kLive || state == AllocationState::kFreeing;
+}
+
+}  // namespace culprit

@@ -1,0 +1,78 @@
+#include "report/dump/tables.h"
+
+#include <algorithm>
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+template <typename Record, typename Time>
+void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time) {
+  records->erase(
+      std::remove_if(records->begin(), records->end(), [&](const Record& record) { return record.*time < since_ns; }),
+      records->end());
+}
+
+}  // namespace
+
+Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
+  Tables tables = {group_allocations(dump, {}, since_ns),
+                   dump.releases(),
+                   dump.errors(),
+                   dump.contexts(),
+                   dump.call_counts(),
+                   read_held(dump),
+                   since_ns};
+  // Sums over equal ones: those that went on after that moment count whole.
+  drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
+  drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);
+  drop_before(since_ns, &tables.contexts, &ContextRecord::created_ns);
+  return tables;
+}
+
+std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
+  std::vector<Ref> stacks;
+  auto add_evidence = [&](Ref ref) {
+    EvidenceRecord evidence;
+    if (!dump.evidence(ref, &evidence)) return;
+    ErrorRecord error;
+    if (dump.error(evidence.error, &error)) stacks.push_back(error.stack);
+    ThrowRecord thrown;
+    if (dump.thrown(evidence.thrown, &thrown)) {
+      stacks.push_back(thrown.stack);
+      stacks.push_back(thrown.catch_stack);
+    }
+    FailedCallRecord failed;
+    if (dump.failed_call(evidence.failed_call, &failed)) stacks.push_back(failed.stack);
+  };
+  for (const AllocationGroup& group : tables.allocations) {
+    stacks.push_back(group.stack);
+    add_evidence(group.evidence);
+  }
+  for (const ReleaseRecord& release : tables.releases) {
+    stacks.push_back(release.stack);
+    stacks.push_back(release.teardown_stack);
+    add_evidence(release.evidence);
+  }
+  for (const ContextRecord& context : tables.contexts) stacks.push_back(context.stack);
+  for (const ErrorRecord& error : tables.errors) {
+    for (Ref ref : {error.stack, error.allocation_stack, error.free_stack}) stacks.push_back(ref);
+  }
+  return stacks;
+}
+
+std::vector<std::uint64_t> places_of(const Tables& tables) {
+  std::vector<std::uint64_t> places;
+  places.reserve(tables.held.size());
+  for (const Held& held : tables.held) places.push_back(held.place);
+  return places;
+}
+
+void group_by_holder(const Dump& dump, Tables* tables) {
+  if (tables->held.empty()) return;
+  tables->allocations = group_allocations(dump, tables->held, tables->since_ns);
+}
+
+}  // namespace culprit

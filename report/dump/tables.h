@@ -1,0 +1,33 @@
+// The tables of a dump that are judged, and what of the rest of the dump they refer to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "report/dump/allocation_groups.h"
+#include "report/dump/dump_reader.h"
+
+namespace culprit {
+
+struct Tables {
+  std::vector<AllocationGroup> allocations;
+  std::vector<format::ReleaseRecord> releases;
+  std::vector<format::ErrorRecord> errors;
+  std::vector<format::ContextRecord> contexts;
+  CallCounts calls;
+  std::vector<Held> held;
+  std::uint64_t since_ns = 0;  // what was made, and what went wrong, before that is left out
+};
+
+Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0);
+
+// Every stack that a report of these tables shows, to be resolved before judging.
+std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
+
+// Every place where the search at exit found a pointer, likewise.
+std::vector<std::uint64_t> places_of(const Tables& tables);
+
+// Groups the allocations anew, now that the variables that hold them are known.
+void group_by_holder(const Dump& dump, Tables* tables);
+
+}  // namespace culprit

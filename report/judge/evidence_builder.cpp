@@ -1,0 +1,152 @@
+#include "report/judge/evidence_builder.h"
+
+#include "report/cuda/cuda_names.h"
+#include "report/judge/library_rules.h"
+#include "report/model/record_facts.h"
+#include "report/symbols/demangle.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+// An allocation that an earlier call of the function made may have been handed on: to a caller, to a global. When
+// others of its stack live on and nothing struck them, that is what the program does, and the exception is not blamed.
+bool is_believed(const EvidenceRecord& known, std::uint8_t earlier, Ref stack, const std::set<Ref>& without) {
+  return (known.flags & earlier) == 0 || without.count(stack) == 0;
+}
+
+}  // namespace
+
+EvidenceBuilder::EvidenceBuilder(const Dump& dump, const StackResolver& stacks, const Tables& tables)
+    : dump_(dump), stacks_(stacks) {
+  for (const AllocationGroup& group : tables.allocations) note_without(group.stack, group.evidence);
+  for (const ReleaseRecord& release : tables.releases) note_without(release.stack, release.evidence);
+}
+
+void EvidenceBuilder::note_without(Ref stack, Ref evidence) {
+  EvidenceRecord known = {};
+  if (!dump_.evidence(evidence, &known)) known = {};
+  if (known.thrown == 0) without_throw_.insert(stack);
+  if (known.failed_call == 0) without_failed_call_.insert(stack);
+}
+
+std::vector<Evidence> EvidenceBuilder::of(const AllocationGroup& group) const {
+  std::vector<Evidence> evidence;
+  EvidenceRecord known = {};
+  if (!dump_.evidence(group.evidence, &known)) known = {};
+  if (group.free_failed) evidence.push_back(failed_free(known.error, group.count));
+  if (group.holder != nullptr) evidence.push_back(held(group));
+  add_thrown(known, group.stack, &evidence);
+  add_failed_call(known, group.stack, &evidence);
+  return evidence;
+}
+
+std::vector<Evidence> EvidenceBuilder::of(const ReleaseRecord& release) const {
+  std::vector<Evidence> evidence;
+  EvidenceRecord known = {};
+  if (!dump_.evidence(release.evidence, &known)) known = {};
+  if (known.error != 0) evidence.push_back(failed_free(known.error, release.count));
+  add_thrown(known, release.stack, &evidence);
+  add_failed_call(known, release.stack, &evidence);
+  evidence.push_back(teardown(release));
+  return evidence;
+}
+
+// That a free was refused is known even when the table of errors was full.
+Evidence EvidenceBuilder::failed_free(Ref ref, std::uint64_t count) const {
+  Evidence evidence;
+  evidence.type = EvidenceType::kFailedFree;
+  evidence.points_to = Cause::kFailedFree;
+  evidence.stack = &stacks_.stack(0);
+  evidence.count = count;
+  ErrorRecord error;
+  if (dump_.error(ref, &error)) {
+    evidence.stack = &stacks_.stack(error.stack);
+    evidence.api = api_of(dump_, error.api, *evidence.stack);
+    evidence.code = error.code;
+    evidence.code_name = cuda_result_name(error.code);
+    evidence.handle = error.handle;
+    evidence.count = error.count;
+    evidence.time_ns = error.last_ns;
+    evidence.first_ns = error.first_ns;
+    evidence.records.push_back(ref);
+  }
+  return evidence;
+}
+
+Evidence EvidenceBuilder::held(const AllocationGroup& group) const {
+  Evidence evidence;
+  evidence.type = EvidenceType::kHeld;
+  evidence.points_to = Cause::kHeld;
+  evidence.stack = &stacks_.stack(0);
+  evidence.count = group.count;
+  evidence.time_ns = dump_.header().end_time_ns;
+  evidence.variable = group.holder;
+  evidence.offset = group.holder_place & kFrameOffsetMask;
+  return evidence;
+}
+
+Evidence EvidenceBuilder::teardown(const ReleaseRecord& release) const {
+  Evidence evidence;
+  evidence.type = EvidenceType::kContextTeardown;
+  evidence.points_to = Cause::kContextTeardown;
+  evidence.stack = &stacks_.stack(release.teardown_stack);
+  evidence.api = api_of(dump_, release.teardown_api, *evidence.stack);
+  evidence.count = release.count;
+  evidence.time_ns = release.teardown_ns;
+  return evidence;
+}
+
+void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
+  ThrowRecord thrown;
+  if (!dump_.thrown(known.thrown, &thrown) || !is_believed(known, kEvidenceEarlier, stack, without_throw_)) return;
+  Evidence evidence;
+  evidence.type = EvidenceType::kException;
+  evidence.points_to = Cause::kException;
+  evidence.stack = &stacks_.stack(thrown.stack);
+  evidence.exception = type_name(std::string(dump_.string(thrown.type)));
+  evidence.what = dump_.string(thrown.what);
+  if ((thrown.flags & kThrowCaught) != 0) evidence.caught = &stacks_.stack(thrown.catch_stack);
+  evidence.uncaught = (thrown.flags & kThrowUncaught) != 0;
+  evidence.forced = (thrown.flags & kThrowForced) != 0;
+  evidence.rethrown = (thrown.flags & kThrowRethrown) != 0;
+  evidence.ambiguous = (known.flags & kEvidenceAmbiguous) != 0;
+  evidence.owner = stacks_.frame_from_outermost(stack, known.thrown_owner);
+  evidence.thread = thread_of(dump_, thrown.thread);
+  evidence.count = thrown.count;
+  evidence.time_ns = thrown.last_ns;
+  evidence.first_ns = thrown.first_ns;
+  evidence.records.push_back(known.thrown);
+  list->push_back(std::move(evidence));
+}
+
+// Two calls that share nothing but a library's function, or the start of their thread, have nothing to do with each
+// other: whoever was left by an error return must be code that could have freed the memory.
+void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
+  FailedCallRecord failed;
+  if (!dump_.failed_call(known.failed_call, &failed) ||
+      !is_believed(known, kEvidenceEarlierCall, stack, without_failed_call_))
+    return;
+  const Frame* owner = stacks_.frame_from_outermost(stack, known.failed_call_owner);
+  if (owner == nullptr || is_system_code(*owner) || is_known_library(*owner)) return;
+  Evidence evidence;
+  evidence.type = EvidenceType::kErrorReturn;
+  evidence.points_to = Cause::kErrorReturn;
+  evidence.stack = &stacks_.stack(failed.stack);
+  evidence.api = api_of(dump_, failed.api, *evidence.stack);
+  evidence.code = failed.code;
+  evidence.code_name = cuda_result_name(failed.code);
+  evidence.injected = (failed.flags & kFailedInjected) != 0;
+  evidence.bytes = failed.bytes;
+  evidence.owner = owner;
+  evidence.thread = thread_of(dump_, failed.thread);
+  evidence.count = failed.count;
+  evidence.time_ns = failed.last_ns;
+  evidence.first_ns = failed.first_ns;
+  evidence.records.push_back(known.failed_call);
+  list->push_back(std::move(evidence));
+}
+
+}  // namespace culprit

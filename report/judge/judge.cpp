@@ -1,0 +1,223 @@
+#include "report/judge/judge.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "report/cuda/cuda_names.h"
+#include "report/cuda/kinds.h"
+#include "report/judge/evidence_builder.h"
+#include "report/judge/fingerprint.h"
+#include "report/judge/group_merge.h"
+#include "report/judge/library_rules.h"
+#include "report/model/marks.h"
+#include "report/model/record_facts.h"
+#include "report/model/summary.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+// Makes the groups of one report.
+class Judge {
+ public:
+  Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+        Report* report)
+      : dump_(dump),
+        stacks_(stacks),
+        options_(options),
+        report_(*report),
+        evidence_(dump, stacks, tables),
+        pools_(stacks) {}
+
+  // Counts, for every stack, what it made in all and what of that was not freed.
+  void read_history(const Tables& tables) {
+    // The counts are of the whole run: with a part of it they say nothing.
+    if (tables.since_ns != 0) return;
+    auto history = [&](Ref stack) -> History& {
+      const auto [at, added] = history_.emplace(stack, History());
+      StackView view;
+      if (added && dump_.stack(stack, &view)) {
+        at->second.made = view.allocations;
+        const auto more = tables.calls.by_stack.find(stack);
+        if (more != tables.calls.by_stack.end()) at->second.made += more->second;
+      }
+      return at->second;
+    };
+    for (const AllocationGroup& group : tables.allocations) history(group.stack).kept += group.count;
+    for (const ReleaseRecord& release : tables.releases) history(release.stack).kept += release.count;
+  }
+
+  void add(const AllocationGroup& from) {
+    Group group = make_group(from.stack, from.kind, from.api, from.device);
+    group.bytes = from.bytes;
+    group.count = from.count;
+    group.first_ns = from.first_ns;
+    group.last_ns = from.last_ns;
+    group.handles = from.handles;
+    group.ended_bytes = from.ended_bytes;
+    group.mappings = from.mappings;
+    group.handle_references = from.handle_references;
+    for (std::uint32_t thread : from.threads) add_thread(thread, &group);
+    group.marks = mark_shares(dump_, from.labels);
+    group.evidence = evidence_.of(from);
+    file(std::move(group), from.not_physical);
+  }
+
+  void add(const ReleaseRecord& from) {
+    Group group = make_group(from.stack, from.kind, from.api, from.device);
+    group.bytes = from.bytes;
+    group.count = from.count;
+    group.first_ns = from.first_ns;
+    group.last_ns = from.last_ns;
+    add_thread(from.thread, &group);
+    if (from.label != 0) group.marks = mark_shares(dump_, {{from.label, {from.count, from.bytes}}});
+    group.evidence = evidence_.of(from);
+    file(std::move(group), false);
+  }
+
+  void add(const ErrorRecord& from) {
+    ErrorGroup error;
+    error.type = from.type;
+    error.stack = &stacks_.stack(from.stack);
+    error.allocation_stack = &stacks_.stack(from.allocation_stack);
+    error.free_stack = &stacks_.stack(from.free_stack);
+    error.driver_api = dump_.api_name(from.api);
+    error.api = api_of(dump_, from.api, *error.stack);
+    error.code = from.code;
+    error.code_name = cuda_result_name(from.code);
+    error.kind = from.kind;
+    error.handle = from.handle;
+    error.allocation_handle = from.allocation_handle;
+    error.bytes = from.bytes;
+    error.count = from.count;
+    error.first_ns = from.first_ns;
+    error.last_ns = from.last_ns;
+    error.device = device_of(from.device);
+    error.thread = thread_of(dump_, from.thread);
+    if (from.free_stack != 0) error.free_thread = thread_of(dump_, from.free_thread);
+    report_.errors.push_back(std::move(error));
+  }
+
+  // A context that nobody was seen creating (another library made it before recording began) is nobody's to end.
+  void add(const ContextRecord& from) {
+    if (from.state != ContextState::kAlive || from.thread == kNoIndex) return;
+    Group group = make_group(from.stack, from.kind, from.api, from.device);
+    group.count = 1;
+    group.first_ns = from.created_ns;
+    group.last_ns = from.created_ns;
+    group.handles.push_back(from.handle);
+    add_thread(from.thread, &group);
+    file(std::move(group), false);
+  }
+
+  void finish() {
+    for (std::vector<Group>* groups : {&report_.leaks, &report_.library, &report_.resources}) {
+      merge_same_place(groups);
+      std::vector<Group*> all;
+      for (Group& group : *groups) {
+        group.cause = group.pool != nullptr ? Cause::kCached : decide_cause(group.evidence);
+        add_ended_threads(&group);
+        all.push_back(&group);
+      }
+      if (options_.ids) assign_ids(all);
+      sort_groups(groups);
+    }
+    std::stable_sort(report_.errors.begin(), report_.errors.end(),
+                     [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
+    sum_up(options_.strict, &report_);
+  }
+
+ private:
+  Group make_group(Ref stack, Kind kind, std::uint16_t api, std::uint8_t device) {
+    Group group;
+    group.stack = &stacks_.stack(stack);
+    group.stacks.push_back(stack);
+    group.kind = kind;
+    group.driver_api = dump_.api_name(api);
+    group.api = api_of(dump_, api, *group.stack);
+    group.device = device_of(device);
+    const auto history = history_.find(stack);
+    if (history != history_.end() && history->second.made > history->second.kept) {
+      group.made = history->second.made;
+      group.freed = history->second.made - history->second.kept;
+    }
+    if (options_.default_suppressions) group.library = rules_.owning_library(*group.stack);
+    if (group.library.empty() && kind_class(kind) != KindClass::kObject) group.pool = pools_.owning_pool(*group.stack);
+    return group;
+  }
+
+  static void add_ended_threads(Group* group) {
+    for (const ThreadInfo& thread : group->threads) {
+      if (!thread.ended) continue;
+      Evidence evidence;
+      evidence.type = EvidenceType::kThreadEnded;
+      evidence.thread = thread;
+      evidence.time_ns = thread.ended_ns;
+      group->evidence.push_back(std::move(evidence));
+    }
+  }
+
+  void add_thread(std::uint32_t index, Group* group) const {
+    const std::optional<ThreadInfo> thread = thread_of(dump_, index);
+    if (thread) group->threads.push_back(*thread);
+  }
+
+  // The CUDA runtime loads its own modules and libraries, and keeps them; a user who loads one calls cudaLibraryLoad...
+  static bool is_runtimes_own(const Group& group) {
+    if (group.kind != Kind::kModule && group.kind != Kind::kLibrary) return false;
+    return group.stack->through_runtime && group.api.rfind("cudaLibraryLoad", 0) != 0;
+  }
+
+  void file(Group group, bool not_physical) {
+    const KindClass what = kind_class(group.kind);
+    if (what == KindClass::kNeverCounted || is_runtimes_own(group)) return;
+    if (what == KindClass::kObject || not_physical) {
+      group.bytes = 0;
+      report_.resources.push_back(std::move(group));
+    } else if (!group.library.empty() && !options_.strict) {
+      report_.library.push_back(std::move(group));
+    } else {
+      report_.leaks.push_back(std::move(group));
+    }
+  }
+
+  struct History {
+    std::uint64_t made = 0;
+    std::uint64_t kept = 0;
+  };
+
+  const Dump& dump_;
+  const StackResolver& stacks_;
+  const JudgeOptions& options_;
+  Report& report_;
+  const EvidenceBuilder evidence_;
+  const PoolRules pools_;
+  LibraryRules rules_;
+
+  std::unordered_map<Ref, History> history_;
+};
+
+}  // namespace
+
+Cause decide_cause(const std::vector<Evidence>& evidence) {
+  Cause cause = Cause::kNeverFreed;
+  for (const Evidence& one : evidence) cause = std::min(cause, one.points_to);
+  return cause;
+}
+
+void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+           Report* report) {
+  report->summary.allocations = tables.calls.allocations;
+  report->summary.frees = tables.calls.frees;
+  Judge work(tables, dump, stacks, options, report);
+  work.read_history(tables);
+  for (const AllocationGroup& group : tables.allocations) work.add(group);
+  for (const ReleaseRecord& release : tables.releases) work.add(release);
+  for (const ErrorRecord& error : tables.errors) work.add(error);
+  for (const ContextRecord& context : tables.contexts) work.add(context);
+  work.finish();
+}
+
+}  // namespace culprit

@@ -1,0 +1,28 @@
+// Turns what a dump recorded into leak groups, each with one cause and all its evidence. No I/O: the same tables give
+// the same verdict.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "report/dump/dump_reader.h"
+#include "report/dump/tables.h"
+#include "report/model/report_model.h"
+
+namespace culprit {
+
+struct JudgeOptions {
+  bool default_suppressions = true;  // put what libraries hold for themselves into its own section
+  bool strict = false;               // count that section and cached memory as leaks
+  bool ids = true;                   // give the groups their ids; who merges them does so afterwards
+};
+
+// The first cause of the enumeration's order that any evidence points to; kNeverFreed without evidence.
+Cause decide_cause(const std::vector<Evidence>& evidence);
+
+// Fills leaks, library, resources, errors and the summary of `report`. The stacks must have been resolved; the report
+// keeps pointers into `stacks`.
+void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
+           Report* report);
+
+}  // namespace culprit

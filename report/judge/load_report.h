@@ -1,0 +1,26 @@
+// From the path of a dump to a finished report: read, resolve, judge.
+#pragma once
+
+#include <string>
+
+#include "report/judge/judge.h"
+#include "report/model/report_model.h"
+#include "report/symbols/symbolizer.h"
+
+namespace culprit {
+
+struct ReportOptions {
+  SymbolOptions symbols;
+  SymbolLookup lookup;  // in place of look_up_symbols, for tests
+  JudgeOptions judge;
+  bool full_stacks = false;
+  std::string since_mark;  // only what came after the first mark with this name; empty: everything
+  MachineFacts machine;
+};
+
+// Throws DumpError when the dump cannot be read. Thread-safe.
+Report load_report(const std::string& path, const ReportOptions& options);
+// The same for a dump that is open already. It may be closed afterwards.
+Report load_report(const Dump& dump, const ReportOptions& options);
+
+}  // namespace culprit

@@ -1,0 +1,90 @@
+#include "report/judge/pictures.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "report/model/record_facts.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+bool looks_the_same(const PictureEntry& left, const PictureEntry& right) {
+  return left.kind == right.kind && left.api == right.api &&
+         std::equal(left.stack->frames.begin(), left.stack->frames.end(), right.stack->frames.begin(),
+                    right.stack->frames.end(), [](const Frame* a, const Frame* b) { return a->code == b->code; });
+}
+
+// One place in the code may have several addresses, as in group_merge.h.
+void add(const PictureEntry& entry, std::vector<PictureEntry>* entries) {
+  for (PictureEntry& known : *entries) {
+    if (!looks_the_same(known, entry)) continue;
+    known.bytes += entry.bytes;
+    known.count += entry.count;
+    return;
+  }
+  entries->push_back(entry);
+}
+
+Picture picture_of(const PictureRecord& record, const Dump& dump, const StackResolver& stacks) {
+  Picture picture;
+  picture.out_of_memory = record.reason == PictureReason::kOutOfMemory;
+  picture.device = device_of(record.device);
+  picture.time_ns = record.time_ns;
+  picture.stack = &stacks.stack(record.stack);
+  if (picture.out_of_memory) picture.api = api_of(dump, record.api, *picture.stack);
+  picture.asked_bytes = record.asked_bytes;
+  picture.times = record.times;
+  if (record.free_bytes <= record.total_bytes) picture.memory = {record.time_ns, record.free_bytes, record.total_bytes};
+  picture.live_bytes = record.live_bytes;
+  picture.live_count = record.live_count;
+  picture.other_bytes = record.other_bytes;
+  picture.other_count = record.other_count;
+  picture.other_stacks = record.other_stacks;
+  for (const PictureShare& share : record.shares) {
+    if (share.count == 0) continue;
+    const ResolvedStack& stack = stacks.stack(share.stack);
+    add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count}, &picture.entries);
+  }
+  std::stable_sort(picture.entries.begin(), picture.entries.end(),
+                   [](const PictureEntry& left, const PictureEntry& right) { return left.bytes > right.bytes; });
+  return picture;
+}
+
+}  // namespace
+
+std::vector<Ref> stacks_of_pictures(const std::vector<PictureRecord>& records) {
+  std::vector<Ref> stacks;
+  for (const PictureRecord& record : records) {
+    stacks.push_back(record.stack);
+    for (const PictureShare& share : record.shares) stacks.push_back(share.stack);
+  }
+  return stacks;
+}
+
+std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, const Dump& dump,
+                                   const StackResolver& stacks) {
+  std::vector<Picture> pictures;
+  for (const PictureRecord& record : records) {
+    if (record.reason == PictureReason::kPeak || record.reason == PictureReason::kOutOfMemory)
+      pictures.push_back(picture_of(record, dump, stacks));
+  }
+  // Of two at a peak of one device, which a crash may leave, the higher one.
+  std::stable_sort(pictures.begin(), pictures.end(), [](const Picture& left, const Picture& right) {
+    auto order = [](const Picture& one) {
+      return std::make_tuple(!one.out_of_memory, one.out_of_memory ? 0 : one.device.value_or(~0U),
+                             one.out_of_memory ? ~one.time_ns : ~one.live_bytes);
+    };
+    return order(left) < order(right);
+  });
+  const auto same_peak = [](const Picture& left, const Picture& right) {
+    return !left.out_of_memory && !right.out_of_memory && left.device == right.device;
+  };
+  pictures.erase(std::unique(pictures.begin(), pictures.end(), same_peak), pictures.end());
+  return pictures;
+}
+
+}  // namespace culprit

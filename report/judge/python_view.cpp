@@ -1,0 +1,221 @@
+#include "report/judge/python_view.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
+
+namespace culprit {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kSchema[] = "culprit.python/1";
+constexpr std::uint64_t kMostBytes = 1ULL << 30;
+constexpr std::size_t kListed = 16;
+constexpr char kTorchPool[] = "PyTorch caching allocator";
+constexpr char kCuPyPool[] = "CuPy memory pool";
+
+// Members that are missing or of another type are 0 or empty: another version of the package may have written them.
+std::uint64_t number(const Json& from, const char* key) {
+  const auto at = from.find(key);
+  return at != from.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+
+std::string text(const Json& from, const char* key) {
+  const auto at = from.find(key);
+  return at != from.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+template <typename Visit>
+void for_each_object(const Json& from, const char* key, Visit visit) {
+  const auto list = from.find(key);
+  if (list == from.end() || !list->is_array()) return;
+  for (const Json& one : *list) {
+    if (one.is_object()) visit(one);
+  }
+}
+
+PythonView view_of(const Json& json) {
+  PythonView view;
+  view.at_exit = text(json, "taken") == "exit";
+  for_each_object(json, "caches", [&](const Json& cache) {
+    if (text(cache, "framework") != "torch") return;
+    for_each_object(cache, "segments", [&](const Json& from) {
+      PythonView::Segment segment = {number(from, "address"), number(from, "bytes"), number(from, "live_bytes"), {}};
+      segment.live_bytes = std::min(segment.live_bytes, segment.bytes);
+      for_each_object(from, "blocks", [&](const Json& block) {
+        segment.blocks.push_back({number(block, "address"), number(block, "bytes"), text(block, "file"),
+                                  number(block, "line"), text(block, "function")});
+      });
+      view.segments.push_back(std::move(segment));
+    });
+  });
+  for_each_object(json, "pools", [&](const Json& pool) {
+    view.pools.push_back({text(pool, "framework"), number(pool, "used_bytes"), number(pool, "total_bytes")});
+  });
+  for_each_object(json, "objects", [&](const Json& from) {
+    PythonView::Object object = {number(from, "address"), number(from, "bytes"), text(from, "type"), {}};
+    const auto holders = from.find("holders");
+    if (holders != from.end() && holders->is_array()) {
+      for (const Json& holder : *holders) {
+        if (holder.is_string()) object.holders.push_back(holder.get<std::string>());
+      }
+    }
+    view.objects.push_back(std::move(object));
+  });
+  const auto by_address = [](const auto& left, const auto& right) { return left.address < right.address; };
+  std::sort(view.segments.begin(), view.segments.end(), by_address);
+  std::sort(view.objects.begin(), view.objects.end(), by_address);
+  return view;
+}
+
+// The first of a sorted list at this address or above.
+template <typename List>
+auto at_or_above(const List& list, std::uint64_t address) {
+  return std::lower_bound(list.begin(), list.end(), address,
+                          [](const auto& one, std::uint64_t wanted) { return one.address < wanted; });
+}
+
+// The segment that this address lies in.
+std::vector<PythonView::Segment>::const_iterator containing(const std::vector<PythonView::Segment>& segments,
+                                                            std::uint64_t address) {
+  auto behind = std::upper_bound(segments.begin(), segments.end(), address,
+                                 [](std::uint64_t wanted, const auto& one) { return wanted < one.address; });
+  if (behind == segments.begin()) return segments.end();
+  --behind;
+  return address - behind->address < behind->bytes ? behind : segments.end();
+}
+
+template <typename List>
+bool has_address(const List& list, std::uint64_t address) {
+  const auto at = at_or_above(list, address);
+  return at != list.end() && at->address == address;
+}
+
+// What holds the tensor that lies in a block.
+std::string holder_of(const PythonView& view, const PythonView::Block& block) {
+  for (auto at = at_or_above(view.objects, block.address);
+       at != view.objects.end() && at->address - block.address < block.bytes; ++at) {
+    if (!at->holders.empty()) return at->holders.front();
+  }
+  return {};
+}
+
+bool is_pooled_type(const PythonView& view, const std::string& type) {
+  return std::any_of(view.pools.begin(), view.pools.end(), [&](const PythonView::Pool& pool) {
+    return type.compare(0, pool.framework.size() + 1, pool.framework + ".") == 0;
+  });
+}
+
+}  // namespace
+
+std::string python_view_path(const std::string& dump_path) { return dump_path + ".python.json"; }
+
+std::optional<PythonView> read_python_view(const std::string& dump_path, std::string* problem) {
+  const std::string path = python_view_path(dump_path);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return std::nullopt;
+  if (file.tellg() < 0 || static_cast<std::uint64_t>(file.tellg()) > kMostBytes) {
+    *problem = path + " is larger than a view from inside a framework can be, and was left out";
+    return std::nullopt;
+  }
+  file.seekg(0);
+  const Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || text(json, "schema") != kSchema) {
+    *problem = path + " is no view from inside a framework (schema " + kSchema + "), and was left out";
+    return std::nullopt;
+  }
+  return view_of(json);
+}
+
+void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables, std::deque<Variable>* variables) {
+  static const Module kPython = [] {
+    Module module;
+    module.path = module.name = "Python";
+    return module;
+  }();
+  std::map<std::string, const Variable*> known;
+  dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
+    const auto at = at_or_above(view.objects, record.handle);
+    if (at == view.objects.end() || at->address != record.handle || at->bytes > record.bytes) return;
+    if (at->holders.empty() || has_address(view.segments, record.handle) || is_pooled_type(view, at->type)) return;
+    const Variable*& variable = known[at->holders.front()];
+    if (variable == nullptr) {
+      variables->push_back({&kPython, at->holders.front(), 0, true});
+      variable = &variables->back();
+    }
+    tables->held.push_back({ref, record.state >> format::kStateBits, 0, variable});
+  });
+  // A global that holds the same memory comes first.
+  std::stable_sort(tables->held.begin(), tables->held.end(),
+                   [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
+}
+
+std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
+  std::vector<CacheInside> caches;
+  CacheInside torch;
+  torch.pool = kTorchPool;
+  torch.at_exit = view.at_exit;
+  torch.hint = "culprit run --torch-history shows the Python line of each tensor";
+  std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places;
+  const auto add = [&](const PythonView::Segment& segment) {
+    torch.live_bytes += segment.live_bytes;
+    torch.idle_bytes += segment.bytes - segment.live_bytes;
+    torch.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
+    for (const PythonView::Block& block : segment.blocks) {
+      if (!block.file.empty()) torch.hint.clear();
+      const std::string holder = holder_of(view, block);
+      if (block.file.empty() && holder.empty()) continue;
+      CacheInside::Place& place = places[{block.file, block.line, block.function, holder}];
+      place.bytes += block.bytes;
+      ++place.count;
+    }
+  };
+  std::map<std::uint64_t, std::uint64_t> mapped;  // bytes, by the address of the segment
+  dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
+    if (record.time_ns < since_ns) return;
+    const auto segment = containing(view.segments, record.handle);
+    if (segment == view.segments.end()) return;
+    if (record.kind == format::Kind::kVmmMapping) {
+      mapped[segment->address] += record.extra;
+    } else if (segment->address == record.handle && segment->bytes == record.bytes) {
+      add(*segment);
+    }
+  });
+  // PyTorch's expandable segments are made of many pieces of physical memory, mapped one behind the other.
+  for (const auto& [address, bytes] : mapped) {
+    const auto segment = containing(view.segments, address);
+    if (segment->bytes == bytes) add(*segment);
+  }
+  for (auto& [key, place] : places) {
+    std::tie(place.file, place.line, place.function, place.held_by) = key;
+    torch.largest.push_back(std::move(place));
+  }
+  std::stable_sort(torch.largest.begin(), torch.largest.end(),
+                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+  if (torch.largest.size() > kListed) torch.largest.resize(kListed);
+  if (!torch.segments.empty()) caches.push_back(std::move(torch));
+  for (const PythonView::Pool& pool : view.pools) {
+    if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
+    CacheInside cupy;
+    cupy.pool = kCuPyPool;
+    cupy.at_exit = view.at_exit;
+    cupy.live_bytes = pool.used_bytes;
+    cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
+    for (const PythonView::Object& object : view.objects) {
+      if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
+      cupy.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+    }
+    std::stable_sort(cupy.largest.begin(), cupy.largest.end(),
+                     [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+    if (cupy.largest.size() > kListed) cupy.largest.resize(kListed);
+    caches.push_back(std::move(cupy));
+  }
+  return caches;
+}
+
+}  // namespace culprit

@@ -1,0 +1,145 @@
+#include "report/merge/load_many.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <optional>
+
+#include "report/base/parallel.h"
+#include "report/base/progress.h"
+#include "report/merge/merged_file.h"
+#include "report/merge/report_merger.h"
+#include "report/symbols/shared_symbols.h"
+
+namespace culprit {
+namespace {
+
+// Looked at before anything is read, because a thousand reports would not fit into memory one by one.
+bool is_of_a_rank(const std::string& path) {
+  format::Header header = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(reinterpret_cast<char*>(&header), sizeof(header)) &&
+         std::equal(std::begin(format::kMagic), std::end(format::kMagic), header.magic) && header.rank != 0;
+}
+
+bool to_be_merged(const std::vector<std::string>& paths, Merge merge) {
+  if (merge != Merge::kAuto) return merge == Merge::kAlways;
+  return paths.size() > 1 && std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
+           return is_of_a_rank(path) || is_merged_file(path);
+         });
+}
+
+// Reads files for several threads, who must not outlive it.
+class Loader {
+ public:
+  Loader(const std::vector<std::string>& paths, const OutputOptions& options, bool merged)
+      : paths_(paths),
+        progress_(paths.size()),
+        options_(report_options(options, nullptr)),
+        symbols_([this](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options_.symbols); }) {
+    options_.judge.ids = !merged;
+    if (paths.size() == 1) {
+      options_.symbols.progress = [this](const std::string& path) { progress_.doing("reading symbols of " + path); };
+    } else {
+      options_.lookup = [this](std::vector<ModuleSymbols>& modules) { symbols_.look_up(modules); };
+    }
+  }
+
+  // Calls use(report, index) for each file that can be read, until all were: to be called by every thread.
+  template <typename Use>
+  void load(Use use) {
+    for (std::size_t i = next_++; i < paths_.size(); i = next_++) {
+      try {
+        use(is_merged_file(paths_[i]) ? read_merged_file(paths_[i], options_.judge) : load_report(paths_[i], options_),
+            i);
+      } catch (const std::runtime_error& error) {  // DumpError, FileError
+        const std::lock_guard<std::mutex> lock(mutex_);
+        errors_.emplace_back(i, error.what());
+      }
+      progress_.done("reading dumps");
+    }
+  }
+
+  // Names what could not be read, in the order of the paths; true when there was any.
+  bool tell_errors() {
+    std::sort(errors_.begin(), errors_.end());
+    for (const auto& [index, message] : errors_) std::cerr << "culprit: " << message << "\n";
+    return !errors_.empty();
+  }
+
+ private:
+  const std::vector<std::string>& paths_;
+  Progress progress_;
+  ReportOptions options_;
+  SharedSymbols symbols_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::vector<std::pair<std::size_t, std::string>> errors_;
+};
+
+unsigned jobs_for(std::size_t files, const OutputOptions& options) {
+  const unsigned wanted = options.jobs != 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<unsigned>(std::min<std::size_t>(wanted, std::max<std::size_t>(1, files)));
+}
+
+// Counted twice it would leak twice. The processes are in an order in which equal ones are neighbours.
+void check_no_process_twice(const Report& report) {
+  for (std::size_t i = 1; i < report.job.size(); ++i) {
+    const JobProcess& one = report.job[i - 1];
+    const JobProcess& other = report.job[i];
+    if (one.pid == other.pid && one.host == other.host && one.start_realtime_ns == other.start_realtime_ns)
+      throw FileError(one.dump_path + " and " + other.dump_path +
+                      " (or what they were merged into) are of one process, " + std::to_string(one.pid) + " on " +
+                      one.host + ": name each process once");
+  }
+}
+
+}  // namespace
+
+LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptions& options) {
+  LoadedReports loaded;
+  const bool merged = to_be_merged(paths, options.merge);
+  Loader loader(paths, options, merged);
+  const unsigned jobs = jobs_for(paths.size(), options);
+  if (merged) {
+    ReportMerger all;
+    std::size_t count = 0;
+    std::mutex mutex;
+    run_on_threads(jobs, [&] {
+      ReportMerger mine;
+      std::size_t taken = 0;
+      loader.load([&](Report report, std::size_t) {
+        mine.add(std::move(report));
+        ++taken;
+      });
+      if (taken == 0) return;
+      Report part = mine.finish(options.strict);
+      const std::lock_guard<std::mutex> lock(mutex);
+      all.add(std::move(part));
+      count += taken;
+    });
+    if (count != 0) {
+      loaded.reports.push_back(all.finish(options.strict));
+      check_no_process_twice(loaded.reports.front());
+    }
+  } else {
+    std::vector<std::optional<Report>> reports(paths.size());
+    run_on_threads(jobs, [&] { loader.load([&](Report report, std::size_t i) { reports[i] = std::move(report); }); });
+    for (std::optional<Report>& report : reports) {
+      if (report) loaded.reports.push_back(std::move(*report));
+    }
+  }
+  loaded.unreadable = loader.tell_errors();
+  return loaded;
+}
+
+void add_missing_ranks(std::vector<Report>* reports) {
+  for (Report& report : *reports) {
+    const std::string note = missing_ranks_note(report);
+    if (!note.empty()) report.notes.push_back(note);
+  }
+}
+
+}  // namespace culprit

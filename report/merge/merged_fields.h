@@ -1,0 +1,290 @@
+// What of a merged report stands in a file, field by field: written and read by the same list, so that the two cannot
+// drift apart. An archive is called as archive("name", &field).
+#pragma once
+
+#include "report/model/report_model.h"
+
+namespace culprit {
+
+template <typename Archive>
+void fields(Archive& archive, format::MemoryReading* reading) {
+  archive("time_ns", &reading->time_ns);
+  archive("free", &reading->free_bytes);
+  archive("total", &reading->total_bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, DeviceInfo* device) {
+  archive("ordinal", &device->ordinal);
+  archive("uuid", &device->uuid);
+  archive("name", &device->name);
+  archive("mig", &device->mig);
+  archive("first", &device->first);
+  archive("peak", &device->peak);
+  archive("exit", &device->exit);
+  archive("live_bytes", &device->live_bytes);
+  archive("peak_live_bytes", &device->peak_live_bytes);
+  archive("pool_reserved", &device->pool_reserved);
+  archive("pool_used", &device->pool_used);
+}
+
+template <typename Archive>
+void fields(Archive& archive, JobProcess* process) {
+  archive("dump", &process->dump_path);
+  archive("pid", &process->pid);
+  archive("host", &process->host);
+  archive("rank", &process->rank);
+  archive("job_size", &process->job_size);
+  archive("start_realtime_ns", &process->start_realtime_ns);
+  archive.number("ended", &process->ended, Ended::kUnknown);
+  archive("exit_status", &process->exit_status);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ProcessInfo* process) {
+  archive("pid", &process->pid);
+  archive("parent_pid", &process->parent_pid);
+  archive("host", &process->host);
+  archive("rank", &process->rank);
+  archive("job_size", &process->job_size);
+  archive("exe", &process->executable);
+  archive("command", &process->command);
+  archive("working_directory", &process->working_directory);
+  archive("start_realtime_ns", &process->start_realtime_ns);
+  archive("end_time_ns", &process->end_time_ns);
+  archive.number("ended", &process->status.ended, Ended::kUnknown);
+  archive("exit_status", &process->status.exit_status);
+  archive("libculprit_version", &process->tool_version);
+  archive("driver_version", &process->driver_version);
+}
+
+// The counts that are not sums of the lists.
+template <typename Archive>
+void fields(Archive& archive, Summary* summary) {
+  archive("late_frees", &summary->late_frees);
+  archive("unknown_frees", &summary->unknown_frees);
+  archive("unknown_refusals", &summary->unknown_refusals);
+  archive("allocations", &summary->allocations);
+  archive("frees", &summary->frees);
+  archive("stacks_verified", &summary->stacks_verified);
+  archive("stack_mismatches", &summary->stack_mismatches);
+  archive("contexts_verified", &summary->contexts_verified);
+  archive("context_mismatches", &summary->context_mismatches);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Dropped* dropped) {
+  archive("allocations", &dropped->allocations);
+  archive("stacks", &dropped->stacks);
+  archive("others", &dropped->others);
+  archive("handler_calls", &dropped->handler_calls);
+  archive("left_hooks", &dropped->left_hooks);
+  archive("lock_timeouts", &dropped->lock_timeouts);
+  archive("merged_stacks", &dropped->merged_stacks);
+  archive("reused_stacks", &dropped->reused_stacks);
+  archive("reused_calls", &dropped->reused_calls);
+  archive("reason", &dropped->reason);
+  archive("stop_time_ns", &dropped->stop_time_ns);
+}
+
+template <typename Archive>
+void fields(Archive& archive, UnseenUser* user) {
+  archive("path", &user->path);
+  archive("own_driver", &user->own_driver);
+}
+
+template <typename Archive>
+void fields(Archive& archive, HolderSearchInfo* search) {
+  archive.number("state", &search->state, format::HolderSearch::kStopped);
+  archive("ns", &search->ns);
+  archive("bytes", &search->bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Evidence* evidence) {
+  archive.number("type", &evidence->type, EvidenceType::kThreadEnded);
+  archive.number("points_to", &evidence->points_to, Cause::kNeverFreed);
+  archive("api", &evidence->api);
+  archive("code", &evidence->code);
+  archive("code_name", &evidence->code_name);
+  archive("handle", &evidence->handle);
+  archive("count", &evidence->count);
+  archive("time_ns", &evidence->time_ns);
+  archive("stack", &evidence->stack);
+  archive("exception", &evidence->exception);
+  archive("what", &evidence->what);
+  archive("caught", &evidence->caught);
+  archive("uncaught", &evidence->uncaught);
+  archive("forced", &evidence->forced);
+  archive("rethrown", &evidence->rethrown);
+  archive("ambiguous", &evidence->ambiguous);
+  archive("owner", &evidence->owner);
+  archive("injected", &evidence->injected);
+  archive("bytes", &evidence->bytes);
+  archive("variable", &evidence->variable);
+  archive("offset", &evidence->offset);
+}
+
+template <typename Archive>
+void fields(Archive& archive, MarkShare* share) {
+  archive("mark", &share->mark);
+  archive("range", &share->range);
+  archive("count", &share->count);
+  archive("bytes", &share->bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ThreadSum* sum) {
+  archive("name", &sum->name);
+  archive("threads", &sum->threads);
+  archive("ended", &sum->ended);
+  archive("processes", &sum->processes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Group* group) {
+  archive.number("kind", &group->kind, static_cast<format::Kind>(0xff));
+  archive("api", &group->api);
+  archive("driver_api", &group->driver_api);
+  archive.number("cause", &group->cause, Cause::kNeverFreed);
+  archive("evidence", &group->evidence);
+  archive("first_ns", &group->first_ns);
+  archive("last_ns", &group->last_ns);
+  archive("ended_bytes", &group->ended_bytes);
+  archive("made", &group->made);
+  archive("freed", &group->freed);
+  archive("mappings", &group->mappings);
+  archive("handle_references", &group->handle_references);
+  archive("pool", &group->pool);
+  archive("library", &group->library);
+  archive("stack", &group->stack);
+  archive("marks", &group->marks);
+  archive("devices", &group->devices);
+  archive("threads", &group->thread_sums);
+  archive("shares", &group->shares);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PictureEntry* entry) {
+  archive("stack", &entry->stack);
+  archive("api", &entry->api);
+  archive.number("kind", &entry->kind, static_cast<format::Kind>(0xff));
+  archive("bytes", &entry->bytes);
+  archive("count", &entry->count);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Picture* picture) {
+  archive("process", &picture->process);
+  archive("out_of_memory", &picture->out_of_memory);
+  archive("device", &picture->device);
+  archive("time_ns", &picture->time_ns);
+  archive("api", &picture->api);
+  archive("stack", &picture->stack);
+  archive("asked_bytes", &picture->asked_bytes);
+  archive("times", &picture->times);
+  archive("memory", &picture->memory);
+  archive("live_bytes", &picture->live_bytes);
+  archive("live_count", &picture->live_count);
+  archive("entries", &picture->entries);
+  archive("other_bytes", &picture->other_bytes);
+  archive("other_count", &picture->other_count);
+  archive("other_stacks", &picture->other_stacks);
+}
+
+template <typename Archive>
+void fields(Archive& archive, MarkInfo* mark) {
+  archive("name", &mark->name);
+  archive.number("kind", &mark->kind, format::MarkKind::kMoment);
+  archive("first_ns", &mark->first_ns);
+  archive("last_ns", &mark->last_ns);
+  archive("count", &mark->count);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ErrorGroup* error) {
+  archive.number("type", &error->type, format::ErrorType::kFailedFree);
+  archive("api", &error->api);
+  archive("driver_api", &error->driver_api);
+  archive("code", &error->code);
+  archive("code_name", &error->code_name);
+  archive.number("kind", &error->kind, static_cast<format::Kind>(0xff));
+  archive("handle", &error->handle);
+  archive("allocation_handle", &error->allocation_handle);
+  archive("bytes", &error->bytes);
+  archive("count", &error->count);
+  archive("first_ns", &error->first_ns);
+  archive("last_ns", &error->last_ns);
+  archive("device", &error->device);
+  archive("stack", &error->stack);
+  archive("allocation_stack", &error->allocation_stack);
+  archive("free_stack", &error->free_stack);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Report* report) {
+  archive("process", &report->process);
+  archive("processes", &report->job);
+  archive("hook_called", &report->hook_called);
+  archive("unseen", &report->unseen);
+  archive("injected_failures", &report->injected_failures);
+  archive("devices", &report->devices);
+  archive("summary", &report->summary);
+  archive("pictures", &report->pictures);
+  archive("marks", &report->marks);
+  archive("dropped_marks", &report->dropped_marks);
+  archive("dropped", &report->dropped);
+  archive("holder_search", &report->holder_search);
+  archive("leaks", &report->leaks);
+  archive("library", &report->library);
+  archive("resources", &report->resources);
+  archive("errors", &report->errors);
+  archive("notes", &report->notes);
+}
+
+// What groups point to.
+
+template <typename Archive>
+void fields(Archive& archive, Module* module) {
+  archive("path", &module->path);
+  archive("name", &module->name);
+  archive("build_id", &module->build_id);
+  archive("executable", &module->executable);
+  archive("has_debug_info", &module->has_debug_info);
+  archive("own_unwinder", &module->own_unwinder);
+  archive.number("state", &module->state, ModuleState::kUnreadable);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Frame* frame) {
+  archive("function", &frame->function);
+  archive("file", &frame->file);
+  archive("line", &frame->line);
+  archive("module", &frame->module);
+  archive("offset", &frame->offset);
+  archive("inlined", &frame->inlined);
+  archive("python", &frame->python);
+  archive("approximate", &frame->approximate);
+  archive("symbol_offset", &frame->symbol_offset);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Variable* variable) {
+  archive("module", &variable->module);
+  archive("name", &variable->name);
+  archive("begin", &variable->begin);
+  archive("python", &variable->python);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ResolvedStack* stack) {
+  archive("frames", &stack->frames);
+  archive("caller", &stack->caller);
+  archive("runtime_api", &stack->runtime_api);
+  archive("through_runtime", &stack->through_runtime);
+  archive("truncated", &stack->truncated);
+  archive("merged", &stack->merged);
+  archive("has_python", &stack->has_python);
+}
+
+}  // namespace culprit

@@ -1,0 +1,346 @@
+#include "report/merge/merged_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <unordered_map>
+
+#include "report/judge/pool_rules.h"
+#include "report/merge/merged_fields.h"
+#include "report/merge/report_merger.h"
+#include "report/model/frame_store.h"
+
+namespace culprit {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kSchema[] = "culprit.merged/1";
+constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/1\"";
+
+// What the groups point to, as lists: a pointer is the number of an entry plus 1, 0 is nullptr.
+struct WrittenTables {
+  Json modules = Json::array();
+  Json frames = Json::array();
+  Json variables = Json::array();
+  Json stacks = Json::array();
+  std::unordered_map<const void*, std::size_t> numbers;
+};
+
+// Fields with their zero value are left out.
+class Writer {
+ public:
+  explicit Writer(WrittenTables* tables) : tables_(*tables) {}
+
+  template <typename Value>
+  void operator()(const char* name, const Value* value) {
+    Json json = of(*value);
+    if (!is_nothing(json)) json_[name] = std::move(json);
+  }
+  template <typename Enum>
+  void number(const char* name, const Enum* value, Enum) {
+    const auto number = static_cast<std::uint64_t>(*value);
+    if (number != 0) json_[name] = number;
+  }
+  Json take() { return std::move(json_); }
+
+ private:
+  static bool is_nothing(const Json& json) {
+    return json.is_null() || (json.is_structured() && json.empty()) || json == 0 || json == false || json == "";
+  }
+
+  static Json of(const std::string& value) { return value; }
+  template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  static Json of(Number value) {
+    return value;
+  }
+  static Json of(const std::optional<unsigned>& value) { return value ? Json(*value + 1ULL) : Json(); }
+  static Json of(const Pool* pool) { return pool != nullptr ? Json(pool->name) : Json(); }
+  Json of(const Module* module) { return listed(module, &tables_.modules); }
+  Json of(const Frame* frame) { return listed(frame, &tables_.frames); }
+  Json of(const Variable* variable) { return listed(variable, &tables_.variables); }
+  Json of(const ResolvedStack* stack) { return listed(stack, &tables_.stacks); }
+  static Json of(const std::vector<Share>& shares) {
+    Json list = Json::array();
+    for (const Share& share : shares) {
+      list.push_back(share.process);
+      list.push_back(share.bytes);
+      list.push_back(share.count);
+    }
+    return list;
+  }
+  template <typename Value>
+  Json of(const std::vector<Value>& values) {
+    Json list = Json::array();
+    for (const Value& value : values) list.push_back(of(value));
+    return list;
+  }
+  template <typename Struct, typename = std::enable_if_t<std::is_class_v<Struct>>, typename = void>
+  Json of(const Struct& value) {
+    Writer writer(&tables_);
+    writer.json_ = Json::object();
+    fields(writer, const_cast<Struct*>(&value));  // the one list of fields is for reading, too
+    return writer.take();
+  }
+
+  template <typename Thing>
+  Json listed(const Thing* thing, Json* list) {
+    if (thing == nullptr) return 0;
+    const auto known = tables_.numbers.find(thing);
+    if (known != tables_.numbers.end()) return known->second;
+    Json json = of(*thing);  // which may list others before it
+    list->push_back(std::move(json));
+    tables_.numbers.emplace(thing, list->size());
+    return list->size();
+  }
+
+  WrittenTables& tables_;
+  Json json_;
+};
+
+// The lists of a file, read into a store.
+struct ReadTables {
+  FrameStore* store = nullptr;
+  std::vector<const Module*> modules;
+  std::vector<const Frame*> frames;
+  std::vector<const Variable*> variables;
+  std::vector<const ResolvedStack*> stacks;
+};
+
+// What is wrong with the content.
+struct Damage {
+  std::string what;
+};
+
+class Reader {
+ public:
+  Reader(const Json& json, const ReadTables& tables) : json_(json), tables_(tables) {
+    if (!json.is_object()) throw Damage{"an object is missing"};
+  }
+
+  template <typename Value>
+  void operator()(const char* name, Value* value) {
+    const auto at = json_.find(name);
+    if (at == json_.end()) {
+      none(value);
+      return;
+    }
+    try {
+      read(*at, value);
+    } catch (const Damage& damage) {
+      throw Damage{std::string(name) + ": " + damage.what};
+    }
+  }
+  template <typename Enum>
+  void number(const char* name, Enum* value, Enum most) {
+    std::uint64_t number = 0;
+    (*this)(name, &number);
+    if (number > static_cast<std::uint64_t>(most)) throw Damage{std::string(name) + ": an unknown value"};
+    *value = static_cast<Enum>(number);
+  }
+
+ private:
+  template <typename Value>
+  static void none(Value* value) {
+    *value = Value();
+  }
+
+  static void read(const Json& json, std::string* value) {
+    if (!json.is_string()) throw Damage{"no text"};
+    *value = json.get<std::string>();
+  }
+  static void read(const Json& json, bool* value) {
+    if (!json.is_boolean()) throw Damage{"neither true nor false"};
+    *value = json.get<bool>();
+  }
+  static void read(const Json& json, int* value) {
+    if (!json.is_number_integer() || json.get<std::int64_t>() != static_cast<int>(json.get<std::int64_t>()))
+      throw Damage{"no whole number"};
+    *value = json.get<int>();
+  }
+  template <typename Number, typename = std::enable_if_t<std::is_unsigned_v<Number>>>
+  static void read(const Json& json, Number* value) {
+    if (!json.is_number_unsigned() || json.get<std::uint64_t>() > std::numeric_limits<Number>::max())
+      throw Damage{"no whole number, or too large"};
+    *value = json.get<Number>();
+  }
+  static void read(const Json& json, std::optional<unsigned>* value) {
+    unsigned number = 0;
+    read(json, &number);
+    if (number == 0) throw Damage{"no number"};
+    *value = number - 1;
+  }
+  static void read(const Json& json, const Pool** value) {
+    std::string name;
+    read(json, &name);
+    *value = pool_by_name(name);
+    if (*value == nullptr) throw Damage{"an allocator that is not known"};
+  }
+  void read(const Json& json, const Module** value) { look_up(json, tables_.modules, value); }
+  void read(const Json& json, const Frame** value) { look_up(json, tables_.frames, value); }
+  void read(const Json& json, const Variable** value) { look_up(json, tables_.variables, value); }
+  void read(const Json& json, const ResolvedStack** value) { look_up(json, tables_.stacks, value); }
+  static void read(const Json& json, std::vector<Share>* shares) {
+    if (!json.is_array() || json.size() % 3 != 0) throw Damage{"no list of shares"};
+    for (std::size_t i = 0; i < json.size(); i += 3) {
+      Share share;
+      read(json[i], &share.process);
+      read(json[i + 1], &share.bytes);
+      read(json[i + 2], &share.count);
+      shares->push_back(share);
+    }
+  }
+  template <typename Value>
+  void read(const Json& json, std::vector<Value>* values) {
+    if (!json.is_array()) throw Damage{"no list"};
+    for (const Json& one : json) {
+      Value value = Value();
+      read(one, &value);
+      values->push_back(std::move(value));
+    }
+  }
+  template <typename Struct, typename = std::enable_if_t<std::is_class_v<Struct>>, typename = void>
+  void read(const Json& json, Struct* value) {
+    Reader reader(json, tables_);
+    fields(reader, value);
+  }
+
+  template <typename Thing>
+  static void look_up(const Json& json, const std::vector<const Thing*>& list, const Thing** value) {
+    std::uint64_t number = 0;
+    read(json, &number);
+    if (number > list.size()) throw Damage{"a number that leads nowhere"};
+    *value = number == 0 ? nullptr : list[number - 1];
+  }
+
+  const Json& json_;
+  const ReadTables& tables_;
+};
+
+template <typename Thing>
+void read_table(const Json& json, const char* name, ReadTables* tables, std::vector<const Thing*>* list) {
+  const auto at = json.find(name);
+  if (at == json.end() || !at->is_array()) throw Damage{std::string("no list \"") + name + "\""};
+  for (const Json& one : *at) {
+    Thing thing;
+    Reader reader(one, *tables);
+    fields(reader, &thing);
+    list->push_back(tables->store->add(thing));
+  }
+}
+
+// What the report's code relies on.
+void check(const Report& report) {
+  if (report.job.empty()) throw Damage{"no processes"};
+  for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+    for (const Group& group : *groups) {
+      if (group.stack == nullptr || group.shares.empty()) throw Damage{"a group without stack or processes"};
+      if (group.cause == Cause::kCached && group.pool == nullptr) throw Damage{"a cached group of no allocator"};
+      for (const Share& share : group.shares) {
+        if (share.process >= report.job.size()) throw Damage{"a share of a process that is not there"};
+      }
+      for (const Evidence& evidence : group.evidence) {
+        const bool held = evidence.type == EvidenceType::kHeld;
+        const Variable* variable = evidence.variable;
+        const bool placed = variable != nullptr && (variable->module != nullptr || variable->python);
+        if (held ? !placed : evidence.stack == nullptr) throw Damage{"evidence without its place"};
+        if (evidence.type == EvidenceType::kThreadEnded) throw Damage{"evidence of a thread"};
+      }
+    }
+  }
+  for (const Picture& picture : report.pictures) {
+    if (picture.process >= report.job.size()) throw Damage{"a picture of a process that is not there"};
+    const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
+                                    [](const PictureEntry& entry) { return entry.stack != nullptr; });
+    if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
+  }
+  for (const ErrorGroup& error : report.errors) {
+    if (error.stack == nullptr || error.allocation_stack == nullptr || error.free_stack == nullptr)
+      throw Damage{"an error without its stacks"};
+  }
+}
+
+void sum_shares(std::vector<Group>* groups) {
+  for (Group& group : *groups) {
+    for (const Share& share : group.shares) {
+      group.bytes += share.bytes;
+      group.count += share.count;
+    }
+  }
+}
+
+Report read_report(const Json& json, ReadTables* tables) {
+  read_table(json, "modules", tables, &tables->modules);
+  read_table(json, "frames", tables, &tables->frames);
+  read_table(json, "variables", tables, &tables->variables);
+  read_table(json, "stacks", tables, &tables->stacks);
+  Report report;
+  if (!json.contains("report")) throw Damage{"no \"report\""};
+  Reader reader(json["report"], *tables);
+  fields(reader, &report);
+  check(report);
+  for (std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) sum_shares(groups);
+  return report;
+}
+
+}  // namespace
+
+bool is_merged_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char beginning[sizeof(kBeginning) - 1];
+  return file.read(beginning, sizeof(beginning)) && std::memcmp(beginning, kBeginning, sizeof(beginning)) == 0;
+}
+
+void write_merged_file(const std::string& path, const Report& report) {
+  WrittenTables tables;
+  Writer writer(&tables);
+  fields(writer, const_cast<Report*>(&report));  // as above
+  const std::string temporary = path + ".new";
+  std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
+  auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  file << kBeginning << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
+       << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
+       << ",\n\"report\":" << text(writer.take()) << "}\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    std::remove(temporary.c_str());
+    throw FileError(path + ": cannot be written (" + std::strerror(error) + ")");
+  }
+}
+
+Report read_merged_file(const std::string& path, const JudgeOptions& options) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const Json json = Json::parse(file, nullptr, false);
+  if (!file.is_open() || file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  const auto store = std::make_shared<FrameStore>();
+  ReadTables tables;
+  tables.store = store.get();
+  Report report;
+  try {
+    if (!json.is_object() || json.value("schema", Json()) != kSchema) throw Damage{"it ends too early"};
+    report = read_report(json, &tables);
+  } catch (const Damage& damage) {
+    throw FileError(path + ": a damaged file of culprit merge (" + damage.what + "); merge the dumps again");
+  }
+  report.dump_path = path;
+  report.stacks = store;
+  if (options.strict || !options.default_suppressions) {
+    for (Group& group : report.library) {
+      if (!options.default_suppressions) group.library.clear();
+      report.leaks.push_back(std::move(group));
+    }
+    report.library.clear();
+  }
+  ReportMerger merger;
+  merger.add(std::move(report));
+  return merger.finish(options.strict);
+}
+
+}  // namespace culprit

@@ -1,0 +1,404 @@
+#include "report/merge/report_merger.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "report/judge/fingerprint.h"
+#include "report/judge/group_merge.h"
+#include "report/merge/spread.h"
+#include "report/model/marks.h"
+#include "report/model/summary.h"
+
+namespace culprit {
+namespace {
+
+// Of two stacks that a reader could not tell apart, always the same one is shown.
+bool has_lower_offsets(const ResolvedStack& left, const ResolvedStack& right) {
+  return std::lexicographical_compare(left.frames.begin(), left.frames.end(), right.frames.begin(), right.frames.end(),
+                                      [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
+}
+
+const ResolvedStack* lower(const ResolvedStack* left, const ResolvedStack* right) {
+  if (left == nullptr || right == nullptr) return left;
+  return has_lower_offsets(*right, *left) ? right : left;
+}
+
+void merge(const Evidence& from, Evidence* into) {
+  into->count += from.count;
+  into->time_ns = std::max(into->time_ns, from.time_ns);
+  if (into->what.empty() || (!from.what.empty() && from.what < into->what)) into->what = from.what;
+  into->code = std::min(into->code, from.code);
+  into->handle = std::min(into->handle, from.handle);
+  into->offset = std::min(into->offset, from.offset);
+  into->bytes = std::max(into->bytes, from.bytes);
+  into->stack = lower(into->stack, from.stack);
+  into->caught = lower(into->caught, from.caught);
+}
+
+// One process's threads as sums.
+std::vector<ThreadSum> sums_of(const std::vector<ThreadInfo>& threads) {
+  std::map<std::string, ThreadSum> sums;
+  for (const ThreadInfo& thread : threads) {
+    ThreadSum& sum = sums[thread.name];
+    sum.name = thread.name;
+    ++sum.threads;
+    sum.ended += thread.ended ? 1 : 0;
+    sum.processes = 1;
+  }
+  std::vector<ThreadSum> list;
+  for (auto& [name, sum] : sums) list.push_back(std::move(sum));
+  return list;
+}
+
+void merge(const std::vector<ThreadSum>& from, std::vector<ThreadSum>* into) {
+  for (const ThreadSum& sum : from) {
+    const auto known =
+        std::find_if(into->begin(), into->end(), [&](const ThreadSum& other) { return other.name == sum.name; });
+    if (known == into->end()) {
+      into->push_back(sum);
+      continue;
+    }
+    known->threads += sum.threads;
+    known->ended += sum.ended;
+    known->processes += sum.processes;
+  }
+}
+
+void merge(Group&& from, Group* into) {
+  into->bytes += from.bytes;
+  into->count += from.count;
+  into->ended_bytes += from.ended_bytes;
+  into->first_ns = std::min(into->first_ns, from.first_ns);
+  into->last_ns = std::max(into->last_ns, from.last_ns);
+  into->made += from.made;
+  into->freed += from.freed;
+  into->mappings += from.mappings;
+  into->handle_references += from.handle_references;
+  into->driver_api = std::min(into->driver_api, from.driver_api);
+  into->stack = lower(into->stack, from.stack);
+  into->shares.insert(into->shares.end(), from.shares.begin(), from.shares.end());
+  merge_marks(from.marks, &into->marks);
+  merge(from.thread_sums, &into->thread_sums);
+  into->devices.insert(into->devices.end(), from.devices.begin(), from.devices.end());
+  for (std::size_t i = 0; i < into->evidence.size(); ++i) merge(from.evidence[i], &into->evidence[i]);
+}
+
+void merge(const ErrorGroup& from, ErrorGroup* into) {
+  into->count += from.count;
+  into->handle = std::min(into->handle, from.handle);
+  into->allocation_handle = std::min(into->allocation_handle, from.allocation_handle);
+  into->bytes = std::max(into->bytes, from.bytes);
+  into->first_ns = std::min(into->first_ns, from.first_ns);
+  into->last_ns = std::max(into->last_ns, from.last_ns);
+  if (into->device != from.device) into->device.reset();
+  into->stack = lower(into->stack, from.stack);
+  into->allocation_stack = lower(into->allocation_stack, from.allocation_stack);
+  into->free_stack = lower(into->free_stack, from.free_stack);
+}
+
+std::string error_key(const ErrorGroup& error) {
+  std::string key = std::string(error_type_name(error.type)) + '\0' + error.driver_api + '\0' +
+                    std::to_string(error.code) + '\0' + std::to_string(static_cast<int>(error.kind));
+  for (const ResolvedStack* stack : {error.stack, error.allocation_stack, error.free_stack}) {
+    key += '\0' + std::to_string(stack->frames.size());
+    for (const Frame* frame : stack->frames) {
+      key += '\0' + (frame->module != nullptr ? frame->module->path : std::string()) + '\0' + frame->function + '\0' +
+             frame->file + '\0' + std::to_string(frame->line != 0 ? frame->line : frame->offset);
+    }
+  }
+  return key;
+}
+
+// The one with the least free bytes.
+void merge(const format::MemoryReading& from, format::MemoryReading* into) {
+  auto rank = [](const format::MemoryReading& reading) {
+    return std::make_tuple(reading.total_bytes == 0, reading.free_bytes, reading.time_ns);
+  };
+  if (rank(from) < rank(*into)) *into = from;
+}
+
+void merge(const DeviceInfo& from, DeviceInfo* into) {
+  into->ordinal = std::min(into->ordinal, from.ordinal);
+  merge(from.first, &into->first);
+  merge(from.peak, &into->peak);
+  merge(from.exit, &into->exit);
+  into->live_bytes += from.live_bytes;
+  into->peak_live_bytes = std::max(into->peak_live_bytes, from.peak_live_bytes);
+  into->pool_reserved = std::max(into->pool_reserved, from.pool_reserved);
+  into->pool_used = std::max(into->pool_used, from.pool_used);
+}
+
+JobProcess job_process(const Report& report) {
+  JobProcess process;
+  process.dump_path = report.dump_path;
+  process.pid = report.process.pid;
+  process.host = report.process.host;
+  process.rank = report.process.rank;
+  process.job_size = report.process.job_size;
+  process.start_realtime_ns = report.process.start_realtime_ns;
+  process.ended = report.process.status.ended;
+  process.exit_status = report.process.status.exit_status;
+  return process;
+}
+
+// Of the states that processes are in the one that says most about what is missing.
+Ended worse(Ended left, Ended right) {
+  for (const Ended ended : {Ended::kRunning, Ended::kKilled, Ended::kUnknown}) {
+    if (left == ended || right == ended) return ended;
+  }
+  return Ended::kExit;
+}
+
+}  // namespace
+
+bool comes_before(const JobProcess& left, const JobProcess& right) {
+  auto order = [](const JobProcess& process) {
+    return std::make_tuple(!process.rank.has_value(), process.rank.value_or(0), process.host, process.start_realtime_ns,
+                           process.pid, process.dump_path);
+  };
+  return order(left) < order(right);
+}
+
+ReportMerger::ReportMerger() : store_(std::make_shared<FrameStore>()) {}
+
+void ReportMerger::add_head(const Report& report) {
+  const bool first = report_.job.empty();
+  const std::vector<JobProcess> added = report.job.empty() ? std::vector<JobProcess>{job_process(report)} : report.job;
+  const JobProcess& front = *std::min_element(added.begin(), added.end(), comes_before);
+  const Ended ended =
+      first ? report.process.status.ended : worse(report_.process.status.ended, report.process.status.ended);
+  const int status = std::max(report_.process.status.exit_status, report.process.status.exit_status);
+  if (first || comes_before(front, *std::min_element(report_.job.begin(), report_.job.end(), comes_before)))
+    report_.process = report.process;
+  report_.process.status.ended = ended;
+  report_.process.status.exit_status = status;
+  report_.process.status.note.clear();
+  report_.job.insert(report_.job.end(), added.begin(), added.end());
+
+  report_.hook_called = report_.hook_called || report.hook_called;
+  for (const UnseenUser& user : report.unseen) {
+    const auto same = [&](const UnseenUser& one) { return one.path == user.path && one.own_driver == user.own_driver; };
+    if (std::none_of(report_.unseen.begin(), report_.unseen.end(), same)) report_.unseen.push_back(user);
+  }
+  report_.injected_failures += report.injected_failures;
+  for (DeviceInfo device : report.devices) {
+    // A time line is of one process; its peak is known better than by the readings.
+    device.peak_live_bytes = std::max(device.peak_live_bytes, device.time_line.peak_bytes);
+    device.time_line = {};
+    const auto [at, is_new] = devices_.try_emplace(device.uuid, device);
+    if (!is_new) merge(device, &at->second);
+  }
+  for (const MarkInfo& mark : report.marks) {
+    const auto [at, is_new] = marks_.try_emplace({mark.name, mark.kind}, mark);
+    if (is_new) continue;
+    at->second.first_ns = std::min(at->second.first_ns, mark.first_ns);
+    at->second.last_ns = std::max(at->second.last_ns, mark.last_ns);
+    at->second.count += mark.count;
+  }
+  report_.dropped_marks += report.dropped_marks;
+  Summary& sum = report_.summary;
+  const Summary& one = report.summary;
+  sum.late_frees += one.late_frees;
+  sum.unknown_frees += one.unknown_frees;
+  sum.unknown_refusals += one.unknown_refusals;
+  sum.allocations += one.allocations;
+  sum.frees += one.frees;
+  sum.stacks_verified += one.stacks_verified;
+  sum.stack_mismatches += one.stack_mismatches;
+  sum.contexts_verified += one.contexts_verified;
+  sum.context_mismatches += one.context_mismatches;
+  Dropped& dropped = report_.dropped;
+  dropped.allocations += report.dropped.allocations;
+  dropped.stacks += report.dropped.stacks;
+  dropped.others += report.dropped.others;
+  dropped.handler_calls += report.dropped.handler_calls;
+  dropped.left_hooks += report.dropped.left_hooks;
+  dropped.lock_timeouts += report.dropped.lock_timeouts;
+  dropped.merged_stacks += report.dropped.merged_stacks;
+  dropped.reused_stacks += report.dropped.reused_stacks;
+  dropped.reused_calls += report.dropped.reused_calls;
+  if (!report.dropped.reason.empty()) {
+    const bool none = dropped.reason.empty();
+    dropped.reason = none ? report.dropped.reason : std::min(dropped.reason, report.dropped.reason);
+    dropped.stop_time_ns =
+        none ? report.dropped.stop_time_ns : std::min(dropped.stop_time_ns, report.dropped.stop_time_ns);
+  }
+  HolderSearchInfo& search = report_.holder_search;
+  search.state = first ? report.holder_search.state : std::max(search.state, report.holder_search.state);
+  search.ns += report.holder_search.ns;
+  search.bytes += report.holder_search.bytes;
+  if (first) report_.since_mark = report.since_mark;
+  if (report.since_mark_ns)
+    report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
+  notes_.insert(report.notes.begin(), report.notes.end());
+  if (report.recording.off || !report.recording.spans.empty()) {
+    notes_.insert(
+        "recording was not on all the time in some of the processes: what they allocated meanwhile is not here");
+  }
+}
+
+void ReportMerger::add_groups(std::vector<Group> from, std::uint32_t first_process, StoreImport* import, List* into) {
+  for (Group& group : from) {
+    group.stack = import->import(group.stack);
+    if (group.shares.empty()) group.shares.push_back({0, group.bytes, group.count});
+    for (Share& share : group.shares) share.process += first_process;
+    if (group.device) group.devices.push_back(*group.device);
+    group.device.reset();
+    if (group.thread_sums.empty()) group.thread_sums = sums_of(group.threads);
+    group.threads.clear();
+    group.handles.clear();
+    group.stacks.clear();
+    if (group.made == 0) group.made = group.count;
+    auto of_thread = [](const Evidence& evidence) { return evidence.type == EvidenceType::kThreadEnded; };
+    group.evidence.erase(std::remove_if(group.evidence.begin(), group.evidence.end(), of_thread), group.evidence.end());
+    for (Evidence& evidence : group.evidence) {
+      evidence.stack = import->import(evidence.stack);
+      evidence.caught = import->import(evidence.caught);
+      evidence.owner = import->import(evidence.owner);
+      evidence.variable = import->import(evidence.variable);
+      evidence.thread.reset();
+      evidence.records.clear();
+    }
+    const auto [at, added] = into->index.try_emplace(merge_key(group), into->groups.size());
+    if (added) {
+      into->groups.push_back(std::move(group));
+    } else {
+      merge(std::move(group), &into->groups[at->second]);
+    }
+  }
+}
+
+void ReportMerger::add_error(ErrorGroup error, StoreImport* import) {
+  error.stack = import->import(error.stack);
+  error.allocation_stack = import->import(error.allocation_stack);
+  error.free_stack = import->import(error.free_stack);
+  error.thread.reset();
+  error.free_thread.reset();
+  const auto [at, added] = errors_.try_emplace(error_key(error), error);
+  if (!added) merge(error, &at->second);
+}
+
+void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import) {
+  for (Picture& picture : from) {
+    picture.process += first_process;
+    picture.stack = import->import(picture.stack);
+    for (PictureEntry& entry : picture.entries) entry.stack = import->import(entry.stack);
+    report_.pictures.push_back(std::move(picture));
+  }
+}
+
+void ReportMerger::add(Report report) {
+  const auto first_process = static_cast<std::uint32_t>(report_.job.size());
+  add_head(report);
+  StoreImport import(store_.get());
+  add_groups(std::move(report.leaks), first_process, &import, &leaks_);
+  add_groups(std::move(report.library), first_process, &import, &library_);
+  add_groups(std::move(report.resources), first_process, &import, &resources_);
+  add_pictures(std::move(report.pictures), first_process, &import);
+  for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
+}
+
+// `place`: of each process in the final order.
+std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>& place, List* list) {
+  std::vector<Group*> all;
+  for (Group& group : list->groups) {
+    for (Share& share : group.shares) share.process = place[share.process];
+    std::sort(group.shares.begin(), group.shares.end(),
+              [](const Share& left, const Share& right) { return left.process < right.process; });
+    // A process has a group of its own for each device.
+    std::vector<Share> sums;
+    for (const Share& share : group.shares) {
+      if (sums.empty() || sums.back().process != share.process) sums.push_back({share.process, 0, 0});
+      sums.back().bytes += share.bytes;
+      sums.back().count += share.count;
+    }
+    group.shares = std::move(sums);
+    std::sort(group.devices.begin(), group.devices.end());
+    group.devices.erase(std::unique(group.devices.begin(), group.devices.end()), group.devices.end());
+    std::sort(group.marks.begin(), group.marks.end(), [](const MarkShare& left, const MarkShare& right) {
+      auto order = [](const MarkShare& share) { return std::tie(share.mark, share.range); };
+      return left.bytes != right.bytes ? left.bytes > right.bytes : order(left) < order(right);
+    });
+    std::sort(group.thread_sums.begin(), group.thread_sums.end(), [](const ThreadSum& left, const ThreadSum& right) {
+      auto order = [](const ThreadSum& sum) {
+        return std::make_tuple(~sum.processes, ~sum.threads, std::cref(sum.name));
+      };
+      return order(left) < order(right);
+    });
+    if (group.devices.size() == 1) group.device = group.devices.front();
+    if (group.freed == 0) group.made = 0;
+    all.push_back(&group);
+  }
+  // Those that have one fingerprint are told apart by their order: it must not be that of their coming.
+  std::sort(all.begin(), all.end(), [](const Group* left, const Group* right) {
+    auto order = [](const Group& group) {
+      return std::make_tuple(group.shares.front().process, ~group.bytes, ~group.count, group.first_ns, group.last_ns);
+    };
+    return order(*left) < order(*right);
+  });
+  assign_ids(all);
+  std::vector<Group> groups = std::move(list->groups);
+  *list = List();
+  sort_groups(&groups);
+  return groups;
+}
+
+Report ReportMerger::finish(bool strict) {
+  Report report = std::move(report_);
+  std::vector<std::uint32_t> order(report.job.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t left, std::uint32_t right) { return comes_before(report.job[left], report.job[right]); });
+  std::vector<std::uint32_t> place(order.size());
+  std::vector<JobProcess> job;
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    place[order[i]] = i;
+    job.push_back(std::move(report.job[order[i]]));
+  }
+  report.job = std::move(job);
+  report.leaks = finish_groups(place, &leaks_);
+  report.library = finish_groups(place, &library_);
+  report.resources = finish_groups(place, &resources_);
+  for (Picture& picture : report.pictures) picture.process = place[picture.process];
+  std::stable_sort(report.pictures.begin(), report.pictures.end(), [](const Picture& left, const Picture& right) {
+    auto turn = [](const Picture& one) { return std::make_tuple(!one.out_of_memory, one.process); };
+    return turn(left) < turn(right);
+  });
+  for (auto& [key, mark] : marks_) report.marks.push_back(std::move(mark));
+  std::stable_sort(report.marks.begin(), report.marks.end(),
+                   [](const MarkInfo& left, const MarkInfo& right) { return left.first_ns < right.first_ns; });
+  for (auto& [key, error] : errors_) report.errors.push_back(std::move(error));
+  std::stable_sort(report.errors.begin(), report.errors.end(),
+                   [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
+  for (auto& [uuid, device] : devices_) report.devices.push_back(std::move(device));
+  std::stable_sort(report.devices.begin(), report.devices.end(),
+                   [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
+  report.notes.assign(notes_.begin(), notes_.end());
+  report.stacks = store_;
+  sum_up(strict, &report);
+  *this = ReportMerger();
+  return report;
+}
+
+std::string missing_ranks_note(const Report& report) {
+  if (report.job.empty() || report.job.front().job_size == 0) return {};
+  const unsigned size = report.job.front().job_size;
+  std::set<unsigned> present;
+  for (const JobProcess& process : report.job) {
+    if (!process.rank || process.job_size != size) return {};
+    present.insert(*process.rank);
+  }
+  constexpr unsigned kLargestJob = 1U << 24;  // a number in a file may be anything
+  if (size > kLargestJob) return {};
+  std::vector<unsigned> missing;
+  for (unsigned rank = 0; rank < size; ++rank) {
+    if (present.count(rank) == 0) missing.push_back(rank);
+  }
+  if (missing.empty()) return {};
+  return "no dump of " + ranks_text(missing) + " of " + std::to_string(size) +
+         ": it was not named, or the process made no CUDA call";
+}
+
+}  // namespace culprit

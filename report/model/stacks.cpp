@@ -1,0 +1,350 @@
+#include "report/model/stacks.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "report/base/parallel.h"
+#include "report/cuda/cuda_names.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+bool in_module(const Frame& frame, std::string_view prefix) {
+  return frame.module != nullptr && starts_with(frame.module->name, prefix);
+}
+
+bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
+
+bool is_libc(const Frame& frame) {
+  return in_module(frame, "libc.so") || in_module(frame, "libc-2") || in_module(frame, "libpthread") ||
+         in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");
+}
+
+// Program and thread start-up. In a stripped libc these functions are local and have no name of their own, so that only
+// a nearest symbol is known, which would mislead.
+bool is_startup(const Frame& frame) {
+  static const std::set<std::string_view> kNames = {"_start",
+                                                    "__libc_start_main",
+                                                    "__libc_start_main_impl",
+                                                    "__libc_start_call_main",
+                                                    "start_thread",
+                                                    "clone",
+                                                    "clone3",
+                                                    "__clone",
+                                                    "__clone3",
+                                                    "__GI___clone",
+                                                    "_dl_start_user"};
+  if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
+  // std::thread starts its function from a local one of libstdc++.
+  if (in_module(frame, "libstdc++.so") && frame.function == "execute_native_thread_routine") return true;
+  const bool start_library = is_libc(frame) || in_module(frame, "libstdc++.so");
+  return start_library && (frame.approximate || frame.function.empty());
+}
+
+bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
+
+// Public but not for people: what nvcc's generated code calls.
+bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+
+// What NVIDIA's static runtime is made of.
+bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
+
+// CPython's evaluation loop stands for whatever Python code runs.
+bool is_python(const Frame& frame) {
+  return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
+}
+
+bool is_python_frame(std::uint64_t address) {
+  return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
+}
+
+std::string hex(const std::uint8_t* bytes, std::size_t count) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+const Frame* naming_frame(const ResolvedStack& stack) {
+  for (const Frame* frame : stack.frames) {
+    if (frame->python) return frame;
+  }
+  return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
+}
+
+bool is_system_code(const Frame& frame) {
+  if (frame.python) return false;
+  return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
+         in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
+         is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
+         in_module(frame, "libgcc_s.so");
+}
+
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks)
+    : dump_(dump), lookup_(std::move(lookup)), full_stacks_(full_stacks) {}
+
+const ResolvedStack& StackResolver::stack(Ref ref) const {
+  const auto found = stacks_.find(ref);
+  return found == stacks_.end() ? none_ : found->second;
+}
+
+const Variable* StackResolver::variable(std::uint64_t place) const {
+  const auto at = std::lower_bound(variable_at_.begin(), variable_at_.end(), place,
+                                   [](const auto& entry, std::uint64_t value) { return entry.first < value; });
+  return at != variable_at_.end() && at->first == place ? at->second : nullptr;
+}
+
+const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
+  StackView view;
+  if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
+  if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are not there
+  for (std::uint32_t i = view.frame_count; i > 0; --i) {
+    if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
+    const auto at = expansions_.find(view.frames[i - 1]);
+    return at == expansions_.end() ? nullptr : at->second.back();
+  }
+  return nullptr;
+}
+
+void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
+  struct Wanted {
+    StackView view;
+    ResolvedStack* stack;
+  };
+  std::vector<Wanted> wanted;
+  std::vector<Address> addresses;
+  for (Ref ref : stacks) {
+    StackView view;
+    if (stacks_.count(ref) != 0 || !dump_.stack(ref, &view)) continue;
+    wanted.push_back({view, &stacks_[ref]});
+    for (std::uint32_t i = 0; i < view.frame_count; ++i) {
+      if (expansions_.try_emplace(view.frames[i]).second) addresses.push_back(view.frames[i]);
+    }
+  }
+  std::vector<Address> new_places(places);
+  for (std::vector<Address>* list : {&addresses, &new_places}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  look_up(addresses, new_places);
+  parallel_for(wanted.size(), [&](std::size_t i) { *wanted[i].stack = assemble(wanted[i].view); });
+}
+
+void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
+  // A library that was unloaded and loaded again has two module records: ask about its file once.
+  using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;
+  std::map<FileKey, std::size_t> questions_of_file;
+  std::unordered_map<std::uint32_t, std::optional<std::size_t>> question_of_module;
+  std::vector<ModuleSymbols> questions;
+  std::vector<bool> executable;
+  auto question_of = [&](Address address) -> std::optional<std::size_t> {
+    const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
+    const auto [known, is_new] = question_of_module.emplace(number, std::nullopt);
+    ModuleRecord record;
+    if (is_new && number != 0 && dump_.module(number - 1, &record)) {
+      const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
+      FileKey key(std::string(dump_.string(record.path)),
+                  std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
+      const auto [at, added] = questions_of_file.emplace(key, questions.size());
+      if (added) {
+        questions.emplace_back();
+        questions.back().path = key.first;
+        questions.back().build_id = key.second;
+        executable.push_back((record.flags & kModuleExecutable) != 0);
+      }
+      known->second = at->second;
+    }
+    return known->second;
+  };
+  struct Place {
+    Address address;
+    std::optional<std::size_t> question;
+    std::size_t index;
+    std::uint64_t offset;
+  };
+  std::vector<Place> code;
+  for (Address address : addresses) {
+    if (is_python_frame(address)) {
+      add_python_frame(address);
+      continue;
+    }
+    // A return address: the call lies just before it.
+    std::uint64_t offset = address & kFrameOffsetMask;
+    if ((address & kFrameExact) == 0 && offset != 0) --offset;
+    const std::optional<std::size_t> question = question_of(address);
+    code.push_back({address, question, question ? questions[*question].addresses.size() : 0, offset});
+    if (question) questions[*question].addresses.push_back(offset);
+  }
+  std::vector<Place> data;
+  for (Address address : places) {
+    const std::optional<std::size_t> question = question_of(address);
+    if (!question) continue;
+    data.push_back({address, question, questions[*question].data.size(), address & kFrameOffsetMask});
+    questions[*question].data.push_back(data.back().offset);
+  }
+  lookup_(questions);
+
+  std::vector<const Module*> modules;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    Module module;
+    module.path = questions[i].path;
+    module.name = base_name(module.path);
+    module.build_id = hex(questions[i].build_id.data(), questions[i].build_id.size());
+    module.executable = executable[i];
+    module.has_debug_info = questions[i].has_debug_info;
+    module.own_unwinder = questions[i].own_unwinder;
+    module.state = questions[i].state;
+    modules_.push_back(std::move(module));
+    modules.push_back(&modules_.back());
+  }
+  for (const Place& place : code) {
+    Expansion& expansion = expansions_[place.address];
+    Frame frame;
+    frame.offset = place.offset;
+    if (place.question) {
+      frame.module = modules[*place.question];
+      auto& answers = questions[*place.question].locations;
+      if (place.index < answers.size()) {
+        for (CodeLocation& location : answers[place.index]) {
+          Frame& one = frames_.emplace_back(frame);
+          one.function = std::move(location.function);
+          one.file = std::move(location.file);
+          one.line = location.line;
+          one.inlined = location.inlined;
+          one.approximate = location.approximate;
+          one.symbol_offset = location.symbol_offset;
+          expansion.push_back(&one);
+        }
+      }
+    }
+    if (expansion.empty()) expansion.push_back(&frames_.emplace_back(frame));
+    for (std::size_t i = frames_.size() - expansion.size(); i < frames_.size(); ++i) numbers_.number(&frames_[i]);
+  }
+  std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
+  for (const Place& place : data) {
+    const ModuleSymbols& answer = questions[*place.question];
+    std::uint32_t number = ModuleSymbols::kNoVariable;
+    if (place.index < answer.variable_of.size()) number = answer.variable_of[place.index];
+    if (number >= answer.variables.size()) number = ModuleSymbols::kNoVariable;
+    const Variable*& variable = known[{*place.question, number}];
+    if (variable == nullptr) {
+      variables_.push_back({modules[*place.question], "", place.offset});
+      if (number != ModuleSymbols::kNoVariable) {
+        variables_.back().name = answer.variables[number].name;
+        variables_.back().begin = answer.variables[number].begin;
+      }
+      variable = &variables_.back();
+    }
+    variable_at_.emplace_back(place.address, variable);
+  }
+  std::sort(variable_at_.begin(), variable_at_.end());
+}
+
+void StackResolver::add_python_frame(Address address) {
+  Frame frame;
+  frame.python = true;
+  PythonFrameRecord record;
+  if (dump_.python_frame(static_cast<Ref>(address & kFrameOffsetMask), &record)) {
+    frame.function = dump_.string(record.function);
+    frame.file = dump_.string(record.file);
+    frame.line = record.line;
+  }
+  numbers_.number(&frame);
+  frames_.push_back(frame);
+  expansions_[address].push_back(&frames_.back());
+}
+
+ResolvedStack StackResolver::assemble(const StackView& view) const {
+  ResolvedStack result;
+  result.merged = (view.flags & kStackMerged) != 0;
+  result.truncated = (view.flags & kStackTruncated) != 0;
+  std::vector<const Frame*> all;
+  for (std::uint32_t i = 0; i < view.frame_count; ++i) {
+    const Expansion& expansion = expansions_.at(view.frames[i]);
+    all.insert(all.end(), expansion.begin(), expansion.end());
+  }
+
+  std::size_t begin = 0;
+  while (begin < all.size() && is_own(*all[begin])) ++begin;
+
+  // The runtime's frames come next, all of one module: libcudart.so's, or that of the program that it was linked into.
+  // They end at the public function that the user called.
+  std::size_t runtime_end = begin;
+  const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
+  const bool shared_runtime = begin < all.size() && in_module(*all[begin], "libcudart.so");
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    const Frame& frame = *all[i];
+    const bool named = names_runtime_api(frame);
+    // Past the first public function only further ones belong to the runtime (the typed wrapper that called it); before
+    // it one in another module is somebody else's.
+    const bool found = runtime_end > begin;
+    const bool belongs = frame.module == runtime ? named || shared_runtime || !found : named && found;
+    if (!belongs) break;
+    if (named) result.runtime_api = source_api_name(frame.function);
+    if (named || shared_runtime || is_runtime_helper(frame)) runtime_end = i + 1;
+  }
+  result.through_runtime = runtime_end > begin;
+  begin = runtime_end;
+
+  std::size_t end = all.size();
+  // The _start of a stripped program has no name: known by libc's start-up inside of it.
+  if (end >= begin + 2 && all[end - 1]->file.empty() && is_libc(*all[end - 2]) && is_startup(*all[end - 2])) --end;
+  while (end > begin && is_startup(*all[end - 1])) --end;
+
+  if (begin < end) result.caller = all[begin];
+  result.has_python = std::any_of(all.begin(), all.end(), [](const Frame* frame) { return frame->python; });
+  if (full_stacks_) {
+    result.frames = std::move(all);
+  } else {
+    // Python's own frames say what the interpreter did; how it did that helps nobody.
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!result.has_python || !is_python(*all[i])) result.frames.push_back(all[i]);
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> StackResolver::notes() const {
+  std::vector<std::string> notes;
+  std::set<std::string> told;
+  for (const Module& module : modules_) {
+    if (module.path.empty() || module.path[0] != '/' || !told.insert(module.path).second) continue;
+    switch (module.state) {
+      case ModuleState::kChanged:
+        notes.push_back(module.path +
+                        " is not the file that ran (its build ID differs): its frames stand as "
+                        "module+offset; give the folder of the original with --sysroot");
+        break;
+      case ModuleState::kNoFile:
+        notes.push_back(module.path +
+                        " is not there any more: its frames stand as module+offset; give the folder that "
+                        "holds it with --sysroot");
+        break;
+      case ModuleState::kUnreadable:
+        notes.push_back(module.path + " cannot be read: its frames stand as module+offset");
+        break;
+      case ModuleState::kFound:
+        break;
+    }
+  }
+  return notes;
+}
+
+}  // namespace culprit

@@ -1,0 +1,107 @@
+#include "report/proc/target_process.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "interpose/base/signal_names.h"
+#include "report/proc/proc_facts.h"
+#include "report/proc/proc_text.h"
+
+namespace culprit {
+namespace {
+
+std::string folder_of(const std::string& proc, std::uint32_t pid) { return proc + "/" + std::to_string(pid); }
+
+bool maps_library(const std::string& proc, std::uint32_t pid) {
+  return read_proc_text(folder_of(proc, pid) + "/maps").find("/libculprit.so") != std::string::npos;
+}
+
+void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
+  std::istringstream children(read_proc_text(folder_of(proc, pid) + "/task/" + std::to_string(pid) + "/children"));
+  for (std::uint32_t child = 0; children >> child && found->size() < 1000;) {
+    if (maps_library(proc, child)) found->push_back(child);
+    add_descendants(proc, child, found);
+  }
+}
+
+// A variable of the environment that the process was started with.
+std::string variable_of(const std::string& environment, const std::string& name) {
+  const std::string key = name + "=";
+  for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1) {
+    if (environment.compare(at, key.size(), key) == 0) return environment.c_str() + at + key.size();
+    if (environment.find('\0', at) == std::string::npos) break;
+  }
+  return {};
+}
+
+// Whether the line `name` of /proc/PID/status has the signal.
+bool has_signal(const std::string& status, const std::string& name, int number) {
+  const std::size_t at = status.find("\n" + name + ":");
+  if (at == std::string::npos || number < 1 || number > 64) return false;
+  return (std::strtoull(status.c_str() + at + name.size() + 2, nullptr, 16) >> (number - 1) & 1) != 0;
+}
+
+}  // namespace
+
+TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
+  TargetProcess target;
+  target.pid = pid;
+  const std::string name = "process " + std::to_string(pid);
+  if (::access(folder_of(proc, pid).c_str(), F_OK) != 0) {
+    target.problem = "there is no " + name;
+    return target;
+  }
+  if (!std::ifstream(folder_of(proc, pid) + "/maps").is_open()) {
+    target.problem = name + " belongs to another user: run culprit as that user, or as root";
+    return target;
+  }
+  target.has_library = maps_library(proc, pid);
+  if (!target.has_library) {
+    std::vector<std::uint32_t> descendants;
+    add_descendants(proc, pid, &descendants);
+    if (descendants.size() > 1) {
+      target.problem =
+          name + " has " + std::to_string(descendants.size()) + " processes under culprit below it: name one of";
+      for (std::uint32_t one : descendants) target.problem += " " + std::to_string(one);
+      return target;
+    }
+    if (descendants.empty()) {
+      target.problem = name + " does not run under culprit: start it with culprit run";
+      return target;
+    }
+    target.pid = descendants.front();
+    target.has_library = true;
+  }
+  target.dump = dump_of_process(proc, target.pid);
+  const std::string environment = read_proc_text(folder_of(proc, target.pid) + "/environ");
+  target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
+  target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
+  target.signal_number = parse_signal(target.signal_name.c_str());
+  if (target.signal_number == 0) {  // so does the library, and says so
+    target.signal_name = "USR2";
+    target.signal_number = SIGUSR2;
+  }
+  const std::string status = read_proc_text(folder_of(proc, target.pid) + "/status");
+  target.catches_signal = has_signal(status, "SigCgt", target.signal_number);
+  target.ignores_signal = has_signal(status, "SigIgn", target.signal_number);
+  const std::string maps = read_proc_text(folder_of(proc, target.pid) + "/maps");
+  target.has_cuda = maps.find("/libcuda.so") != std::string::npos || maps.find("/libcudart") != std::string::npos;
+  return target;
+}
+
+bool read_header(const std::string& proc, const TargetProcess& target, format::Header* header) {
+  const int fd = open_in_process(proc, target.pid, target.dump);
+  if (fd < 0) return false;
+  const bool whole = ::pread(fd, header, sizeof(*header), 0) == static_cast<ssize_t>(sizeof(*header));
+  ::close(fd);
+  return whole && std::memcmp(header->magic, format::kMagic, sizeof(format::kMagic)) == 0;
+}
+
+}  // namespace culprit

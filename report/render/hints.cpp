@@ -1,0 +1,119 @@
+#include "report/render/hints.h"
+
+#include <algorithm>
+
+#include "report/render/text/evidence_text.h"
+
+namespace culprit {
+namespace {
+
+// After a kernel went wrong every call on its context fails: CUDA Driver API, CUresult, "leaves the process in an
+// inconsistent state".
+struct RefusalHint {
+  int first;  // CUresult
+  int last;
+  const char* text;  // follows the name of the refused call
+};
+// clang-format off
+constexpr RefusalHint kRefusals[] = {
+    {201, 201, " found no context: make the memory's device current (cudaSetDevice) in the thread that frees"},
+    {700, 700, " returned 700 from an earlier kernel error: the memory stays until the context goes"},
+    {702, 702, " returned 702 because a kernel ran too long: the memory stays until the context goes"},
+    {709, 709, " came after the end of the memory's context: free before the context is destroyed"},
+    {710, 710, " returned 710 from an assert in a kernel: the memory stays until the context goes"},
+    {714, 719, " fails since a kernel went wrong: find it with compute-sanitizer; the memory stays until the context goes"},
+    {900, 908, " is not allowed while a stream is being captured: free after the capture"},
+};
+// clang-format on
+
+// "line 33" in the file of the allocation, else "solver.cu:33".
+std::string where(const Frame* frame, const Group& group) {
+  if (frame == nullptr) return {};
+  const Frame* allocated = group.stack->frames.empty() ? nullptr : group.stack->frames.front();
+  const bool same_file = allocated != nullptr && !frame->file.empty() && frame->file == allocated->file;
+  return same_file && frame->line != 0 ? "line " + std::to_string(frame->line) : spot(frame);
+}
+
+std::string at(const Evidence& evidence, const Group& group) {
+  const std::string place = where(named_frame(*evidence.stack), group);
+  return place.empty() ? "" : " at " + place;
+}
+
+std::string failed_free_hint(const Group&, const Evidence& evidence) {
+  for (const RefusalHint& hint : kRefusals) {
+    if (evidence.code >= hint.first && evidence.code <= hint.last) return printable(evidence.api) + hint.text;
+  }
+  return {};
+}
+
+std::string held_hint(const Group& group, const Evidence& evidence) {
+  if (evidence.variable->python) return "drop the reference (del, clear) when it is no longer needed";
+  const std::string what = group.count == 1 ? "the pointer" : "the pointers";
+  return variable_text(*evidence.variable) + " still has " + what + " at exit: free " +
+         (group.count == 1 ? "it" : "them") + " before main returns";
+}
+
+std::string exception_hint(const Group& group, const Evidence& evidence) {
+  if (evidence.forced) {
+    return "free it in a destructor or with pthread_cleanup_push: the thread is unwound without reaching the free";
+  }
+  if (evidence.uncaught) {
+    return "catch " + printable(exception_text(evidence)) +
+           " in main: no destructor runs for an exception that nobody catches";
+  }
+  return "no free on the path thrown" + at(evidence, group) + ": give the pointer an owner (RAII) before it";
+}
+
+std::string error_return_hint(const Group& group, const Evidence& evidence) {
+  return "no free on the path after " + printable(evidence.api) + " failed" + at(evidence, group) +
+         ": free before returning, or give the pointer an owner (RAII)";
+}
+
+std::string teardown_hint(const Group& group, const Evidence& evidence) {
+  return "free it before " + printable(evidence.api) + at(evidence, group);
+}
+
+// What can be said although nothing points to a cause.
+std::string never_freed_hint(const Group& group) {
+  std::uint64_t threads = group.threads.size();
+  auto ended = static_cast<std::uint64_t>(
+      std::count_if(group.threads.begin(), group.threads.end(), [](const ThreadInfo& thread) { return thread.ended; }));
+  for (const ThreadSum& sum : group.thread_sums) {
+    threads += sum.threads;
+    ended += sum.ended;
+  }
+  if (threads != 0 && ended == threads) {
+    const std::string& name = group.threads.empty() ? group.thread_sums.front().name : group.threads.front().name;
+    const std::string who =
+        threads == 1 ? "thread \"" + printable(name) + "\"" : "all " + std::to_string(threads) + " threads";
+    return who + " ended without a free: free in the thread, or hand the pointer to one that does";
+  }
+  if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";
+  return {};
+}
+
+struct CauseHint {
+  Cause cause;
+  std::string (*text)(const Group& group, const Evidence& evidence);
+};
+constexpr CauseHint kHints[] = {
+    {Cause::kFailedFree, failed_free_hint},   {Cause::kHeld, held_hint},
+    {Cause::kException, exception_hint},      {Cause::kErrorReturn, error_return_hint},
+    {Cause::kContextTeardown, teardown_hint},
+};
+
+}  // namespace
+
+std::string hint_for(const Group& group, bool running) {
+  if (!group.library.empty()) return {};
+  if (group.cause == Cause::kNeverFreed) return running ? std::string() : never_freed_hint(group);
+  if (group.pool != nullptr) return group.pool->hint != nullptr ? group.pool->hint : "";
+  const Evidence* evidence = deciding_evidence(group);
+  if (evidence == nullptr) return {};
+  for (const CauseHint& hint : kHints) {
+    if (hint.cause == group.cause) return hint.text(group, *evidence);
+  }
+  return {};
+}
+
+}  // namespace culprit

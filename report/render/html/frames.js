@@ -1,0 +1,51 @@
+// The frames of a page's data (report/render/html/page_frames.h): stacks are lists of their numbers.
+"use strict";
+
+culprit.Frames = class {
+  constructor(data) {
+    this.program = ""; // the path of the executable; its frames need no module beside them
+    this.frames = data.frames.map(([name, file, line, module, offset, flags], number) => ({
+      number,
+      name: data.strings[name],
+      file: data.strings[file],
+      line,
+      module: data.strings[module],
+      offset,
+      inlined: (flags & 1) !== 0,
+      python: (flags & 2) !== 0,
+      approximate: (flags & 4) !== 0,
+    }));
+    this.sources = new Map((data.sources || []).map((source) => [data.strings[source.file], source]));
+  }
+
+  // undefined for undefined.
+  frame(number) {
+    return this.frames[number];
+  }
+
+  stack(numbers) {
+    return numbers.map((number) => this.frames[number]);
+  }
+
+  // How the place of a frame is called: "solver.cu:31".
+  static place(frame) {
+    if (!frame) return "";
+    if (frame.file) return culprit.baseName(frame.file) + (frame.line ? ":" + frame.line : "");
+    return culprit.baseName(frame.module);
+  }
+
+  // The lines around a place: [{number, text, here}], and whether the file was changed since; null when not at hand.
+  source(frame) {
+    const source = frame && frame.line ? this.sources.get(frame.file) : undefined;
+    if (!source) return null;
+    const block = source.blocks.find((one) => frame.line >= one.first && frame.line < one.first + one.lines.length);
+    if (!block) return null;
+    const around = 4;
+    const from = Math.max(block.first, frame.line - around);
+    const to = Math.min(block.first + block.lines.length - 1, frame.line + around);
+    const lines = [];
+    for (let number = from; number <= to; number += 1)
+      lines.push({ number, text: block.lines[number - block.first], here: number === frame.line });
+    return { lines, changed: source.changed };
+  }
+};

@@ -1,0 +1,84 @@
+// The data of the page (report/render/html/render_html.cpp) as the scripts use it.
+"use strict";
+
+// Causes in the order of their weight; `colour` is a class, see page.css.
+culprit.causes = {
+  "failed-free": { title: "Free refused", text: "a free of it was refused" },
+  held: { title: "Held", text: "a global variable still has the pointer" },
+  exception: { title: "Exception", text: "an exception left the function that owned it" },
+  "error-return": { title: "Error return", text: "left behind after a failed call" },
+  "context-teardown": { title: "Went with its context", text: "the context was destroyed before it was freed" },
+  "never-freed": { title: "Never freed", text: "nothing more is known" },
+  cached: { title: "Cached", text: "kept by a caching allocator" },
+};
+
+culprit.causeTitle = function (cause, running) {
+  if (cause === "never-freed" && running) return "Not freed yet";
+  return (culprit.causes[cause] || { title: cause }).title;
+};
+
+// One process's report: what the data has, with stacks as lists of frames.
+culprit.Model = class extends culprit.Frames {
+  constructor(report, strict) {
+    super(report);
+    this.report = report;
+    this.strict = strict;
+    this.program = report.process.exe;
+    this.running = report.process.ended === "running";
+    const adopt = (list, groups) =>
+      groups.map((group, index) => {
+        group.list = list;
+        group.index = index;
+        group.where = group.at === null ? this.frame(group.stack[0]) : this.frame(group.stack[group.at]);
+        return group;
+      });
+    const leaks = adopt("leaks", report.leaks);
+    this.leaks = leaks.filter((group) => group.counted);
+    this.cached = leaks.filter((group) => !group.counted);
+    this.library = adopt("library", report.library);
+    this.resources = adopt("resources", report.resources);
+    this.errors = report.errors.map((error, index) => {
+      error.list = "errors";
+      error.index = index;
+      error.where = error.at === null || error.at === undefined ? undefined : this.frame(error.stack[error.at]);
+      return error;
+    });
+    this.deviceNames = new Map(report.devices.map((device) => [device.ordinal, device.name]));
+    this.buildIds = new Map((report.modules || []).map((module) => [module.path, module.build_id]));
+  }
+
+  // Everything that can be opened and linked to.
+  all() {
+    return [...this.leaks, ...this.cached, ...this.library, ...this.resources];
+  }
+
+  static device(group) {
+    const host = group.kind === "pinned-host" || group.kind === "registered-host";
+    if (!host && group.devices && group.devices.length > 1) return group.devices.length + " GPUs";
+    if (host || group.device === null) return "host";
+    return "GPU " + group.device;
+  }
+
+  // The library or program whose code made it: the module of the frame that the group is named by.
+  static library(group) {
+    if (group.library) return group.library;
+    if (!group.where) return "(not recorded)";
+    return group.where.python ? "Python" : culprit.baseName(group.where.module) || "(unknown)";
+  }
+
+  // What a search looks through, in lower case. Made once for each group.
+  text(group) {
+    if (group.text === undefined) {
+      const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool, group.library];
+      for (const frame of this.stack(group.stack)) parts.push(frame.name, culprit.Model.place(frame), frame.module);
+      for (const evidence of group.evidence || [])
+        parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);
+      for (const share of group.marks || []) parts.push(share.mark, share.range);
+      for (const thread of group.threads || []) parts.push(thread.name, String(thread.tid));
+      for (const thread of group.thread_names || []) parts.push(thread.name);
+      parts.push(group.type, group.code_name);
+      group.text = parts.filter(Boolean).join("\n").toLowerCase();
+    }
+    return group.text;
+  }
+};

@@ -1,0 +1,40 @@
+#include "report/render/html/page_frames.h"
+
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+
+std::string page_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::size_t PageFrames::number_of(const std::string& text) {
+  const auto [at, added] = string_numbers_.try_emplace(text, strings_.size());
+  if (added) strings_.push_back(text);
+  return at->second;
+}
+
+// [function, file, line, module, offset, flags]: function, file and module as numbers of strings.
+std::size_t PageFrames::number_of(const Frame* frame) {
+  const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
+  if (added) {
+    frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
+                       number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset,
+                       (frame->inlined ? 1 : 0) + (frame->python ? 2 : 0) + (frame->approximate ? 4 : 0)});
+  }
+  return at->second;
+}
+
+Json PageFrames::numbers_of(const std::vector<const Frame*>& frames) {
+  Json list = Json::array();
+  for (const Frame* frame : frames) list.push_back(number_of(frame));
+  return list;
+}
+
+Json PageFrames::numbers_of(const ResolvedStack* stack) {
+  return stack == nullptr ? Json::array() : numbers_of(stack->frames);
+}
+
+void PageFrames::write(std::ostream& out) const {
+  out << "\"frames\": " << page_text(frames_) << ",\n\"strings\": " << page_text(strings_) << "\n";
+}
+
+}  // namespace culprit

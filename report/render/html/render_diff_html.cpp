@@ -1,0 +1,57 @@
+// The difference of two runs as a page (report/render/html/diff.js): all changes, and what stayed as it was.
+#include <algorithm>
+
+#include "report/render/html/html_page.h"
+#include "report/render/html/page_frames.h"
+#include "report/render/json/diff_json.h"
+#include "report/render/render.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+// null when the side has no such leak, or no stacks.
+Json side_stack(const ListedLeak* side, PageFrames* frames) {
+  return side == nullptr || side->frames.empty() ? Json() : frames->numbers_of(side->frames);
+}
+
+Json page_change(const DiffEntry& entry, PageFrames* frames) {
+  Json one = change_json(entry);
+  one["old_stack"] = side_stack(entry.before, frames);
+  one["stack"] = side_stack(entry.now, frames);
+  if (entry.before != nullptr && !entry.before->leak.comment.empty()) one["comment"] = entry.before->leak.comment;
+  return one;
+}
+
+void write_data(const Diff& diff, std::ostream& out) {
+  out << "{\"view\": \"diff\",\n";
+  const Json head = diff_head_json(diff);
+  for (const auto& [key, value] : head.items()) out << '"' << key << "\": " << page_text(value) << ",\n";
+  PageFrames frames;
+  std::size_t left_out = 0;
+  out << "\"changes\": [";
+  bool first = true;
+  for (const std::vector<DiffEntry>& entries : diff.entries) {
+    for (std::size_t i = 0; i < entries.size() && i < kMostPageEntries; ++i) {
+      out << (first ? "\n" : ",\n") << page_text(page_change(entries[i], &frames));
+      first = false;
+    }
+    left_out += entries.size() - std::min(entries.size(), kMostPageEntries);
+  }
+  out << "],\n";
+  if (left_out != 0) out << "\"left_out\": " << left_out << ",\n";
+  frames.write(out);
+  out << "}\n";
+}
+
+}  // namespace
+
+void render_diff_html(const Diff& diff, std::ostream& out) {
+  auto count = [&](Change change) { return std::to_string(diff.with(change).size()) + " " + change_name(change); };
+  const std::string title = count(Change::kNew) + ", " + count(Change::kGrown) + ", " + count(Change::kShrunk) + ", " +
+                            count(Change::kGone) + " · " + std::string(base_name(diff.now.path)) + " · culprit";
+  write_html_page(
+      title, [&](std::ostream& data) { write_data(diff, data); }, out);
+}
+
+}  // namespace culprit

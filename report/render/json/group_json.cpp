@@ -1,0 +1,218 @@
+// Groups, errors and their evidence in a JSON report.
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+
+#include "report/cuda/kinds.h"
+#include "report/merge/spread.h"
+#include "report/render/hints.h"
+#include "report/render/json/report_json.h"
+#include "report/render/text/evidence_text.h"
+#include "report/select/baseline.h"
+
+namespace culprit {
+
+std::string hex_text(std::uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
+}
+
+Json device_json(const std::optional<unsigned>& device) { return device ? Json(*device) : Json(); }
+
+Json frame_json(const Frame& frame) {
+  Json one;
+  one["function"] = frame.function;
+  one["file"] = frame.file;
+  one["line"] = frame.line;
+  one["module"] = frame.module != nullptr ? frame.module->path : "";
+  one["offset"] = hex_text(frame.offset);
+  one["inlined"] = frame.inlined;
+  one["language"] = frame.python ? "python" : "native";
+  if (frame.symbol_offset != 0) one["symbol_offset"] = frame.symbol_offset;
+  if (frame.approximate) one["approximate"] = true;
+  return one;
+}
+
+Json stack_json(const ResolvedStack* stack) {
+  Json list = Json::array();
+  if (stack == nullptr) return list;
+  for (const Frame* frame : stack->frames) list.push_back(frame_json(*frame));
+  return list;
+}
+
+namespace {
+
+Json thread_json(const ThreadInfo& thread) {
+  return {{"tid", thread.tid}, {"name", thread.name}, {"ended", thread.ended}};
+}
+
+Json held_json(const Evidence& evidence, Json one) {
+  const Variable& variable = *evidence.variable;
+  one["symbol"] = variable.name.empty() ? Json() : Json(variable.name);
+  one["symbol_offset"] = variable.name.empty() ? Json() : Json(evidence.offset - variable.begin);
+  one["module"] = variable.python ? Json() : Json(variable.module->path);
+  one["language"] = variable.python ? "python" : "native";
+  one["offset"] = hex_text(evidence.offset);
+  one["count"] = evidence.count;
+  return one;
+}
+
+Json exception_json(const Evidence& evidence, Json one) {
+  one["exception"] = evidence.exception.empty() ? Json() : Json(evidence.exception);
+  one["what"] = evidence.what.empty() ? Json() : Json(evidence.what);
+  one["caught"] = evidence.caught != nullptr;
+  one["uncaught"] = evidence.uncaught;
+  one["rethrown"] = evidence.rethrown;
+  one["forced"] = evidence.forced;
+  one["ambiguous"] = evidence.ambiguous;
+  return one;
+}
+
+Json failed_call_json(const Evidence& evidence, Json one) {
+  one["api"] = evidence.api;
+  one["code"] = evidence.code;
+  one["code_name"] = evidence.code_name;
+  one["injected"] = evidence.injected;
+  one["bytes"] = evidence.bytes;
+  return one;
+}
+
+// What struck the memory while its owner was running.
+Json struck_json(const Evidence& evidence, Json one) {
+  one["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
+  one["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
+  return one;
+}
+
+Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
+  Json one;
+  one["type"] = evidence_name(evidence.type);
+  switch (evidence.type) {
+    case EvidenceType::kHeld:
+      return held_json(evidence, std::move(one));
+    case EvidenceType::kThreadEnded:
+      one["tid"] = evidence.thread->tid;
+      one["name"] = evidence.thread->name;
+      one["time_ns"] = evidence.time_ns;
+      return one;
+    case EvidenceType::kFailedFree:
+      one["api"] = evidence.api;
+      one["code"] = evidence.code;
+      one["code_name"] = evidence.code_name;
+      one["handle"] = hex_text(evidence.handle);
+      break;
+    case EvidenceType::kContextTeardown:
+      one["api"] = evidence.api;
+      break;
+    case EvidenceType::kException:
+      one = struck_json(evidence, exception_json(evidence, std::move(one)));
+      break;
+    case EvidenceType::kErrorReturn:
+      one = struck_json(evidence, failed_call_json(evidence, std::move(one)));
+      break;
+  }
+  one["count"] = evidence.count;
+  if (evidence.first_ns != 0) one["first_ns"] = evidence.first_ns;
+  one["time_ns"] = evidence.time_ns;
+  one["stack"] = stack_to_json(evidence.stack);
+  if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_to_json(evidence.caught);
+  return one;
+}
+
+// Which processes (indices into "processes") have how much: a job's ranks are most often alike.
+Json spread_json(const Group& group) {
+  const Spread spread = spread_of(group, 0);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Json> amounts;
+  for (const Share& share : group.shares) amounts[{share.bytes, share.count}].push_back(share.process);
+  Json one = {{"processes", group.shares.size()}, {"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
+  one["amounts"] = Json::array();
+  for (auto& [amount, processes] : amounts)
+    one["amounts"].push_back({{"bytes", amount.first}, {"count", amount.second}, {"processes", std::move(processes)}});
+  return one;
+}
+
+}  // namespace
+
+Json group_json(const Group& group, bool running, const StackToJson& stack_to_json) {
+  Json one;
+  one["id"] = group.id;
+  one["kind"] = kind_name(group.kind);
+  one["api"] = group.api;
+  one["driver_api"] = group.driver_api;
+  one["bytes"] = group.bytes;
+  one["count"] = group.count;
+  one["device"] = device_json(group.device);
+  one["cause"] = cause_name(group.cause);
+  if (group.pool != nullptr) one["pool"] = group.pool->name;
+  if (!group.library.empty()) one["library"] = group.library;
+  if (group.comparison != Comparison::kNone) {
+    const bool known = group.comparison != Comparison::kNew;
+    one["baseline"] = {{"state", comparison_name(group.comparison)},
+                       {"bytes", known ? Json(group.baseline_bytes) : Json()}};
+  }
+  one["evidence"] = Json::array();
+  for (const Evidence& evidence : group.evidence) one["evidence"].push_back(evidence_json(evidence, stack_to_json));
+  if (group.kind == format::Kind::kVmmPhysical) {
+    one["evidence"].push_back(
+        {{"type", "vmm"}, {"mappings", group.mappings}, {"handle_references", group.handle_references}});
+  }
+  one["threads"] = Json::array();
+  for (const ThreadInfo& thread : group.threads) one["threads"].push_back(thread_json(thread));
+  if (!group.thread_sums.empty()) {
+    one["thread_names"] = Json::array();
+    for (const ThreadSum& sum : group.thread_sums) {
+      one["thread_names"].push_back(
+          {{"name", sum.name}, {"threads", sum.threads}, {"ended", sum.ended}, {"processes", sum.processes}});
+    }
+  }
+  if (!group.marks.empty()) {
+    one["marks"] = Json::array();
+    for (const MarkShare& share : group.marks) {
+      one["marks"].push_back({{"mark", share.mark.empty() ? Json() : Json(share.mark)},
+                              {"range", share.range.empty() ? Json() : Json(share.range)},
+                              {"bytes", share.bytes},
+                              {"count", share.count}});
+    }
+  }
+  one["first_ns"] = group.first_ns;
+  one["last_ns"] = group.last_ns;
+  one["made"] = group.made != 0 ? group.made : group.count;
+  one["freed"] = group.freed;
+  const std::string history = history_text(group);
+  one["history"] = history.empty() ? Json() : Json(history);
+  const std::string hint = hint_for(group, running);
+  one["hint"] = hint.empty() ? Json() : Json(hint);
+  one["handles"] = Json::array();
+  for (std::uint64_t handle : group.handles) one["handles"].push_back(hex_text(handle));
+  if (!group.shares.empty()) {
+    one["devices"] = group.devices;
+    one["spread"] = spread_json(group);
+  }
+  return one;
+}
+
+Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json) {
+  Json one;
+  one["type"] = error_type_name(error.type);
+  one["api"] = error.api;
+  one["driver_api"] = error.driver_api;
+  one["code"] = error.code;
+  one["code_name"] = error.code_name;
+  one["kind"] = error.kind == format::Kind::kNone ? Json() : Json(kind_name(error.kind));
+  one["handle"] = hex_text(error.handle);
+  one["allocation_handle"] = error.allocation_handle != 0 ? Json(hex_text(error.allocation_handle)) : Json();
+  one["bytes"] = error.bytes;
+  one["count"] = error.count;
+  one["device"] = device_json(error.device);
+  one["thread"] = error.thread ? thread_json(*error.thread) : Json();
+  one["first_ns"] = error.first_ns;
+  one["last_ns"] = error.last_ns;
+  one["stack"] = stack_to_json(error.stack);
+  one["allocation_stack"] = stack_to_json(error.allocation_stack);
+  one["free_stack"] = stack_to_json(error.free_stack);
+  if (error.free_thread) one["free_thread"] = thread_json(*error.free_thread);
+  return one;
+}
+
+}  // namespace culprit

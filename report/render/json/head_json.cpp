@@ -1,0 +1,268 @@
+// What a JSON report says of the run as a whole.
+#include "report/cuda/kinds.h"
+#include "report/model/not_recorded.h"
+#include "report/render/json/report_json.h"
+
+namespace culprit {
+namespace {
+
+Json inside_json(const CacheInside& inside) {
+  Json one = {{"taken", inside.at_exit ? "exit" : "snapshot"},
+              {"live_bytes", inside.live_bytes},
+              {"idle_bytes", inside.idle_bytes}};
+  one["segments"] = Json::array();
+  for (const CacheInside::Segment& segment : inside.segments) {
+    one["segments"].push_back({{"address", hex_text(segment.address)},
+                               {"bytes", segment.bytes},
+                               {"live_bytes", segment.live_bytes},
+                               {"idle_bytes", segment.bytes - segment.live_bytes}});
+  }
+  one["largest"] = Json::array();
+  for (const CacheInside::Place& place : inside.largest) {
+    one["largest"].push_back({{"bytes", place.bytes},
+                              {"count", place.count},
+                              {"file", place.file.empty() ? Json() : Json(place.file)},
+                              {"line", place.file.empty() ? Json() : Json(place.line)},
+                              {"function", place.file.empty() ? Json() : Json(place.function)},
+                              {"held_by", place.held_by.empty() ? Json() : Json(place.held_by)}});
+  }
+  return one;
+}
+
+Json reading_json(const format::MemoryReading& reading) {
+  if (reading.total_bytes == 0) return Json();
+  return {{"time_ns", reading.time_ns}, {"free_bytes", reading.free_bytes}, {"total_bytes", reading.total_bytes}};
+}
+
+Json process_json(const ProcessInfo& process) {
+  Json one;
+  one["pid"] = process.pid;
+  one["parent_pid"] = process.parent_pid;
+  one["host"] = process.host;
+  one["rank"] = process.rank ? Json(*process.rank) : Json();
+  one["job_size"] = process.job_size != 0 ? Json(process.job_size) : Json();
+  one["exe"] = process.executable;
+  one["command"] = process.command;
+  one["working_directory"] = process.working_directory;
+  one["ended"] = ended_name(process.status.ended);
+  one["exit_status"] = process.status.ended == Ended::kExit ? Json(process.status.exit_status) : Json();
+  if (process.attached) {
+    one["attached"] = *process.attached;
+    one["detached"] = process.status.detached;
+  }
+  one["start_realtime_ns"] = process.start_realtime_ns;
+  one["end_time_ns"] = process.end_time_ns;
+  one["driver_version"] = process.driver_version;
+  one["libculprit_version"] = process.tool_version;
+  return one;
+}
+
+Json job_json(const Report& report) {
+  Json list = Json::array();
+  for (const JobProcess& process : report.job) {
+    list.push_back({{"rank", process.rank ? Json(*process.rank) : Json()},
+                    {"pid", process.pid},
+                    {"host", process.host},
+                    {"dump", process.dump_path},
+                    {"ended", ended_name(process.ended)},
+                    {"exit_status", process.ended == Ended::kExit ? Json(process.exit_status) : Json()},
+                    {"leaked_bytes", process.leaked_bytes},
+                    {"leaked_allocations", process.leaked_allocations}});
+  }
+  return list;
+}
+
+Json summary_json(const Report& report) {
+  const Summary& summary = report.summary;
+  Json one;
+  one["leaked_bytes"] = summary.leaked_bytes;
+  one["leaked_allocations"] = summary.leaked_allocations;
+  one["groups"] = summary.groups;
+  one["cached_bytes"] = summary.cached_bytes;
+  one["errors"] = summary.errors;
+  one["dropped"] = report.dropped.total();
+  one["leaked_device_bytes"] = summary.leaked_device_bytes;
+  one["leaked_host_bytes"] = summary.leaked_host_bytes;
+  one["library_bytes"] = summary.library_bytes;
+  one["library_allocations"] = summary.library_allocations;
+  one["resources"] = summary.resources;
+  one["thread_ended_bytes"] = summary.thread_ended_bytes;
+  one["late_frees"] = summary.late_frees;
+  one["unknown_frees"] = summary.unknown_frees;
+  one["unknown_refusals"] = summary.unknown_refusals;
+  one["allocations"] = summary.allocations;
+  one["frees"] = summary.frees;
+  one["stacks_verified"] = summary.stacks_verified;
+  one["stack_mismatches"] = summary.stack_mismatches;
+  one["contexts_verified"] = summary.contexts_verified;
+  one["context_mismatches"] = summary.context_mismatches;
+  one["dropped_allocations"] = report.dropped.allocations;
+  one["dropped_stacks"] = report.dropped.stacks;
+  one["dropped_others"] = report.dropped.others;
+  one["handler_calls"] = report.dropped.handler_calls;
+  one["left_hooks"] = report.dropped.left_hooks;
+  one["lock_timeouts"] = report.dropped.lock_timeouts;
+  one["complete"] = is_complete(report);
+  one["merged_stacks"] = report.dropped.merged_stacks;
+  one["reused_stacks"] = report.dropped.reused_stacks;
+  one["reused_calls"] = report.dropped.reused_calls;
+  one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
+  one["caches"] = Json::array();
+  for (const CacheTotal& cache : summary.caches) {
+    Json total = {{"pool", cache.pool->name}, {"bytes", cache.bytes}, {"segments", cache.segments}};
+    for (const CacheInside& inside : report.caches_inside) {
+      if (inside.pool == cache.pool->name) total["inside"] = inside_json(inside);
+    }
+    one["caches"].push_back(std::move(total));
+  }
+  one["totals"] = Json::array();
+  for (const Total& total : summary.totals) {
+    one["totals"].push_back({{"device", device_json(total.device)},
+                             {"kind", kind_name(total.kind)},
+                             {"bytes", total.bytes},
+                             {"count", total.count}});
+  }
+  return one;
+}
+
+Json hidden_json(const HiddenTotal& hidden) {
+  return {{"groups", hidden.groups}, {"allocations", hidden.allocations}, {"bytes", hidden.bytes}};
+}
+
+Json suppressed_json(const Report& report) {
+  Json list = Json::array();
+  for (const SuppressionUse& use : report.suppressed) {
+    Json one = hidden_json(use.hidden);
+    one["file"] = use.path;
+    one["line"] = use.line;
+    one["suppression"] = use.text;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json baseline_json(const BaselineResult& baseline) {
+  return {{"file", baseline.path},
+          {"new", baseline.added},
+          {"grown", baseline.grown},
+          {"known", baseline.known},
+          {"gone", baseline.gone}};
+}
+
+Json marks_json(const Report& report) {
+  Json list = Json::array();
+  for (const MarkInfo& mark : report.marks) {
+    list.push_back({{"name", mark.name},
+                    {"kind", mark_kind_name(mark.kind)},
+                    {"count", mark.count},
+                    {"first_ns", mark.first_ns},
+                    {"last_ns", mark.last_ns}});
+  }
+  return list;
+}
+
+Json recording_json(const Report& report) {
+  Json one;
+  one["state"] = report.recording.off ? "off" : "on";
+  one["last_switch_ns"] = report.recording.last_switch_ns;
+  one["process_age_ns"] = report.recording.process_age_ns;
+  one["spans"] = Json::array();
+  for (const RecordedSpan& span : report.recording.spans) {
+    one["spans"].push_back({{"begin_ns", span.begin_ns},
+                            {"end_ns", span.end_ns == 0 ? Json() : Json(span.end_ns)},
+                            {"device", device_json(span.device)},
+                            {"read", span.device ? Json(span.read_at_begin ? "begin" : "first allocation") : Json()},
+                            {"used_bytes", span.device ? Json(span.used_bytes) : Json()},
+                            {"total_bytes", span.device ? Json(span.total_bytes) : Json()}});
+  }
+  return one;
+}
+
+Json time_line_json(const TimeLine& line) {
+  if (line.buckets.empty()) return Json();
+  return {{"bucket_ns", line.bucket_ns}, {"peak_bytes", line.peak_bytes}, {"peak_ns", line.peak_ns}};
+}
+
+Json devices_json(const Report& report) {
+  Json list = Json::array();
+  for (const DeviceInfo& device : report.devices) {
+    list.push_back({{"ordinal", device.ordinal},
+                    {"uuid", device.uuid},
+                    {"name", device.name},
+                    {"mig", device.mig},
+                    {"memory",
+                     {{"first", reading_json(device.first)},
+                      {"peak", reading_json(device.peak)},
+                      {"exit", reading_json(device.exit)}}},
+                    {"live_bytes", device.live_bytes},
+                    {"peak_live_bytes", device.peak_live_bytes},
+                    {"pool_reserved_bytes", device.pool_reserved},
+                    {"pool_used_bytes", device.pool_used},
+                    {"time_line", time_line_json(device.time_line)}});
+  }
+  return list;
+}
+
+Json holder_search_json(const HolderSearchInfo& search) {
+  return {{"state", holder_search_name(search.state)}, {"time_ns", search.ns}, {"bytes", search.bytes}};
+}
+
+Json pictures_json(const Report& report) {
+  Json list = Json::array();
+  for (const Picture& picture : report.pictures) {
+    Json one;
+    one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
+    if (!report.job.empty()) one["process"] = picture.process;
+    one["device"] = device_json(picture.device);
+    one["time_ns"] = picture.time_ns;
+    if (picture.out_of_memory) {
+      one["api"] = picture.api;
+      one["asked_bytes"] = picture.asked_bytes;
+      one["times"] = picture.times;
+      one["stack"] = stack_json(picture.stack);
+    }
+    one["memory"] = reading_json(picture.memory);
+    one["live_bytes"] = picture.live_bytes;
+    one["live_allocations"] = picture.live_count;
+    one["stacks"] = Json::array();
+    for (const PictureEntry& entry : picture.entries) {
+      one["stacks"].push_back({{"api", entry.api},
+                               {"kind", kind_name(entry.kind)},
+                               {"bytes", entry.bytes},
+                               {"count", entry.count},
+                               {"stack", stack_json(entry.stack)}});
+    }
+    one["others"] = {{"bytes", picture.other_bytes}, {"count", picture.other_count}, {"stacks", picture.other_stacks}};
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+Json report_head_json(const Report& report) {
+  Json head;
+  head["dump"] = report.dump_path;
+  head["process"] = process_json(report.process);
+  if (!report.job.empty()) head["processes"] = job_json(report);
+  head["devices"] = devices_json(report);
+  head["summary"] = summary_json(report);
+  if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
+  if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
+  if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
+  if (report.snapshot_ns != 0) head["snapshot_ns"] = report.snapshot_ns;
+  if (!report.marks.empty()) head["marks"] = marks_json(report);
+  if (!report.since_mark.empty()) {
+    head["since_mark"] = {{"name", report.since_mark},
+                          {"time_ns", report.since_mark_ns ? Json(*report.since_mark_ns) : Json()}};
+  }
+  if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
+  head["unseen"] = Json::array();
+  for (const UnseenUser& user : report.unseen)
+    head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
+  head["holder_search"] = holder_search_json(report.holder_search);
+  return head;
+}
+
+}  // namespace culprit

@@ -1,0 +1,231 @@
+// The JSON report, member by member.
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "report/base/parallel.h"
+#include "report/render/json/report_json.h"
+#include "report/render/render.h"
+
+namespace culprit {
+namespace {
+
+Json errors_json(const Report& report) {
+  Json list = Json::array();
+  for (const ErrorGroup& error : report.errors) list.push_back(error_json(error, stack_json));
+  return list;
+}
+
+// The text of a value whose first line is indented already.
+std::string text_of(const Json& value, std::size_t indent) {
+  std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace);
+  if (indent == 0) return text;
+  std::string indented;
+  indented.reserve(text.size() * 2);
+  std::size_t begin = 0;
+  // Inside of strings a new line is written as \n.
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    indented.append(text, begin, end + 1 - begin);
+    indented.append(indent, ' ');
+    begin = end + 1;
+  }
+  return indented.append(text, begin);
+}
+
+// The frames of a report as text. Few frames stand in many stacks: each is made into text once. Thread-safe.
+class FrameTexts {
+ public:
+  // `indent`: of a frame's opening brace.
+  explicit FrameTexts(std::size_t indent) : indent_(indent) {}
+  std::size_t indent() const { return indent_; }
+
+  // Lives as long as this object.
+  const std::string& of(const Frame* frame) {
+    Part& part = parts_[std::hash<const Frame*>()(frame) / sizeof(Frame) % parts_.size()];
+    const std::lock_guard<std::mutex> lock(part.mutex);
+    const auto [at, added] = part.texts.try_emplace(frame);
+    if (added) at->second = std::string(indent_, ' ') + text_of(frame_json(*frame), indent_);
+    return at->second;
+  }
+
+  // Calls visit(frame) for each that of() was asked for, in any order. Not while another thread calls of().
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const Part& part : parts_) {
+      for (const auto& [frame, text] : part.texts) visit(frame);
+    }
+  }
+
+ private:
+  struct Part {
+    std::mutex mutex;
+    std::unordered_map<const Frame*, std::string> texts;
+  };
+
+  std::size_t indent_;
+  std::array<Part, 64> parts_;
+};
+
+// The modules that the stacks pass through, each build of them once. `written`: the frames of all groups'
+// own stacks; a hundred thousand stacks have few.
+Json modules_json(const Report& report, const FrameTexts& written) {
+  std::set<std::pair<std::string, std::string>> modules;
+  std::unordered_set<const Module*> seen;
+  auto add_module = [&](const Module* module) {
+    if (module != nullptr && seen.insert(module).second) modules.emplace(module->path, module->build_id);
+  };
+  auto add_frame = [&](const Frame* frame) { add_module(frame->module); };
+  auto add = [&](const ResolvedStack* stack) {
+    if (stack != nullptr) std::for_each(stack->frames.begin(), stack->frames.end(), add_frame);
+  };
+  written.for_each(add_frame);
+  for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
+    for (const Group& group : *groups) {
+      for (const Evidence& evidence : group.evidence) {
+        add(evidence.stack);
+        add(evidence.caught);
+        if (evidence.variable != nullptr) add_module(evidence.variable->module);
+      }
+    }
+  }
+  for (const ErrorGroup& error : report.errors) add(error.stack);
+  Json list = Json::array();
+  for (const auto& [path, build_id] : modules) list.push_back({{"path", path}, {"build_id", build_id}});
+  return list;
+}
+
+// Writes groups. Not thread-safe.
+class GroupWriter {
+ public:
+  // How much further inside a frame's opening brace stands than its group's.
+  static constexpr std::size_t kFrameIndent = 4;
+
+  GroupWriter(bool running, FrameTexts* frames)
+      : running_(running), indent_(frames->indent() - kFrameIndent), frames_(*frames) {}
+
+  void write(const Group& group, std::string* out) {
+    out->append(indent_, ' ');
+    *out += text_of(group_json(group, running_, stack_json), indent_);
+    out->resize(out->size() - 2 - indent_);  // the closing brace and its line: more is to come
+    *out += ",\n";
+    out->append(indent_ + 2, ' ');
+    *out += "\"stack\": [";
+    bool first = true;
+    for (const Frame* frame : group.stack->frames) {
+      *out += first ? "\n" : ",\n";
+      *out += text_of_frame(frame);
+      first = false;
+    }
+    if (!first) {
+      *out += '\n';
+      out->append(indent_ + 2, ' ');
+    }
+    *out += "],\n";
+    out->append(indent_ + 2, ' ');
+    *out += group.stack->merged ? "\"stack_merged\": true,\n" : "\"stack_merged\": false,\n";
+    out->append(indent_ + 2, ' ');
+    *out += group.stack->truncated ? "\"stack_truncated\": true\n" : "\"stack_truncated\": false\n";
+    out->append(indent_, ' ');
+    *out += '}';
+  }
+
+ private:
+  // Found without a lock from the second time on.
+  const std::string& text_of_frame(const Frame* frame) {
+    const std::string*& text = known_[frame];
+    if (text == nullptr) text = &frames_.of(frame);
+    return *text;
+  }
+
+  bool running_;
+  std::size_t indent_;
+  FrameTexts& frames_;
+  std::unordered_map<const Frame*, const std::string*> known_;
+};
+
+// Writes one report member by member: a hundred thousand groups as one document would need gigabytes.
+class ReportWriter {
+ public:
+  // `indent`: of the report's opening brace, which the caller has indented.
+  ReportWriter(const Report& report, std::size_t indent, std::ostream& out)
+      : report_(report), indent_(indent), out_(out), frames_(indent + 4 + GroupWriter::kFrameIndent) {}
+
+  void write() {
+    out_ << "{\n";
+    member("schema", "culprit.report/1");
+    const Json head = report_head_json(report_);
+    for (const auto& [key, value] : head.items()) member(key, value);
+    groups("leaks", report_.leaks);
+    groups("library", report_.library);
+    groups("resources", report_.resources);
+    member("errors", errors_json(report_));
+    member("modules", modules_json(report_, frames_));
+    member("notes", report_.notes, true);
+    out_ << std::string(indent_, ' ') << "}";
+  }
+
+ private:
+  void name(const std::string& name) { out_ << std::string(indent_ + 2, ' ') << '"' << name << "\": "; }
+
+  void member(const std::string& key, const Json& value, bool last = false) {
+    name(key);
+    out_ << text_of(value, indent_ + 2) << (last ? "\n" : ",\n");
+  }
+
+  void groups(const char* key, const std::vector<Group>& list) {
+    name(key);
+    if (list.empty()) {
+      out_ << "[],\n";
+      return;
+    }
+    out_ << "[\n";
+    const bool running = report_.process.status.ended == Ended::kRunning;
+    write_in_order(list.size(), out_, [&] {
+      return [&, writer = GroupWriter(running, &frames_)](std::size_t i, std::string* text) mutable {
+        writer.write(list[i], text);
+        *text += i + 1 < list.size() ? ",\n" : "\n";
+      };
+    });
+    out_ << std::string(indent_ + 2, ' ') << "],\n";
+  }
+
+  const Report& report_;
+  std::size_t indent_;
+  std::ostream& out_;
+  FrameTexts frames_;
+};
+
+}  // namespace
+
+void render_json(const std::vector<Report>& reports, std::ostream& out) {
+  if (reports.size() == 1) {
+    ReportWriter(reports.front(), 0, out).write();
+    out << '\n';
+    return;
+  }
+  out << "{\n  \"schema\": \"culprit.reports/1\",\n  \"reports\": [";
+  bool first = true;
+  for (const Report& report : reports) {
+    out << (first ? "\n    " : ",\n    ");
+    ReportWriter(report, 4, out).write();
+    first = false;
+  }
+  out << (first ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+std::string group_as_json(const Group& group) {
+  std::string text;
+  FrameTexts frames(GroupWriter::kFrameIndent);
+  GroupWriter(false, &frames).write(group, &text);
+  return text;
+}
+
+std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(error, stack_json), 0); }
+
+std::string stack_as_json(const ResolvedStack& stack) { return text_of(stack_json(&stack), 0); }
+
+}  // namespace culprit

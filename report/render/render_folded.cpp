@@ -1,0 +1,40 @@
+// Folded stacks, one line a leak: "main;solve;cudaMalloc 4096", outermost frame first, then the bytes. flamegraph.pl,
+// speedscope and inferno read it (https://github.com/brendangregg/FlameGraph#2-fold-stacks).
+#include <map>
+
+#include "report/model/summary.h"
+#include "report/render/render.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+// A semicolon would begin another frame.
+std::string folded(const std::string& name) {
+  std::string text = printable(name);
+  for (char& c : text) {
+    if (c == ';') c = ':';
+  }
+  return text;
+}
+
+}  // namespace
+
+void render_folded(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  // Leaks that differ in their cause or device only are one line.
+  std::map<std::string, std::uint64_t> lines;
+  for (const Report& report : reports) {
+    for (const Group& group : report.leaks) {
+      if (!counts_as_leak(group, options.strict)) continue;
+      std::string stack;
+      const std::vector<const Frame*>& frames = group.stack->frames;
+      for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+        stack += folded(frame_function(**frame)) + ";";
+      if (frames.empty()) stack = "(stack not recorded);";
+      lines[stack + folded(group.api)] += group.bytes;
+    }
+  }
+  for (const auto& [stack, bytes] : lines) out << stack << " " << bytes << "\n";
+}
+
+}  // namespace culprit

@@ -1,0 +1,207 @@
+// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free, and,
+// where marks name tests, for each test, which then has the leaks that were made in it. What a
+// baseline knows is skipped, not failed. A process without any has one case that passes: an empty suite looks like a
+// job that did not run. Elements and attributes as Jenkins' schema has them (https://github.com/jenkinsci/xunit-plugin,
+// junit-10.xsd).
+#include <cstdio>
+#include <map>
+
+#include "report/cuda/kinds.h"
+#include "report/model/marks.h"
+#include "report/model/not_recorded.h"
+#include "report/model/summary.h"
+#include "report/render/entities.h"
+#include "report/render/hints.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+// Well-formed whatever the names in a dump are: XML has no way to write most control characters, and bytes that are no
+// UTF-8 make a file unreadable.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80                ? 1
+                               : c >= 0xc2 && c < 0xe0 ? 2
+                               : c >= 0xe0 && c < 0xf0 ? 3
+                               : c >= 0xf0 && c < 0xf5 ? 4
+                                                       : 0;
+    bool valid = length != 0 && i + length <= text.size();
+    std::uint32_t code = length == 1 ? c : c & (0xffU >> (length + 1));
+    for (std::size_t k = 1; valid && k < length; ++k) {
+      const unsigned char next = static_cast<unsigned char>(text[i + k]);
+      valid = (next & 0xc0) == 0x80;
+      code = code << 6 | (next & 0x3fU);
+    }
+    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && (code < 0x10000 || code > 0x10ffff));
+    if (!valid || overlong || (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff) {
+      result += '?';
+      ++i;
+      continue;
+    }
+    if (c == '"') {
+      result += "&quot;";
+    } else if (c < 0x20 && c != '\n') {
+      result += '?';
+    } else if (!append_entity(text[i], &result)) {
+      result.append(text, i, length);
+    }
+    i += length;
+  }
+  return result;
+}
+
+std::string stack_text(const ResolvedStack& stack) {
+  std::string text;
+  for (const Frame* frame : stack.frames) text += "  " + frame_place(*frame) + "  " + frame_function(*frame) + "\n";
+  return text.empty() ? "  (stack not recorded)\n" : text;
+}
+
+std::string name_of(const ResolvedStack& stack, const std::string& api) {
+  const Frame* frame = stack.caller;
+  if (frame == nullptr && !stack.frames.empty()) frame = stack.frames.front();
+  return api + (frame != nullptr ? " in " + frame_function(*frame) : "");
+}
+
+void print_case(const std::string& class_name, const std::string& name, const std::string& element,
+                const std::string& message, const std::string& type, const std::string& text, std::ostream& out) {
+  out << "    <testcase classname=\"" << escaped(class_name) << "\" name=\"" << escaped(name) << "\"";
+  if (element.empty()) {
+    out << "/>\n";
+    return;
+  }
+  out << ">\n      <" << element << " message=\"" << escaped(message) << "\"";
+  if (element != "skipped") {
+    out << " type=\"" << escaped(type) << "\">" << escaped(text) << "</" << element << ">\n";
+  } else {
+    out << "/>\n";
+  }
+  out << "    </testcase>\n";
+}
+
+std::string message_of(const Group& group, std::uint64_t bytes, std::uint64_t count) {
+  return format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") +
+         " never given back: " + cause_name(group.cause);
+}
+
+// Where it was allocated, and what else is known of it.
+std::string story_of(const Group& group, const Report& report) {
+  std::string text = stack_text(*group.stack);
+  for (const Evidence& evidence : group.evidence) {
+    if (evidence.stack == nullptr || evidence.stack->frames.empty()) continue;
+    text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
+  }
+  const std::string hint = hint_for(group, report.process.status.ended == Ended::kRunning);
+  return hint.empty() ? text : text + "hint: " + hint + "\n";
+}
+
+// A test that a mark names, and its part of the leaks.
+struct TestCase {
+  std::string name;
+  struct Leak {
+    const Group* group;
+    std::uint64_t bytes;
+    std::uint64_t count;
+  };
+  std::vector<Leak> leaks;
+};
+
+// Shares the leaks out among the tests. `groups` keeps those that no test, or not only tests, made.
+std::vector<TestCase> take_tests(const Report& report, std::vector<const Group*>* groups) {
+  std::vector<TestCase> tests;
+  std::map<std::string, std::size_t> index;
+  for (const MarkInfo& mark : report.marks) {
+    const std::string name = test_name(mark.name);
+    if (mark.kind == format::MarkKind::kMark && !name.empty() && index.emplace(mark.name, tests.size()).second)
+      tests.push_back({name, {}});
+  }
+  if (tests.empty()) return tests;
+  std::vector<const Group*> rest;
+  for (const Group* group : *groups) {
+    std::uint64_t in_tests = 0;
+    if (group->comparison != Comparison::kKnown) {
+      for (const MarkShare& share : group->marks) {
+        const auto test = index.find(share.mark);
+        if (test == index.end()) continue;
+        tests[test->second].leaks.push_back({group, share.bytes, share.count});
+        in_tests += share.count;
+      }
+    }
+    if (in_tests < group->count) rest.push_back(group);
+  }
+  *groups = std::move(rest);
+  return tests;
+}
+
+void print_test(const std::string& program, const TestCase& test, const Report& report, std::ostream& out) {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::string text;
+  for (const TestCase::Leak& leak : test.leaks) {
+    bytes += leak.bytes;
+    count += leak.count;
+    text +=
+        message_of(*leak.group, leak.bytes, leak.count) + " [" + leak.group->id + "]\n" + story_of(*leak.group, report);
+  }
+  const std::string message =
+      format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") + " never given back";
+  print_case(program + ".tests", test.name, test.leaks.empty() ? "" : "failure", message, "leak", text, out);
+}
+
+void print_suite(const Report& report, const RenderOptions& options, std::ostream& out) {
+  std::vector<const Group*> groups;
+  for (const Group& group : report.leaks) {
+    if (counts_as_leak(group, options.strict)) groups.push_back(&group);
+  }
+  const std::vector<TestCase> tests = take_tests(report, &groups);
+  std::size_t skipped = 0;
+  for (const Group* group : groups) skipped += group->comparison == Comparison::kKnown ? 1 : 0;
+  std::size_t failures = groups.size() - skipped + report.errors.size();
+  for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
+  // Neither green nor red: what was not recorded may have leaked.
+  std::string missing;
+  for (const std::string& text : incomplete_texts(report)) missing += (missing.empty() ? "" : "; ") + text;
+  if (missing.empty()) missing = "no hook was ever called";
+  const bool incomplete = !is_complete(report);
+  if (incomplete) ++skipped;
+  const std::size_t cases = groups.size() + report.errors.size() + tests.size() + (incomplete ? 1 : 0);
+  const std::string program = std::string(base_name(report.process.executable));
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.3f", static_cast<double>(report.process.end_time_ns) / 1e9);
+  out << "  <testsuite name=\"" << escaped("culprit: " + program + " [" + std::to_string(report.process.pid) + "]")
+      << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
+      << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
+  const std::string leaks = program + ".leaks";
+  if (incomplete) print_case(leaks, "everything was recorded", "skipped", missing, "", "", out);
+  for (const TestCase& test : tests) print_test(program, test, report, out);
+  for (const Group* group : groups) {
+    const std::string message = message_of(*group, group->bytes, group->count);
+    const std::string text = message + "\n" + story_of(*group, report);
+    const bool known = group->comparison == Comparison::kKnown;
+    print_case(leaks, name_of(*group->stack, group->api) + " [" + group->id + "]", known ? "skipped" : "failure",
+               known ? "in the baseline: " + message : message, cause_name(group->cause), text, out);
+  }
+  std::size_t number = 0;
+  for (const ErrorGroup& error : report.errors) {
+    const std::string message = std::string(error_type_name(error.type)) + ": " + error.api + " returned " +
+                                error.code_name + ", " + plural(error.count, "time", "times");
+    print_case(program + ".errors", name_of(*error.stack, error.api) + " [E" + std::to_string(++number) + "]",
+               "failure", message, error_type_name(error.type), message + "\n" + stack_text(*error.stack), out);
+  }
+  if (cases == 0) print_case(leaks, "nothing leaked", "", "", "", "", out);
+  out << "  </testsuite>\n";
+}
+
+}  // namespace
+
+void render_junit(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
+  for (const Report& report : reports) print_suite(report, options, out);
+  out << "</testsuites>\n";
+}
+
+}  // namespace culprit

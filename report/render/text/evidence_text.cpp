@@ -1,0 +1,201 @@
+#include "report/render/text/evidence_text.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+namespace culprit {
+namespace {
+
+constexpr std::size_t kMostCallers = 6;
+constexpr std::size_t kLongestWhat = 200;
+
+// Throwing functions of the C++ run-time library: std::__throw_length_error, operator new.
+bool in_cxx_runtime(const Frame& frame) {
+  if (frame.module == nullptr) return false;
+  for (const char* name : {"libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so"}) {
+    if (frame.module->name.rfind(name, 0) == 0) return true;
+  }
+  return false;
+}
+
+std::string quoted(const std::string& text) {
+  const std::string shown = printable(text);
+  return "\"" + (shown.size() > kLongestWhat ? shown.substr(0, kLongestWhat) + "..." : shown) + "\"";
+}
+
+std::string hex(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
+}
+
+// The callers of the frame that an event is named by, as far as the allocation's own stack does not show them.
+void print_callers(const ResolvedStack& stack, const Group& group, TextFields* fields) {
+  std::vector<const Frame*> callers;
+  const Frame* named = named_frame(stack);
+  bool reached = false;
+  for (const Frame* frame : stack.frames) {
+    const bool shared = std::any_of(group.stack->frames.begin(), group.stack->frames.end(), [&](const Frame* one) {
+      return one->module == frame->module && one->function == frame->function;
+    });
+    if (reached && (shared || callers.size() == kMostCallers)) break;
+    if (reached) callers.push_back(frame);
+    reached = reached || frame == named;
+    if (reached && shared) break;
+  }
+  if (!callers.empty()) fields->stack("", callers);
+}
+
+void print_exception(const Group& group, const Evidence& evidence, TextFields* fields) {
+  const Frame* thrower = named_frame(*evidence.stack);
+  const Frame* catcher = evidence.caught != nullptr ? named_frame(*evidence.caught) : nullptr;
+  const std::size_t width = std::max(spot(thrower).size(), spot(catcher).size());
+  auto at = [&](const Frame* frame) { return width == 0 ? "" : padded(spot(frame), width) + "  "; };
+
+  if (evidence.forced) {
+    fields->field("unwound", at(thrower) + "by pthread_exit or cancellation");
+  } else {
+    std::string text = at(thrower) + printable(exception_text(evidence));
+    if (!evidence.what.empty()) text += " " + quoted(evidence.what);
+    if (evidence.rethrown) text += ", rethrown";
+    if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
+    fields->field("thrown", text);
+  }
+  print_callers(*evidence.stack, group, fields);
+  if (catcher != nullptr) {
+    std::string text = at(catcher) + frame_function(*catcher);
+    if (evidence.ambiguous) text += " (or another handler for the same type)";
+    fields->field("caught", text);
+  } else if (evidence.uncaught) {
+    fields->field("caught", "nowhere: the program was terminated");
+  }
+}
+
+void print_failed_call(const Group& group, const Evidence& evidence, TextFields* fields) {
+  const Frame* caller = named_frame(*evidence.stack);
+  std::string text = caller != nullptr ? spot(caller) + "  " : "";
+  text += printable(evidence.api) + ": " + evidence.code_name;
+  if (evidence.injected) text += " (injected)";
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
+  fields->field("failed", text);
+  print_callers(*evidence.stack, group, fields);
+}
+
+void print_held(const Evidence& evidence, TextFields* fields) {
+  const Variable& variable = *evidence.variable;
+  const std::string module = printable(variable.module->name);
+  std::string text;
+  if (variable.python) {
+    text = printable(variable.name);
+  } else if (variable.name.empty()) {
+    text = module + "+" + hex(evidence.offset) + " (a global without a symbol)";
+  } else {
+    text = printable(variable.name);
+    if (evidence.offset > variable.begin) text += "+" + hex(evidence.offset - variable.begin);
+    text += " in " + module;
+  }
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
+  fields->field("held by", text);
+}
+
+// What happened to what leaked, for the end of "the 3 that leaked all ...".
+std::string fate_text(const Group& group, bool one) {
+  const Evidence* evidence = deciding_evidence(group);
+  if (evidence == nullptr) return {};
+  const Frame* frame = evidence->stack != nullptr ? named_frame(*evidence->stack) : nullptr;
+  const std::string at = frame != nullptr ? " at " + spot(frame) : "";
+  switch (evidence->type) {
+    case EvidenceType::kFailedFree:
+      return one ? "had its free refused" : "had their free refused";
+    case EvidenceType::kHeld:
+      return (one ? "is held by " : "are held by ") + variable_text(*evidence->variable);
+    case EvidenceType::kException:
+      if (evidence->forced) return "went with a thread that pthread_exit or cancellation ended";
+      return "left through " + printable(exception_text(*evidence)) + " thrown" + at;
+    case EvidenceType::kErrorReturn:
+      return "stayed behind when " + printable(evidence->api) + " failed" + at;
+    case EvidenceType::kContextTeardown:
+      return one ? "went with its context" : "went with their context";
+    case EvidenceType::kThreadEnded:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+const Frame* named_frame(const ResolvedStack& stack) {
+  const Frame* first = nullptr;
+  for (const Frame* frame : stack.frames) {
+    if (first == nullptr && !in_cxx_runtime(*frame)) first = frame;
+    // Rather the Python line than a place in a library that nobody can look up.
+    if (first != nullptr && (!first->file.empty() || !stack.has_python)) break;
+    if (frame->python) return frame;
+  }
+  return first != nullptr || stack.frames.empty() ? first : stack.frames.front();
+}
+
+std::string spot(const Frame* frame) {
+  if (frame == nullptr) return {};
+  return frame->file.empty() ? frame_function(*frame) : frame_place(*frame);
+}
+
+std::string variable_text(const Variable& variable) {
+  if (variable.python) return printable(variable.name);
+  if (variable.name.empty()) return "a global of " + printable(variable.module->name);
+  return "`" + printable(variable.name) + "`";
+}
+
+std::string exception_text(const Evidence& evidence) {
+  return evidence.exception.empty() ? "an exception of unknown type" : evidence.exception;
+}
+
+const Evidence* deciding_evidence(const Group& group) {
+  for (const Evidence& evidence : group.evidence) {
+    if (evidence.points_to == group.cause && group.cause != Cause::kNeverFreed) return &evidence;
+  }
+  return nullptr;
+}
+
+std::string history_text(const Group& group) {
+  if (group.freed == 0) return {};
+  std::string text = "freed in " + std::to_string(group.freed) + " of " + plural(group.made, "call", "calls");
+  const std::uint64_t leaked = group.made - group.freed;
+  const std::string fate = fate_text(group, group.count == 1);
+  if (fate.empty() || leaked < group.count) return text;
+  if (leaked == 1) return text + "; the one that leaked " + fate;
+  const std::string all = std::to_string(leaked) + " that leaked ";
+  if (leaked == group.count) return text + "; the " + all + "all " + fate;
+  return text + "; " + std::to_string(group.count) + " of the " + all + fate;
+}
+
+void print_evidence(const Group& group, const Evidence& evidence, TextFields* fields) {
+  switch (evidence.type) {
+    case EvidenceType::kFailedFree: {
+      std::string text = evidence.api.empty() ? "a free of it" : printable(evidence.api);
+      if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
+      if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
+      fields->field("refused", text);
+      fields->mixed_stack("", evidence.stack->frames, false);
+      break;
+    }
+    case EvidenceType::kHeld:
+      print_held(evidence, fields);
+      break;
+    case EvidenceType::kException:
+      print_exception(group, evidence, fields);
+      break;
+    case EvidenceType::kErrorReturn:
+      print_failed_call(group, evidence, fields);
+      break;
+    case EvidenceType::kContextTeardown:
+      fields->field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
+      fields->mixed_stack("", evidence.stack->frames, false);
+      break;
+    case EvidenceType::kThreadEnded:
+      break;
+  }
+}
+
+}  // namespace culprit

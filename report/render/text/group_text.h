@@ -1,0 +1,41 @@
+// One group, or one error, as it stands in the text report.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+
+namespace culprit {
+
+// "GPU 1", "host".
+std::string device_text(const std::optional<unsigned>& device);
+
+// Not thread-safe: remembers the words for frames that it has shown.
+class GroupText {
+ public:
+  // All of them must outlive this.
+  GroupText(const Report& report, const RenderOptions& options, std::ostream& out)
+      : report_(report), palette_(options.colours), out_(out), fields_(palette_, out) {}
+
+  // Each with an empty line before it.
+  void print(const Group& group, std::size_t number);
+  void print(const ErrorGroup& error, std::size_t number);
+
+ private:
+  bool running() const { return report_.process.status.ended == Ended::kRunning; }
+  std::string cause_text(const Group& group) const;
+  void print_foreign_stack(const ResolvedStack& stack);
+  void print_marks(const Group& group);
+  void print_threads(const Group& group);
+  void print_spread(const Group& group);
+
+  const Report& report_;
+  Palette palette_;
+  std::ostream& out_;
+  TextFields fields_;
+};
+
+}  // namespace culprit

@@ -1,0 +1,133 @@
+// The difference of two runs, for people and for the summary of a CI job.
+#include "report/render/markdown_text.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/select/diff.h"
+
+namespace culprit {
+namespace {
+
+// "1.00 GiB", or "64.0 MiB -> 128 MiB".
+std::string sizes_text(const DiffEntry& entry, const char* arrow) {
+  if (entry.before == nullptr || entry.now == nullptr) return format_bytes(entry.shown().leak.bytes);
+  return format_bytes(entry.before->leak.bytes) + arrow + format_bytes(entry.now->leak.bytes);
+}
+
+std::string counts_text(const DiffEntry& entry, const char* arrow) {
+  const std::string now = std::to_string(entry.shown().leak.count) + "x";
+  if (entry.before == nullptr || entry.now == nullptr || entry.before->leak.count == entry.now->leak.count) return now;
+  return std::to_string(entry.before->leak.count) + "x" + arrow + now;
+}
+
+// "leaked 1.00 GiB, then 2.00 GiB (+1.00 GiB)".
+std::string total_text(const Diff& diff) {
+  const std::uint64_t before = diff.before.bytes();
+  const std::uint64_t now = diff.now.bytes();
+  std::string text = "leaked " + format_bytes(before) + ", then " + format_bytes(now);
+  if (now > before) text += " (+" + format_bytes(now - before) + ")";
+  if (now < before) text += " (-" + format_bytes(before - now) + ")";
+  return text;
+}
+
+std::string heading(Change change) {
+  std::string text = change_name(change);
+  for (char& c : text) c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+std::string place_text(const ListedLeak& listed) {
+  if (listed.frames.empty()) return listed.leak.where;
+  const Frame& frame = *listed.frames.front();
+  return frame.file.empty() ? frame_function(frame) : frame_place(frame) + " " + frame_function(frame);
+}
+
+class DiffText {
+ public:
+  DiffText(const Diff& diff, const RenderOptions& options, std::ostream& out)
+      : diff_(diff), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+
+  void print() {
+    out_ << "culprit diff · " << printable(diff_.before.path) << " · " << printable(diff_.now.path) << "\n";
+    auto count = [&](Change change) { return std::to_string(diff_.with(change).size()) + " " + change_name(change); };
+    const bool worse = !diff_.with(Change::kNew).empty() || !diff_.with(Change::kGrown).empty();
+    const std::string news = count(Change::kNew) + ", " + count(Change::kGrown);
+    out_ << (worse ? palette_.bad(news) : palette_.good(news));
+    for (const Change change : {Change::kShrunk, Change::kGone, Change::kSame}) out_ << ", " << count(change);
+    out_ << " · " << total_text(diff_) << "\n";
+    for (const Change change : kShownChanges) print_list(change);
+    if (!diff_.before.notes.empty() || !diff_.now.notes.empty()) out_ << "\n";
+    for (const LeakList* list : {&diff_.before, &diff_.now}) {
+      for (const std::string& note : list->notes)
+        out_ << "note    " << printable(list->path) << ": " << printable(note) << "\n";
+    }
+  }
+
+ private:
+  void print_list(Change change) {
+    const std::vector<DiffEntry>& entries = diff_.with(change);
+    if (entries.empty()) return;
+    out_ << "\n" << palette_.title(heading(change)) << "\n";
+    std::size_t number = 0;
+    for (const DiffEntry& entry : entries) {
+      if (!options_.all && number == kShownGroups) break;
+      print_entry(entry, ++number);
+    }
+    if (number < entries.size())
+      out_ << "\nand " << plural(entries.size() - number, "group", "groups") << " more: --all\n";
+  }
+
+  void print_entry(const DiffEntry& entry, std::size_t number) {
+    const BaselineLeak& leak = entry.shown().leak;
+    const bool moved = entry.before != nullptr && entry.now != nullptr && entry.before->leak.cause != leak.cause;
+    out_ << "\n"
+         << padded(std::to_string(number), 3) << palette_.title(sizes_text(entry, " -> ")) << "  "
+         << counts_text(entry, " -> ") << "  " << printable(leak.api) << "  " << printable(leak.kind) << "   "
+         << palette_.warn((moved ? printable(entry.before->leak.cause) + " -> " : "") + printable(leak.cause)) << "   "
+         << palette_.faint(entry.id) << "\n";
+    if (entry.shown().frames.empty()) {
+      fields_.field("allocated", printable(leak.where));
+    } else {
+      fields_.mixed_stack("allocated", entry.shown().frames);
+    }
+    if (entry.before != nullptr && !entry.before->leak.comment.empty())
+      fields_.field("comment", printable(entry.before->leak.comment));
+  }
+
+  const Diff& diff_;
+  const RenderOptions& options_;
+  Palette palette_;
+  std::ostream& out_;
+  TextFields fields_;
+};
+
+}  // namespace
+
+void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostream& out) {
+  DiffText(diff, options, out).print();
+}
+
+void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out) {
+  out << "### " << diff.with(Change::kNew).size() << " new, " << diff.with(Change::kGrown).size() << " grown, "
+      << diff.with(Change::kShrunk).size() << " shrunk, " << diff.with(Change::kGone).size() << " gone\n\n"
+      << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
+      << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
+  for (const Change change : kShownChanges) {
+    const std::vector<DiffEntry>& entries = diff.with(change);
+    if (entries.empty()) continue;
+    out << "\n| " << change_name(change)
+        << " | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
+    std::size_t shown = 0;
+    for (const DiffEntry& entry : entries) {
+      if (!options.all && shown == kShownGroups) break;
+      ++shown;
+      const BaselineLeak& leak = entry.shown().leak;
+      out << "| " << sizes_text(entry, " → ") << " | " << counts_text(entry, " → ") << " | "
+          << markdown_escaped(place_text(entry.shown())) << " | " << markdown_escaped(leak.api) << " | "
+          << markdown_escaped(leak.kind) << " | " << markdown_escaped(leak.cause) << " | " << entry.id << " |\n";
+    }
+    if (shown < entries.size())
+      out << "\nand " << plural(entries.size() - shown, "group", "groups") << " more: `--all`\n";
+  }
+}
+
+}  // namespace culprit

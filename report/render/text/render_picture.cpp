@@ -1,0 +1,117 @@
+// Who held the memory at one moment, as parts of the text report: when an allocation failed, and at the peak.
+#include <algorithm>
+#include <vector>
+
+#include "report/cuda/kinds.h"
+#include "report/merge/spread.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+// A failure stands above everything else and must leave room for it.
+constexpr std::size_t kShownAtFailure = 5;
+// Of how many processes of a job, unless all are asked for.
+constexpr std::size_t kShownProcesses = 4;
+
+std::string place_of(const ResolvedStack& stack) {
+  const Frame* frame = naming_frame(stack);
+  return frame == nullptr ? "(stack not recorded)" : frame_text(*frame);
+}
+
+std::string gpu(const Picture& picture) {
+  return picture.device ? "GPU " + std::to_string(*picture.device) : "the GPU";
+}
+
+void print_entries(const Picture& picture, std::size_t most, std::ostream& out) {
+  HiddenTotal rest;
+  rest.groups = picture.other_stacks;
+  rest.allocations = picture.other_count;
+  rest.bytes = picture.other_bytes;
+  std::size_t shown = 0;
+  for (const PictureEntry& entry : picture.entries) {
+    if (++shown > most) {
+      ++rest.groups;
+      rest.allocations += entry.count;
+      rest.bytes += entry.bytes;
+      continue;
+    }
+    out << "   " << padded(format_bytes(entry.bytes), 10) << padded(std::to_string(entry.count) + "x", 7)
+        << printable(entry.api) << "  " << kind_name(entry.kind) << "  " << place_of(*entry.stack) << "\n";
+  }
+  if (rest.groups != 0)
+    out << "   " << padded(format_bytes(rest.bytes), 10) << padded(std::to_string(rest.allocations) + "x", 7) << "by "
+        << plural(rest.groups, "other stack", "other stacks") << "\n";
+}
+
+// "rank 3: " in a report of several processes.
+std::string whose(const Report& report, const Picture& picture) {
+  return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
+}
+
+void print_failure(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api) << " asked for "
+      << palette.title(format_bytes(picture.asked_bytes)) << " at " << place_of(*picture.stack) << ", at "
+      << format_time(picture.time_ns);
+  if (picture.times > 1) out << ", the last of " << picture.times << " times";
+  out << "; ";
+  if (picture.memory.total_bytes != 0)
+    out << format_bytes(picture.memory.total_bytes - picture.memory.free_bytes) << " of "
+        << format_bytes(picture.memory.total_bytes) << " of " << gpu(picture) << " in use, ";
+  out << format_bytes(picture.live_bytes) << (picture.live_bytes == 0 ? " by this process\n" : " by this process:\n");
+  print_entries(picture, options.all ? picture.entries.size() : kShownAtFailure, out);
+}
+
+void print_peak(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  out << "\n"
+      << palette.title("PEAK") << " of " << gpu(picture) << ": " << whose(report, picture)
+      << palette.title(format_bytes(picture.live_bytes)) << " in "
+      << plural(picture.live_count, "allocation", "allocations") << " at " << format_time(picture.time_ns) << "\n";
+  print_entries(picture, options.all ? picture.entries.size() : kShownGroups, out);
+}
+
+}  // namespace
+
+void render_failures(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Picture* before = nullptr;
+  std::size_t processes = 0;
+  for (const Picture& picture : report.pictures) {
+    if (!picture.out_of_memory) continue;
+    // The last one of each process.
+    const bool first = before == nullptr || before->process != picture.process;
+    before = &picture;
+    if (!first && !options.all) continue;
+    processes += first ? 1 : 0;
+    if (options.all || processes <= kShownProcesses) print_failure(report, picture, options, out);
+  }
+  if (!options.all && processes > kShownProcesses)
+    out << "and " << plural(processes - kShownProcesses, "process", "processes") << " more ran out of memory: --all\n";
+}
+
+void render_peaks(const Report& report, const RenderOptions& options, std::ostream& out) {
+  std::vector<const Picture*> peaks;
+  for (const Picture& picture : report.pictures) {
+    if (!picture.out_of_memory) peaks.push_back(&picture);
+  }
+  // Of a job the highest ones; the peaks of one process stay by device.
+  if (!report.job.empty()) {
+    std::stable_sort(peaks.begin(), peaks.end(),
+                     [](const Picture* left, const Picture* right) { return left->live_bytes > right->live_bytes; });
+  }
+  const std::size_t shown = options.all || report.job.empty() ? peaks.size() : std::min(peaks.size(), kShownProcesses);
+  for (std::size_t i = 0; i < shown; ++i) print_peak(report, *peaks[i], options, out);
+  if (shown < peaks.size())
+    out << "\nand " << plural(peaks.size() - shown, "lower peak", "lower peaks") << " of other processes: --all\n";
+  if (!peaks.empty()) {
+    out << "\napproximate: a picture is taken when use has grown by a sixteenth since the last one, and 1 MiB; what a "
+           "thread has not\nadded up yet, 4 MiB at most, may be missing\n";
+  } else {
+    out << "\nno picture of the peak: nothing was live on a GPU, or recording stopped before\n";
+  }
+}
+
+}  // namespace culprit

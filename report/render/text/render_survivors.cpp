@@ -1,0 +1,113 @@
+// What a server that grows is asked: of what was allocated in a stretch of time, what is still alive, by the line that
+// allocated it, and how much that is a minute.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "report/cuda/kinds.h"
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+
+struct Survivors {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::string api;
+};
+
+// The program's own frames, innermost first: Python's where there are any. Else the innermost frame.
+std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
+  std::vector<const Frame*> own;
+  for (const Frame* frame : stack.frames) {
+    const bool counts = stack.has_python ? frame->python : !frame->file.empty() && !is_system_code(*frame);
+    if (counts) own.push_back(frame);
+  }
+  if (own.empty() && stack.caller != nullptr) own.push_back(stack.caller);
+  if (own.empty() && !stack.frames.empty()) own.push_back(stack.frames.front());
+  return own;
+}
+
+// The line that allocated, and the one that called it: the former is often a helper that everybody calls.
+std::string line_text(const Group& group) {
+  const std::vector<const Frame*> frames = own_frames(*group.stack);
+  if (frames.empty()) return "(stack not recorded)";
+  return frame_text(*frames[0]) + (frames.size() > 1 ? "  from " + frame_text(*frames[1]) : "");
+}
+
+std::string a_minute(std::uint64_t bytes, std::uint64_t ns) {
+  if (ns == 0) return "";
+  const double rate = static_cast<double>(bytes) * static_cast<double>(kMinuteNs) / static_cast<double>(ns);
+  return format_bytes(static_cast<std::uint64_t>(rate)) + "/min";
+}
+
+std::uint64_t recorded_ns(const Report& report) {
+  std::uint64_t end = report.process.end_time_ns;
+  for (const Group& group : report.leaks) end = std::max(end, group.last_ns);
+  const std::uint64_t begin = report.recording.spans.empty() ? 0 : report.recording.spans.front().begin_ns;
+  return end - std::min(begin, end);
+}
+
+}  // namespace
+
+void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  const std::uint64_t ns = recorded_ns(report);
+  std::map<std::string, Survivors> lines;
+  Survivors all;
+  for (const std::vector<Group>* groups : {&report.leaks, &report.library}) {
+    for (const Group& group : *groups) {
+      if (group.bytes == 0) continue;
+      Survivors& line = lines[line_text(group)];
+      for (Survivors* sum : {&line, &all}) {
+        sum->bytes += group.bytes;
+        sum->count += group.count;
+      }
+      if (line.api.empty()) line.api = group.api;
+      if (line.api != group.api) line.api = "several calls";
+    }
+  }
+  std::vector<std::pair<std::string, Survivors>> rows(lines.begin(), lines.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& left, const auto& right) { return left.second.bytes > right.second.bytes; });
+
+  std::string command;
+  for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
+  out << "culprit · " << printable(command) << " [" << report.process.pid << "] · recorded for " << format_time(ns)
+      << "\n";
+  for (const RecordedSpan& span : report.recording.spans) {
+    if (!span.device) continue;
+    out << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
+        << (span.read_at_begin ? "when it began" : "at its first allocation") << "\n";
+  }
+  if (rows.empty()) {
+    out << palette.good("SURVIVORS none") << " of " << plural(report.summary.allocations, "allocation", "allocations")
+        << "\n";
+  } else {
+    out << palette.bad("SURVIVORS " + format_bytes(all.bytes) + " in " + plural(all.count, "allocation", "allocations"))
+        << " of " << report.summary.allocations << " made in that time · " << a_minute(all.bytes, ns) << "\n\n";
+  }
+  const std::size_t shown = options.all ? rows.size() : std::min(rows.size(), kShownGroups);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Survivors& row = rows[i].second;
+    out << padded(a_minute(row.bytes, ns), 16) << padded(format_bytes(row.bytes), 10)
+        << padded(std::to_string(row.count) + "x", 8) << padded(row.api, 18) << "  " << rows[i].first << "\n";
+  }
+  if (shown < rows.size()) out << "and " << rows.size() - shown << " more: --all\n";
+  if (report.summary.unknown_frees != 0)
+    out << "note    " << plural(report.summary.unknown_frees, "allocation", "allocations")
+        << " from before the recording were freed in it\n";
+  if (report.summary.unknown_refusals != 0)
+    out << "note    " << plural(report.summary.unknown_refusals, "free was", "frees were")
+        << " refused of what the recording never saw made\n";
+  if (report.summary.errors != 0)
+    out << "note    " << plural(report.summary.errors, "free was", "frees were") << " refused\n";
+  out << "next    culprit report " << printable(report.dump_path) << "\n";
+}
+
+}  // namespace culprit

@@ -1,0 +1,206 @@
+// What a sweep found, as text and as JSON.
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "report/render/render.h"
+#include "report/render/text/text_fields.h"
+#include "report/run/sweep.h"
+
+namespace culprit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string site_name(const AllocationSite& site) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, site.site);
+  return text;
+}
+
+std::string place(const Frame* frame) {
+  if (frame == nullptr) return "an unknown place";
+  const std::string at = frame_place(*frame);
+  return at.empty() ? frame_function(*frame) : at + " " + frame_function(*frame);
+}
+
+const Frame* innermost(const ResolvedStack* stack) {
+  return stack == nullptr || stack->frames.empty() ? nullptr : stack->frames.front();
+}
+
+// "cudaMalloc at load.cpp:33 load".
+std::string site_text(const AllocationSite& site) {
+  return printable(site.api) + " at " + place(innermost(site.stack));
+}
+
+std::string signal_text(int number) {
+  constexpr struct {
+    int number;
+    const char* name;
+  } kNames[] = {{SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGHUP, "SIGHUP"},
+                {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"}, {SIGPIPE, "SIGPIPE"},
+                {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
+  for (const auto& known : kNames) {
+    if (known.number == number) return known.name;
+  }
+  return "signal " + std::to_string(number);
+}
+
+class SweepText {
+ public:
+  SweepText(const Sweep& sweep, const RenderOptions& options, std::ostream& out)
+      : sweep_(sweep), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+
+  void print() {
+    print_header();
+    std::size_t number = 0;
+    for (const SweepFinding& finding : sweep_.findings) print_finding(finding, ++number);
+    print_ends(SweepOutcome::kCrash, "CRASHED");
+    print_ends(SweepOutcome::kHang, "HUNG");
+    print_rest();
+  }
+
+ private:
+  void print_header() {
+    std::string command;
+    for (const std::string& word : sweep_.command) command += (command.empty() ? "" : " ") + printable(word);
+    out_ << "culprit sweep · " << palette_.title(command) << " · "
+         << plural(sweep_.sites, "allocation site", "allocation sites") << ", "
+         << plural(sweep_.runs.size(), "run", "runs") << "\n";
+    const std::size_t crashes = sweep_.count(SweepOutcome::kCrash);
+    const std::size_t hangs = sweep_.count(SweepOutcome::kHang);
+    const bool bad = !sweep_.findings.empty() || crashes + hangs != 0;
+    const std::string leaks = plural(sweep_.leaks(), "leak", "leaks") + " that the clean run does not have";
+    out_ << (bad ? palette_.bad(leaks) : palette_.good("NOTHING NEW LEAKED"));
+    if (sweep_.errors() != 0) out_ << " · " << palette_.bad(plural(sweep_.errors(), "bad free", "bad frees"));
+    if (crashes != 0) out_ << " · " << palette_.bad(plural(crashes, "crash", "crashes"));
+    if (hangs != 0) out_ << " · " << palette_.bad(plural(hangs, "hang", "hangs"));
+    out_ << "\n";
+    std::uint64_t groups = 0;
+    for (const auto& report : sweep_.clean_reports) groups += report->summary.groups;
+    if (groups != 0) {
+      out_ << "not shown: " << plural(groups, "leak", "leaks")
+           << " that the clean run has too (culprit run shows them)\n";
+    }
+  }
+
+  void print_finding(const SweepFinding& finding, std::size_t number) {
+    if (finding.is_error) {
+      render_error(*finding.report, finding.error, number, options_, out_);
+    } else {
+      render_group(*finding.report, finding.leak, number, options_, out_);
+    }
+    constexpr std::size_t kMostShown = 5;
+    std::size_t shown = 0;
+    for (std::size_t run : finding.runs) {
+      if (shown++ == kMostShown) break;
+      fields_.field(shown == 1 ? "when" : "", failure_text(sweep_.runs[run].site));
+    }
+    if (finding.runs.size() > kMostShown)
+      fields_.field("", "and in " + std::to_string(finding.runs.size() - kMostShown) + " more runs");
+    print_again(sweep_.runs[finding.runs.front()].site);
+  }
+
+  static std::string failure_text(const AllocationSite& site) { return site_text(site) + " fails"; }
+
+  void print_again(const AllocationSite& site) {
+    fields_.field("again", "CULPRIT_FAIL=alloc-site:" + site_name(site) + " culprit run -- ...");
+  }
+
+  void print_ends(SweepOutcome outcome, const char* title) {
+    for (const SweepRun& run : sweep_.runs) {
+      if (run.outcome != outcome) continue;
+      out_ << "\n" << palette_.bad(title);
+      if (outcome == SweepOutcome::kHang) {
+        char seconds[32];
+        std::snprintf(seconds, sizeof(seconds), "%.3g", run.result.seconds);
+        out_ << ": killed after " << seconds << " s (--timeout)";
+      } else if (run.result.child.signalled) {
+        out_ << ": " << signal_text(run.result.child.code);
+      } else {
+        out_ << ": a process of the command was killed, exit " << run.result.child.code;
+      }
+      out_ << "\n";
+      fields_.field("when", failure_text(run.site));
+      print_again(run.site);
+    }
+  }
+
+  void print_rest() {
+    std::string text;
+    const auto add = [&](std::size_t count, const std::string& what) {
+      if (count != 0) text += (text.empty() ? "" : " · ") + std::to_string(count) + " " + what;
+    };
+    add(sweep_.count(SweepOutcome::kFine), "with nothing new");
+    add(sweep_.count(SweepOutcome::kNotReached), "that did not come to their site");
+    add(sweep_.count(SweepOutcome::kUnreadable), "without a readable dump");
+    add(sweep_.sites - sweep_.runs.size(), "sites not tried");
+    if (!text.empty()) out_ << "\nruns   " << text << "\n";
+    for (const SweepRun& run : sweep_.runs) {
+      if (run.outcome != SweepOutcome::kGaveUp) continue;
+      out_ << "gave up by exit() at " << place(exit_caller(run.gave_up->exit_stack)) << " when "
+           << failure_text(run.site) << ": what it held then is not counted\n";
+    }
+  }
+
+  const Sweep& sweep_;
+  const RenderOptions& options_;
+  Palette palette_;
+  std::ostream& out_;
+  TextFields fields_;
+};
+
+Json ended_json(const PoolResult& result) {
+  Json one;
+  one["exit_code"] = result.child.signalled || result.timed_out ? Json() : Json(result.child.code);
+  one["signal"] = result.child.signalled && !result.timed_out ? Json(signal_text(result.child.code)) : Json();
+  one["seconds"] = result.seconds;
+  return one;
+}
+
+}  // namespace
+
+void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out) {
+  SweepText(sweep, options, out).print();
+}
+
+void render_sweep_json(const Sweep& sweep, std::ostream& out) {
+  Json all;
+  all["schema"] = "culprit.sweep/1";
+  all["command"] = sweep.command;
+  all["clean"] = ended_json(sweep.clean);
+  std::uint64_t groups = 0;
+  for (const auto& report : sweep.clean_reports) groups += report->summary.groups;
+  all["clean"]["leaks"] = groups;
+  all["sites"] = sweep.sites;
+  all["summary"] = {{"leaks", sweep.leaks()},
+                    {"errors", sweep.errors()},
+                    {"crashes", sweep.count(SweepOutcome::kCrash)},
+                    {"hangs", sweep.count(SweepOutcome::kHang)},
+                    {"gave_up", sweep.count(SweepOutcome::kGaveUp)},
+                    {"not_reached", sweep.count(SweepOutcome::kNotReached)},
+                    {"unreadable", sweep.count(SweepOutcome::kUnreadable)}};
+  all["leaks"] = Json::array();
+  all["errors"] = Json::array();
+  for (const SweepFinding& finding : sweep.findings) {
+    Json one = Json::parse(finding.is_error ? error_as_json(finding.error) : group_as_json(finding.leak));
+    one["runs"] = finding.runs;
+    all[finding.is_error ? "errors" : "leaks"].push_back(std::move(one));
+  }
+  all["runs"] = Json::array();
+  for (const SweepRun& run : sweep.runs) {
+    Json one;
+    one["site"] = site_name(run.site);
+    one["api"] = run.site.api;
+    one["calls"] = run.site.calls;
+    one["outcome"] = outcome_name(run.outcome);
+    one.update(ended_json(run.result));
+    if (run.gave_up != nullptr) one["exit_stack"] = Json::parse(stack_as_json(*run.gave_up->exit_stack));
+    one["stack"] = run.site.stack == nullptr ? Json::array() : Json::parse(stack_as_json(*run.site.stack));
+    all["runs"].push_back(std::move(one));
+  }
+  out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace culprit

@@ -1,0 +1,396 @@
+// The report that people read: what leaked, worst first, each group with the line that made it (group_text.h); then
+// errors; then totals.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <streambuf>
+
+#include "report/base/parallel.h"
+#include "report/cuda/kinds.h"
+#include "report/merge/spread.h"
+#include "report/model/not_recorded.h"
+#include "report/render/render.h"
+#include "report/render/text/group_text.h"
+#include "report/render/text/text_fields.h"
+
+namespace culprit {
+
+using namespace format;
+
+namespace {
+
+constexpr std::size_t kLongestCommand = 120;
+constexpr std::size_t kShownSegments = 3;
+constexpr std::size_t kShownSpans = 4;
+
+// Lets a stream append to strings without a copy in between.
+class StringBuffer : public std::streambuf {
+ public:
+  void write_to(std::string* text) { text_ = text; }
+
+ private:
+  std::streamsize xsputn(const char* data, std::streamsize count) override {
+    text_->append(data, static_cast<std::size_t>(count));
+    return count;
+  }
+  int_type overflow(int_type c) override {
+    if (c != traits_type::eof()) text_->push_back(traits_type::to_char_type(c));
+    return 0;
+  }
+
+  std::string* text_ = nullptr;
+};
+
+class TextReport {
+ public:
+  TextReport(const Report& report, const RenderOptions& options, std::ostream& out)
+      : report_(report), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+
+  void print() {
+    print_dropped();
+    print_header();
+    print_recording();
+    render_failures(report_, options_, out_);
+    print_verdict();
+    std::size_t number = 0;
+    std::vector<const Group*> counted;
+    for (const Group& group : report_.leaks) {
+      if (options_.strict || group.cause != Cause::kCached) counted.push_back(&group);
+    }
+    if (options_.at_peak) {
+      render_peaks(report_, options_, out_);
+      print_totals();
+      return;
+    }
+    if (options_.group_by.empty()) {
+      print_groups(std::move(counted), &number);
+    } else {
+      render_grouped(report_, options_, out_);
+    }
+    if (!options_.strict) print_caches(&number);
+    if (!report_.library.empty()) {
+      out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
+      print_groups(report_.library, &number);
+    }
+    if (!report_.errors.empty()) {
+      out_ << "\n" << palette_.bad("ERRORS") << "\n";
+      GroupText printer(report_, options_, out_);
+      std::size_t error_number = 0;
+      for (const ErrorGroup& error : report_.errors) {
+        if (!options_.all && error_number == kShownGroups) break;
+        printer.print(error, ++error_number);
+      }
+      const std::size_t more = report_.errors.size() - error_number;
+      if (more != 0) out_ << "\nand " << plural(more, "error", "errors") << " more: --all\n";
+    }
+    if (options_.resources && !report_.resources.empty()) {
+      out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
+      print_groups(report_.resources, &number);
+    }
+    print_totals();
+  }
+
+ private:
+  bool running() const { return report_.process.status.ended == Ended::kRunning; }
+
+  // Comes first: everything below it is only part of the truth.
+  void print_dropped() {
+    if (report_.dropped.merged_stacks != 0) {
+      out_ << palette_.bad("MERGED") << ": " << plural(report_.dropped.merged_stacks, "stack", "stacks")
+           << " found no room and kept their innermost frames only · raise CULPRIT_MAX_DUMP\n";
+    }
+    for (const UnseenUser& user : report_.unseen)
+      out_ << palette_.bad("NOT SEEN") << ": " << not_seen_text(user) << "\n";
+    const std::string text = not_recorded_text(report_);
+    if (!text.empty()) out_ << palette_.bad("NOT RECORDED") << ": " << text << "\n";
+  }
+
+  void print_header() {
+    const ProcessInfo& process = report_.process;
+    std::string command;
+    for (const std::string& word : process.command) command += (command.empty() ? "" : " ") + printable(word);
+    if (command.empty()) command = printable(process.executable);
+    if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
+    out_ << "culprit · " << palette_.title(command);
+    if (!report_.job.empty()) {
+      out_ << " · " << job_text(report_) << "\n";
+      return;
+    }
+    out_ << " [" << process.pid << "]";
+    if (process.rank) {
+      out_ << " rank " << *process.rank;
+      if (process.job_size != 0) out_ << " of " << process.job_size;
+    }
+    if (!process.host.empty()) out_ << " on " << printable(process.host);
+    switch (process.status.ended) {
+      case Ended::kExit:
+        out_ << " · exit " << process.status.exit_status;
+        break;
+      case Ended::kKilled:
+        out_ << " · killed";
+        break;
+      case Ended::kRunning:
+        out_ << (report_.snapshot_ns != 0 ? " · snapshot at " + format_time(report_.snapshot_ns) : " · still running");
+        break;
+      case Ended::kUnknown:
+        out_ << (process.status.detached ? " · detached" : " · end unknown");
+        break;
+    }
+    for (const DeviceInfo& device : report_.devices) {
+      std::string name = printable(device.name);
+      if (name.rfind("NVIDIA ", 0) == 0) name = name.substr(7);
+      out_ << " · GPU " << device.ordinal << " " << name << " " << device.uuid.substr(0, 12);
+    }
+    out_ << "\n";
+  }
+
+  // Where recording was not on all the time: when it was, and what was in use before.
+  void print_recording() {
+    const RecordingInfo& recording = report_.recording;
+    std::size_t shown = 0;
+    for (const RecordedSpan& span : recording.spans) {
+      const std::size_t left = recording.spans.size() - shown;
+      if (++shown > kShownSpans && left > 1 && !options_.all) continue;
+      out_ << "recorded from " << format_time(span.begin_ns);
+      if (span.end_ns != 0) out_ << " to " << format_time(span.end_ns);
+      const bool ran_before = span.begin_ns == 0 || report_.process.attached;
+      if (shown == 1 && ran_before && recording.process_age_ns != 0)
+        out_ << ", when the process was " << format_time(recording.process_age_ns + span.begin_ns) << " old";
+      if (span.device)
+        out_ << " · " << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
+             << (span.read_at_begin ? "by then" : "at the first allocation after that");
+      out_ << "\n";
+    }
+    if (report_.since_mark_ns)
+      out_ << "since mark \"" << printable(report_.since_mark) << "\", at " << format_time(*report_.since_mark_ns)
+           << "\n";
+    if (recording.off) {
+      out_ << "recording is off since " << format_time(recording.last_switch_ns) << "\n";
+    }
+  }
+
+  void print_verdict() {
+    const Summary& summary = report_.summary;
+    if (summary.groups == 0) {
+      const std::string verdict = verdict_without_leaks(report_);
+      out_ << (is_complete(report_) ? palette_.good(verdict) : palette_.warn(verdict));
+      out_ << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
+           << plural(summary.frees, "free", "frees") << "\n";
+    } else {
+      const char* word = running() ? "STILL HELD" : "LEAKED";
+      out_ << palette_.bad(word) << " " << palette_.title(format_bytes(summary.leaked_bytes)) << " in "
+           << plural(summary.leaked_allocations, "allocation", "allocations") << ", "
+           << plural(summary.groups, "group", "groups") << "\n";
+    }
+    out_ << "not counted: " << format_bytes(summary.cached_bytes) << " cached";
+    if (summary.library_allocations != 0) {
+      out_ << " · " << format_bytes(summary.library_bytes) << " held by libraries for themselves";
+    }
+    out_ << " · " << plural(summary.errors, "bad free", "bad frees") << " · " << report_.dropped.total()
+         << " not recorded";
+    if (summary.late_frees != 0) {
+      out_ << " · " << plural(summary.late_frees, "release", "releases") << " refused at exit (no leak)";
+    }
+    if (summary.unknown_frees != 0) {
+      out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of what was made before recording";
+    }
+    if (summary.unknown_refusals != 0) {
+      out_ << " · " << plural(summary.unknown_refusals, "refused free", "refused frees")
+           << " of what recording never saw made";
+    }
+    out_ << "\n";
+  }
+
+  // `number`: of the last group that was printed.
+  void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
+    std::vector<const Group*> all;
+    for (const Group& group : groups) all.push_back(&group);
+    print_groups(all, number);
+  }
+
+  // The largest ones, and a line on the rest: a report is looked at on one screen.
+  void print_groups(std::vector<const Group*> groups, std::size_t* number) const {
+    HiddenTotal rest;
+    while (!options_.all && groups.size() > kShownGroups) {
+      rest.add(*groups.back());
+      groups.pop_back();
+    }
+    write_in_order(groups.size(), out_, [&] {
+      // The thread's own printer, because it remembers frames.
+      auto buffer = std::make_unique<StringBuffer>();
+      auto stream = std::make_unique<std::ostream>(buffer.get());
+      auto printer = std::make_unique<GroupText>(report_, options_, *stream);
+      return [&, buffer = std::move(buffer), stream = std::move(stream), printer = std::move(printer)](
+                 std::size_t i, std::string* text) {
+        buffer->write_to(text);
+        printer->print(*groups[i], *number + i + 1);
+      };
+    });
+    *number += groups.size();
+    if (rest.groups != 0) {
+      out_ << "\nand " << plural(rest.groups, "group", "groups") << " more, " << format_bytes(rest.bytes) << " in "
+           << rest.allocations << "x: --all\n";
+    }
+  }
+
+  // One entry for each allocator, with the places that made it take the most.
+  void print_caches(std::size_t* number) {
+    if (report_.summary.caches.empty()) return;
+    out_ << "\n" << palette_.title("CACHED") << " (--strict counts it)\n";
+    for (const CacheTotal& cache : report_.summary.caches) {
+      out_ << "\n"
+           << padded(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
+           << plural(cache.segments, "segment", "segments") << "  " << cache.pool->name << "\n";
+      for (const CacheInside& inside : report_.caches_inside) {
+        if (inside.pool == cache.pool->name) print_inside(inside);
+      }
+      std::size_t shown = 0;
+      for (const Group& group : report_.leaks) {  // largest first
+        if (group.pool != cache.pool || ++shown > kShownSegments) continue;
+        const Frame* user = user_of_pool(*group.stack, *cache.pool);
+        fields_.field(shown == 1 ? "largest" : "", format_bytes(group.bytes) + "  " + std::to_string(group.count) +
+                                                       "x  " +
+                                                       (user == nullptr ? "(stack not recorded)" : described(*user)));
+      }
+      if (cache.pool->hint != nullptr) fields_.field("hint", cache.pool->hint);
+    }
+  }
+
+  // What the framework itself said.
+  void print_inside(const CacheInside& inside) {
+    fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
+                                 (inside.at_exit ? ", when Python began to end" : ""));
+    std::size_t shown = 0;
+    for (const CacheInside::Place& place : inside.largest) {
+      if (++shown > kShownSegments) break;
+      std::string text = format_bytes(place.bytes) + "  " + std::to_string(place.count) + "x";
+      if (!place.file.empty()) {
+        text += "  " + printable(base_name(place.file)) + ":" + std::to_string(place.line) + "  " +
+                printable(place.function);
+      }
+      if (!place.held_by.empty()) text += "  held by " + printable(place.held_by);
+      fields_.field(shown == 1 ? "live" : "", text);
+    }
+    if (!inside.hint.empty()) fields_.field("lines", inside.hint);
+  }
+
+  static std::string described(const Frame& frame) {
+    const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
+    return place + frame_function(frame);
+  }
+
+  void print_totals() {
+    out_ << "\n";
+    std::map<std::pair<std::optional<unsigned>, std::string>, std::string> lines;
+    for (const Total& total : report_.summary.totals) {
+      // Of several processes what is on several GPUs stands under none of them.
+      const bool spread = !total.device && kind_class(total.kind) != KindClass::kHostMemory && !report_.job.empty();
+      std::string& line = lines[{total.device, spread ? "GPUs" : device_text(total.device)}];
+      line += (line.empty() ? "" : " · ") + format_bytes(total.bytes) + " " + kind_name(total.kind) + " (" +
+              std::to_string(total.count) + "x)";
+    }
+    for (const auto& [place, line] : lines) {
+      out_ << "total   " << padded(place.second, 6) << "  " << line << "\n";
+    }
+    if (report_.summary.thread_ended_bytes != 0) {
+      out_ << "ended   " << format_bytes(report_.summary.thread_ended_bytes)
+           << " were allocated by threads that have ended\n";
+    }
+    if (report_.job.empty()) {
+      for (const DeviceInfo& device : report_.devices) print_device(device);
+    } else {
+      print_job();
+    }
+    if (!options_.resources) {
+      std::map<Kind, std::uint64_t> counts;
+      for (const Group& group : report_.resources) counts[group.kind] += group.count;
+      std::string line;
+      for (const auto& [kind, count] : counts) {
+        line += (line.empty() ? "" : ", ") + std::to_string(count) + " " + kind_count_name(kind, count);
+      }
+      if (!line.empty()) out_ << "hidden  " << line << ": --resources\n";
+    }
+    print_hidden();
+    for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
+    if (options_.kept && report_.summary.groups != 0) {
+      const JobProcess* worst = worst_process();
+      if (worst != nullptr) {
+        out_ << "next    culprit report " << printable(worst->dump_path) << "\n";
+      } else {
+        out_ << "next    culprit report " << printable(report_.dump_path) << " --format json\n";
+      }
+    }
+  }
+
+  // The process that leaked most; nullptr in a report of one.
+  const JobProcess* worst_process() const {
+    const auto most = std::max_element(
+        report_.job.begin(), report_.job.end(),
+        [](const JobProcess& left, const JobProcess& right) { return left.leaked_bytes < right.leaked_bytes; });
+    return most == report_.job.end() ? nullptr : &*most;
+  }
+
+  void print_job() {
+    const JobProcess* worst = worst_process();
+    if (worst->leaked_bytes == 0) return;
+    const auto index = static_cast<std::uint32_t>(worst - report_.job.data());
+    out_ << "most    " << format_bytes(worst->leaked_bytes) << " in " << worst->leaked_allocations << "x by "
+         << processes_text(report_.job, {index}) << ": " << printable(worst->dump_path) << "\n";
+  }
+
+  // What was found and is not in the lists, or is in them without being news.
+  void print_hidden() {
+    for (const SuppressionUse& use : report_.suppressed) {
+      out_ << "hidden  " << format_bytes(use.hidden.bytes) << " in "
+           << plural(use.hidden.allocations, "allocation", "allocations") << " by " << printable(use.path) << ":"
+           << use.line << " " << printable(use.text) << "\n";
+    }
+    if (report_.filtered && report_.filtered->groups != 0) {
+      out_ << "hidden  " << format_bytes(report_.filtered->bytes) << " in "
+           << plural(report_.filtered->groups, "group", "groups") << " that the filters leave out\n";
+    }
+    if (!report_.baseline) return;
+    const BaselineResult& baseline = *report_.baseline;
+    out_ << "since   " << printable(baseline.path) << ": " << baseline.added << " new, " << baseline.grown << " grown, "
+         << baseline.known << " known";
+    if (!baseline.gone.empty()) out_ << ", " << baseline.gone.size() << " gone";
+    out_ << "\n";
+  }
+
+  void print_device(const DeviceInfo& device) {
+    auto used = [](const MemoryReading& reading) { return format_bytes(reading.total_bytes - reading.free_bytes); };
+    auto known = [](const MemoryReading& reading) {
+      return reading.total_bytes != 0 && reading.free_bytes <= reading.total_bytes;
+    };
+    std::string text;
+    if (known(device.exit)) text += "in use " + used(device.exit) + " at exit";
+    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " at the first call";
+    if (known(device.peak)) text += (text.empty() ? "" : " · ") + used(device.peak) + " at the peak";
+    if (known(device.first)) text += " · of " + format_bytes(device.first.total_bytes);
+    if (device.pool_reserved > device.pool_used) {
+      text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";
+    }
+    if (!text.empty()) out_ << "GPU " << device.ordinal << "   " << text << "\n";
+  }
+
+  const Report& report_;
+  const RenderOptions& options_;
+  Palette palette_;
+  std::ostream& out_;
+  TextFields fields_;
+};
+
+}  // namespace
+
+void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  bool first = true;
+  for (const Report& report : reports) {
+    if (!first) out << "\n";
+    first = false;
+    TextReport(report, options, out).print();
+  }
+}
+
+}  // namespace culprit

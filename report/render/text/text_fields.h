@@ -1,0 +1,45 @@
+// The lines below a group's title in the text report: a label and what it stands for.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+
+// Not thread-safe: remembers the words for frames that it has shown.
+class TextFields {
+ public:
+  TextFields(const Palette& palette, std::ostream& out) : palette_(palette), out_(out) {}
+
+  // "   thread     4250 "worker-3"": without a label the line belongs to the one above.
+  void field(const std::string& label, const std::string& text);
+
+  // A field of its own for each frame, with aligned places; a stack that was not recorded says so when `needed`.
+  void stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
+
+  // The same for a stack that may have Python frames: those first, the native ones below.
+  void mixed_stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
+
+ private:
+  struct FrameText {
+    std::string place;
+    std::string rest;
+  };
+  const FrameText& text_of(const Frame* frame);
+
+  const Palette& palette_;
+  std::ostream& out_;
+  std::unordered_map<const Frame*, FrameText> frames_;
+};
+
+// `text` with blanks up to `width` bytes.
+std::string padded(std::string text, std::size_t width);
+
+// "1 call", "3 calls".
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
+
+}  // namespace culprit

@@ -1,0 +1,136 @@
+#include "report/run/child_pool.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace culprit {
+
+struct ChildPool::Signals {
+  sigset_t watched;
+  sigset_t before;
+  struct sigaction child_before;
+};
+
+namespace {
+
+constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+// In the child: a process group of its own, which reads nothing and shows its output only if it shall.
+void stand_apart(bool show_output) {
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  if (nothing >= 0) {
+    ::dup2(nothing, STDIN_FILENO);
+    if (!show_output) {
+      ::dup2(nothing, STDOUT_FILENO);
+      ::dup2(nothing, STDERR_FILENO);
+    }
+    if (nothing > STDERR_FILENO) ::close(nothing);
+  }
+}
+
+}  // namespace
+
+ChildPool::ChildPool() : signals_(new Signals) {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;  // an inherited SIG_IGN would throw exit statuses away
+  ::sigaction(SIGCHLD, &action, &signals_->child_before);
+  sigemptyset(&signals_->watched);
+  sigaddset(&signals_->watched, SIGCHLD);
+  for (int number : kEnding) sigaddset(&signals_->watched, number);
+  ::sigprocmask(SIG_BLOCK, &signals_->watched, &signals_->before);
+}
+
+ChildPool::~ChildPool() {
+  for (const Child& child : children_) {
+    if (child.pid <= 0) continue;
+    ::kill(-child.pid, SIGKILL);
+    ::waitpid(child.pid, nullptr, 0);
+  }
+  ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);
+  ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
+  delete signals_;
+}
+
+void ChildPool::start(std::size_t number, const std::vector<std::string>& command, const Environment& environment,
+                      std::chrono::duration<double> limit, bool show_output) {
+  const Clock::time_point now = Clock::now();
+  Child child = {number, -1, 0, now, now + std::chrono::duration_cast<Clock::duration>(limit), false};
+  int error_pipe[2];
+  if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
+    child.start_errno = errno;
+    children_.push_back(child);
+    return;
+  }
+  child.pid = ::fork();
+  if (child.pid == 0) {
+    ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
+    ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);
+    stand_apart(show_output);
+    become(command, environment, error_pipe[1]);
+  }
+  const int fork_error = errno;
+  ::close(error_pipe[1]);
+  if (child.pid < 0) {
+    child.start_errno = fork_error;
+  } else {
+    ::setpgid(child.pid, child.pid);  // whoever comes first, it or its child
+    int error = 0;
+    ssize_t got = 0;
+    do {
+      got = ::read(error_pipe[0], &error, sizeof(error));
+    } while (got < 0 && errno == EINTR);
+    if (got == sizeof(error)) child.start_errno = error;
+  }
+  ::close(error_pipe[0]);
+  children_.push_back(child);
+}
+
+bool ChildPool::collect(std::size_t* number, PoolResult* result) {
+  const Clock::time_point now = Clock::now();
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    Child& child = children_[i];
+    if (!child.timed_out && child.pid > 0 && now >= child.deadline) {
+      child.timed_out = true;
+      ::kill(-child.pid, SIGKILL);
+    }
+    int status = 0;
+    if (child.pid > 0 && ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+    if (child.pid > 0) ::kill(-child.pid, SIGKILL);  // what it left running in the background
+    *result = {};
+    result->child.start_errno = child.start_errno;
+    result->child.signalled = WIFSIGNALED(status);
+    result->child.code = result->child.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+    result->timed_out = child.timed_out;
+    result->seconds = std::chrono::duration<double>(now - child.started).count();
+    *number = child.number;
+    children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+bool ChildPool::wait(std::chrono::duration<double> patience, std::size_t* number, PoolResult* result) {
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  while (signal_ == 0) {
+    if (collect(number, result)) return true;
+    Clock::time_point next = end;
+    for (const Child& child : children_) {
+      if (!child.timed_out) next = std::min(next, child.deadline);
+    }
+    const Clock::time_point now = Clock::now();
+    if (now >= end) return false;
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(next - now).count();
+    const timespec limit = {left > 0 ? left / 1000000000 : 0, left > 0 ? left % 1000000000 : 0};
+    const int received = ::sigtimedwait(&signals_->watched, nullptr, &limit);
+    if (received > 0 && received != SIGCHLD) signal_ = received;
+  }
+  return false;
+}
+
+}  // namespace culprit

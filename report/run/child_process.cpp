@@ -1,0 +1,105 @@
+#include "report/run/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace culprit {
+namespace {
+
+// What people send to a process to tell it something. SIGTSTP and its like are left alone: job control stops and
+// continues the whole process group, us included.
+constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
+
+int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
+  int status = 0;
+  while (true) {
+    siginfo_t info = {};
+    const int number = ::sigwaitinfo(&watched, &info);
+    if (number == SIGCHLD) {
+      const pid_t ended = ::waitpid(child, &status, WNOHANG);
+      if (ended == child) return status;
+    } else if (number > 0 && info.si_code <= 0) {
+      // si_code > 0: the kernel sent it, for the terminal, to the whole process group.
+      ::kill(child, number);
+    }
+  }
+}
+
+}  // namespace
+
+void become(const std::vector<std::string>& command,
+            const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe) {
+  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  const ssize_t written = ::write(error_pipe, &error, sizeof(error));
+  ::_exit(written == sizeof(error) ? 127 : 126);
+}
+
+ChildResult run_child(const std::vector<std::string>& command,
+                      const std::vector<std::pair<std::string, std::string>>& environment) {
+  ChildResult result;
+  int error_pipe[2];
+  if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
+    result.start_errno = errno;
+    return result;
+  }
+  // An inherited SIG_IGN for SIGCHLD would throw the exit status away.
+  struct sigaction child_action = {};
+  struct sigaction default_action = {};
+  default_action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &default_action, &child_action);
+  sigset_t watched;
+  sigset_t before;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGCHLD);
+  for (int number : kPassedOn) sigaddset(&watched, number);
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
+
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::sigaction(SIGCHLD, &child_action, nullptr);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    become(command, environment, error_pipe[1]);
+  }
+  const int fork_error = errno;
+  ::close(error_pipe[1]);
+  if (child < 0) {
+    result.start_errno = fork_error;
+  } else {
+    int error = 0;
+    ssize_t got = 0;
+    do {
+      got = ::read(error_pipe[0], &error, sizeof(error));
+    } while (got < 0 && errno == EINTR);
+    if (got == sizeof(error)) result.start_errno = error;
+    const int status = wait_and_pass_signals(child, watched);
+    result.signalled = WIFSIGNALED(status);
+    result.code = result.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  ::close(error_pipe[0]);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return result;
+}
+
+int die_like_child(int signal_number) {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::signal(signal_number, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal_number);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  ::raise(signal_number);
+  return 128 + signal_number;
+}
+
+}  // namespace culprit

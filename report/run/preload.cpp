@@ -1,0 +1,60 @@
+#include "report/run/preload.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+namespace culprit {
+
+std::string find_library() {
+  namespace fs = std::filesystem;
+  std::string path;
+  const char* chosen = std::getenv("CULPRIT_LIBRARY");
+  if (chosen != nullptr && chosen[0] != '\0') {
+    path = fs::absolute(chosen).string();
+    if (!fs::exists(path)) throw std::runtime_error(path + ": no such file; CULPRIT_LIBRARY must name libculprit.so");
+  } else {
+    const fs::path root = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+    for (const char* folder : {"lib", CULPRIT_INSTALL_LIBDIR, "lib64"}) {
+      const fs::path candidate = root / folder / "libculprit.so";
+      if (path.empty() && fs::exists(candidate)) path = candidate.string();
+    }
+    if (path.empty()) {
+      throw std::runtime_error((root / "lib/libculprit.so").string() +
+                               ": no such file; keep culprit and libculprit.so in one tree, or set CULPRIT_LIBRARY");
+    }
+  }
+  return path;
+}
+
+namespace {
+
+std::string preload_value(const std::string& path) {
+  if (path.find_first_of(" :") != std::string::npos) {
+    throw std::runtime_error(path +
+                             ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
+                             "CULPRIT_LIBRARY to a link elsewhere");
+  }
+  const char* present = std::getenv("LD_PRELOAD");
+  return present != nullptr && present[0] != '\0' ? path + ":" + present : path;
+}
+
+// NVTX hands its ranges to one tool. A profiler that was set up has them first.
+bool has_profiler() {
+  for (const char* name : {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && value[0] != '\0') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Environment preload_environment(const std::string& pattern) {
+  const std::string library = find_library();
+  Environment environment = {{"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
+  if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);
+  return environment;
+}
+
+}  // namespace culprit

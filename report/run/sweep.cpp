@@ -1,0 +1,205 @@
+#include "report/run/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+namespace culprit {
+namespace {
+
+using Reports = std::vector<std::shared_ptr<const Report>>;
+
+// What makes two stacks of different runs the same to a reader.
+std::string place_key(const ResolvedStack* stack) {
+  std::string key;
+  if (stack == nullptr) return key;
+  for (const Frame* frame : stack->frames) {
+    key += frame->module != nullptr ? frame->module->path : "";
+    key += '\n' + frame->function + '\n';
+    key += frame->line != 0 ? frame->file + ':' + std::to_string(frame->line) : std::to_string(frame->offset);
+    key += '\n';
+  }
+  return key;
+}
+
+std::string key_of(const Group& group) {
+  return std::to_string(static_cast<unsigned>(group.kind)) + ' ' + group.driver_api + '\n' + place_key(group.stack);
+}
+
+std::string key_of(const ErrorGroup& error) {
+  return std::to_string(static_cast<unsigned>(error.type)) + ' ' + error.driver_api + '\n' + place_key(error.stack) +
+         '\n' + place_key(error.allocation_stack);
+}
+
+struct Amount {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::map<std::string, Amount> leaks_of(const Reports& reports) {
+  std::map<std::string, Amount> sums;
+  for (const auto& report : reports) {
+    for (const Group& group : report->leaks) {
+      Amount& sum = sums[key_of(group)];
+      sum.count += group.count;
+      sum.bytes += group.bytes;
+    }
+  }
+  return sums;
+}
+
+// Of the groups of one stack that the report tells apart, the one that the injected failure made.
+bool is_of_injection(const Group& group) {
+  return std::any_of(group.evidence.begin(), group.evidence.end(),
+                     [](const Evidence& evidence) { return evidence.injected; });
+}
+
+// Puts a finding with the equal one of another run, if there is one.
+void add_finding(Sweep* sweep, std::size_t run, SweepFinding finding) {
+  std::size_t number = 0;
+  for (; number < sweep->findings.size(); ++number) {
+    const SweepFinding& known = sweep->findings[number];
+    if (known.is_error != finding.is_error) continue;
+    if (finding.is_error ? key_of(known.error) == key_of(finding.error) : key_of(known.leak) == key_of(finding.leak))
+      break;
+  }
+  if (number == sweep->findings.size()) sweep->findings.push_back(std::move(finding));
+  sweep->findings[number].runs.push_back(run);
+  sweep->runs[run].findings.push_back(number);
+}
+
+void compare_leaks(Sweep* sweep, std::size_t run, const Reports& reports) {
+  const std::map<std::string, Amount> before = leaks_of(sweep->clean_reports);
+  for (auto& [key, amount] : leaks_of(reports)) {
+    const auto clean = before.find(key);
+    const Amount known = clean == before.end() ? Amount() : clean->second;
+    if (amount.count <= known.count) continue;
+    SweepFinding finding;
+    for (const auto& report : reports) {
+      for (const Group& group : report->leaks) {
+        if (key_of(group) != key || (finding.report != nullptr && !is_of_injection(group))) continue;
+        finding.leak = group;
+        finding.report = report;
+      }
+    }
+    finding.leak.count = amount.count - known.count;
+    finding.leak.bytes = amount.bytes > known.bytes ? amount.bytes - known.bytes : amount.bytes;
+    add_finding(sweep, run, std::move(finding));
+  }
+}
+
+void compare_errors(Sweep* sweep, std::size_t run, const Reports& reports) {
+  std::set<std::string> before;
+  for (const auto& report : sweep->clean_reports) {
+    for (const ErrorGroup& error : report->errors) before.insert(key_of(error));
+  }
+  for (const auto& report : reports) {
+    for (const ErrorGroup& error : report->errors) {
+      if (!before.insert(key_of(error)).second) continue;
+      SweepFinding finding;
+      finding.report = report;
+      finding.error = error;
+      finding.is_error = true;
+      add_finding(sweep, run, std::move(finding));
+    }
+  }
+}
+
+// A process below the command, a shell's for example.
+bool was_killed(const Reports& reports) {
+  return std::any_of(reports.begin(), reports.end(),
+                     [](const auto& report) { return report->process.status.ended == Ended::kKilled; });
+}
+
+bool gives_up(const Reports& reports) {
+  return std::any_of(reports.begin(), reports.end(),
+                     [](const auto& report) { return exit_caller(report->exit_stack) != nullptr; });
+}
+
+}  // namespace
+
+std::size_t Sweep::count(SweepOutcome outcome) const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [&](const SweepRun& run) { return run.outcome == outcome; }));
+}
+
+std::size_t Sweep::leaks() const { return findings.size() - errors(); }
+
+std::size_t Sweep::errors() const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [](const SweepFinding& finding) { return finding.is_error; }));
+}
+
+std::vector<AllocationSite> sites_of(const Reports& reports) {
+  std::vector<AllocationSite> sites;
+  std::map<std::uint64_t, std::size_t> known;
+  for (const auto& report : reports) {
+    std::vector<AllocationSite> own = report->sites;
+    std::sort(own.begin(), own.end(),
+              [](const AllocationSite& left, const AllocationSite& right) { return left.number < right.number; });
+    for (const AllocationSite& site : own) {
+      const auto [at, added] = known.emplace(site.site, sites.size());
+      if (added) {
+        sites.push_back(site);
+      } else {
+        sites[at->second].calls += site.calls;
+      }
+    }
+  }
+  return sites;
+}
+
+void judge_run(Sweep* sweep, std::size_t number, const Reports& reports, bool readable) {
+  SweepRun& run = sweep->runs[number];
+  const bool reached =
+      std::any_of(reports.begin(), reports.end(), [](const auto& report) { return report->injected_failures != 0; });
+  if (run.result.child.start_errno != 0 || !readable) {
+    run.outcome = SweepOutcome::kUnreadable;
+  } else if (run.result.timed_out) {
+    run.outcome = SweepOutcome::kHang;
+  } else if (run.result.child.signalled || was_killed(reports)) {
+    run.outcome = SweepOutcome::kCrash;
+  } else if (!reached) {
+    run.outcome = SweepOutcome::kNotReached;
+  } else if (gives_up(reports) && !gives_up(sweep->clean_reports)) {
+    run.outcome = SweepOutcome::kGaveUp;
+    for (const auto& report : reports) {
+      if (exit_caller(report->exit_stack) != nullptr) run.gave_up = report;
+    }
+    compare_errors(sweep, number, reports);
+  } else {
+    compare_leaks(sweep, number, reports);
+    compare_errors(sweep, number, reports);
+    run.outcome = sweep->runs[number].findings.empty() ? SweepOutcome::kFine : SweepOutcome::kFound;
+  }
+}
+
+const char* outcome_name(SweepOutcome outcome) {
+  switch (outcome) {
+    case SweepOutcome::kFine:
+      return "fine";
+    case SweepOutcome::kFound:
+      return "found";
+    case SweepOutcome::kGaveUp:
+      return "gave-up";
+    case SweepOutcome::kCrash:
+      return "crash";
+    case SweepOutcome::kHang:
+      return "hang";
+    case SweepOutcome::kNotReached:
+      return "not-reached";
+    case SweepOutcome::kUnreadable:
+      break;
+  }
+  return "unreadable";
+}
+
+const Frame* exit_caller(const ResolvedStack* exit_stack) {
+  if (exit_stack == nullptr) return nullptr;
+  for (const Frame* frame : exit_stack->frames) {
+    if (is_system_code(*frame)) continue;
+    return frame->function == "main" ? nullptr : frame;
+  }
+  return nullptr;
+}
+
+}  // namespace culprit

@@ -1,0 +1,69 @@
+// What failing one allocation site after the other has shown: leaks, bad frees, crashes and hangs that the run in which
+// nothing failed does not have. Pure: no processes, no files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/model/report_model.h"
+#include "report/run/child_pool.h"
+
+namespace culprit {
+
+enum class SweepOutcome {
+  kFine,        // ended with nothing new
+  kFound,       // has leaks or bad frees that the clean run does not have
+  kGaveUp,      // the program called exit() in the middle: what it held then says nothing
+  kCrash,       // ended by a signal
+  kHang,        // ran into the time limit
+  kNotReached,  // the site was not called in this run
+  kUnreadable,  // could not be started, or its dump could not be read
+};
+
+// A leak or a bad free of an injected run.
+struct SweepFinding {
+  std::shared_ptr<const Report> report;  // owns what the others point to
+  Group leak;                            // what is there more than in the clean run
+  ErrorGroup error;                      // instead, when is_error
+  bool is_error = false;
+  std::vector<std::size_t> runs;  // in which it was found
+};
+
+struct SweepRun {
+  AllocationSite site;
+  PoolResult result;
+  SweepOutcome outcome = SweepOutcome::kNotReached;
+  std::shared_ptr<const Report> gave_up;  // kGaveUp: the process that did; its exit_stack says where
+  std::vector<std::size_t> findings;      // numbers of Sweep::findings
+};
+
+struct Sweep {
+  std::vector<std::string> command;
+  PoolResult clean;
+  std::vector<std::shared_ptr<const Report>> clean_reports;
+  std::size_t sites = 0;  // all that the clean run has; `runs` may be fewer
+  std::vector<SweepRun> runs;
+  std::vector<SweepFinding> findings;
+
+  std::size_t count(SweepOutcome outcome) const;
+  std::size_t leaks() const;
+  std::size_t errors() const;
+};
+
+// The allocation sites of the clean run's processes, each once, in the order of their first calls.
+std::vector<AllocationSite> sites_of(const std::vector<std::shared_ptr<const Report>>& reports);
+
+// Judges the run `number`, which has ended and left these reports. `readable`: false when one of its dumps is not.
+void judge_run(Sweep* sweep, std::size_t number, const std::vector<std::shared_ptr<const Report>>& reports,
+               bool readable);
+
+// "fine", "found", "gave-up", ...: the names in the JSON report.
+const char* outcome_name(SweepOutcome outcome);
+
+// The innermost frame of the program's own that called exit(), when it is not main; nullptr when main returned.
+const Frame* exit_caller(const ResolvedStack* exit_stack);
+
+}  // namespace culprit

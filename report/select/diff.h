@@ -1,0 +1,45 @@
+// How the leaks of two runs differ.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "report/base/byte_size.h"
+#include "report/select/leak_list.h"
+
+namespace culprit {
+
+// In the order in which they are shown.
+enum class Change { kNew, kGrown, kShrunk, kGone, kSame };
+constexpr std::size_t kChanges = 5;
+// What formats show one by one.
+constexpr Change kShownChanges[] = {Change::kNew, Change::kGrown, Change::kShrunk, Change::kGone};
+
+struct DiffEntry {
+  std::string id;
+  Change change = Change::kSame;
+  const ListedLeak* before = nullptr;  // nullptr: new
+  const ListedLeak* now = nullptr;     // nullptr: gone
+
+  // The leak as it is now, or as it was when it is gone.
+  const ListedLeak& shown() const { return now != nullptr ? *now : *before; }
+  // Bytes between before and now.
+  std::uint64_t difference() const;
+};
+
+struct Diff {
+  LeakList before;
+  LeakList now;
+  std::array<std::vector<DiffEntry>, kChanges> entries;  // by Change; the largest difference first
+
+  const std::vector<DiffEntry>& with(Change change) const { return entries[static_cast<std::size_t>(change)]; }
+};
+
+// Compares by id; leaks whose bytes are equal are compared by their count. What grew within `allowed` is the same.
+Diff diff_of(LeakList before, LeakList now, const Growth& allowed);
+
+// "new", "grown", "shrunk", "gone", "unchanged": the names in the JSON diff.
+const char* change_name(Change change);
+
+}  // namespace culprit

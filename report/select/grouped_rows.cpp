@@ -1,0 +1,110 @@
+// The leaks of a report summed up by what they have in common.
+#include "report/select/grouped_rows.h"
+
+#include <algorithm>
+#include <map>
+
+#include "report/cuda/kinds.h"
+#include "report/merge/spread.h"
+#include "report/model/summary.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+std::string thread_text(const Group& group) {
+  if (group.thread_sums.size() == 1) return "\"" + printable(group.thread_sums.front().name) + "\"";
+  if (group.thread_sums.size() > 1) return "(several threads)";
+  if (group.threads.empty()) return "(not recorded)";
+  // A group has the bytes of all its threads together: they cannot be told apart.
+  if (group.threads.size() > 1) return "(several threads)";
+  const ThreadInfo& thread = group.threads.front();
+  return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
+}
+
+std::string place_text(const Group& group) {
+  const Frame* named = naming_frame(*group.stack);
+  if (named == nullptr) return "(stack not recorded)";
+  const std::string place = frame_place(*named);
+  const std::string function = frame_function(*named);
+  // A function without a name is a place in its module, and says so.
+  const bool has_place = function.compare(0, place.size() + 1, place + "+") == 0;
+  return place.empty() || has_place ? function : place + "  " + function;
+}
+
+std::string library_text(const ResolvedStack& stack) {
+  const Frame* caller = stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
+  return caller != nullptr && caller->module != nullptr ? printable(caller->module->name) : "(not recorded)";
+}
+
+std::string key_of(const Group& group, const std::string& by) {
+  if (by == "function") {
+    const Frame* named = naming_frame(*group.stack);
+    return named != nullptr ? frame_function(*named) : "(stack not recorded)";
+  }
+  if (by == "library") return library_text(*group.stack);
+  if (by == "thread") return thread_text(group);
+  if (by == "cause") return cause_name(group.cause);
+  if (kind_class(group.kind) == KindClass::kHostMemory) return "host";
+  if (group.devices.size() > 1) return "(several GPUs)";
+  return group.device ? "GPU " + std::to_string(*group.device) : "(not recorded)";
+}
+
+// Each mark with its share of the group. What has none is what they leave.
+void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals) {
+  HiddenTotal rest;
+  rest.add(group);
+  for (const MarkShare& share : group.marks) {
+    HiddenTotal& total = (*totals)[printable(mark_text(share))];
+    ++total.groups;
+    total.allocations += share.count;
+    total.bytes += share.bytes;
+    rest.allocations -= std::min(share.count, rest.allocations);
+    rest.bytes -= std::min(share.bytes, rest.bytes);
+  }
+  if (rest.allocations == 0) return;
+  HiddenTotal& total = (*totals)[mark_text({})];
+  ++total.groups;
+  total.allocations += rest.allocations;
+  total.bytes += rest.bytes;
+}
+
+// A group of several processes counts for each of them with what it has.
+void add_by_rank(const Report& report, const Group& group, std::map<std::string, HiddenTotal>* totals) {
+  for (const Share& share : group.shares) {
+    HiddenTotal& total = (*totals)[processes_text(report.job, {share.process})];
+    ++total.groups;
+    total.allocations += share.count;
+    total.bytes += share.bytes;
+  }
+  if (!group.shares.empty()) return;
+  const ProcessInfo& process = report.process;
+  (*totals)[process.rank ? ranks_text({*process.rank}) : "process " + std::to_string(process.pid)].add(group);
+}
+
+}  // namespace
+
+std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict) {
+  std::map<std::string, HiddenTotal> totals;
+  std::vector<GroupedRow> rows;
+  for (const Group& group : report.leaks) {
+    if (!counts_as_leak(group, strict)) continue;
+    if (by == "stack") {
+      rows.push_back({group.id, printable(group.api) + "  " + place_text(group), {}});
+      rows.back().total.add(group);
+    } else if (by == "mark") {
+      add_by_mark(group, &totals);
+    } else if (by == "rank") {
+      add_by_rank(report, group, &totals);
+    } else {
+      totals[key_of(group, by)].add(group);
+    }
+  }
+  for (const auto& [key, total] : totals) rows.push_back({key, key, total});
+  std::stable_sort(rows.begin(), rows.end(), [](const GroupedRow& left, const GroupedRow& right) {
+    return left.total.bytes > right.total.bytes;
+  });
+  return rows;
+}
+
+}  // namespace culprit

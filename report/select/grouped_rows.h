@@ -1,0 +1,20 @@
+// The leaks of a report summed up by what they have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/model/report_model.h"
+
+namespace culprit {
+
+struct GroupedRow {
+  std::string key;   // what they have in common: tells rows of two reports of one process apart
+  std::string text;  // the same for people, safe for a terminal
+  HiddenTotal total;
+};
+
+// `by`: stack, function, library, thread, device, cause or mark. Largest first. `strict`: cached memory counts.
+std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict);
+
+}  // namespace culprit

@@ -1,0 +1,166 @@
+#include "report/select/leak_list.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "report/merge/merged_file.h"
+#include "report/model/summary.h"
+
+namespace culprit {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kReport[] = "culprit.report/1";
+constexpr char kReports[] = "culprit.reports/1";
+constexpr char kMerged[] = "culprit.merged/1";
+constexpr char kBaseline[] = "culprit.baseline/1";
+
+// The frames of a JSON report.
+struct ReadFrames {
+  std::deque<Frame> frames;
+  std::deque<Module> modules;
+  std::unordered_map<std::string, const Module*> known;
+
+  const Module* module(const std::string& path) {
+    if (path.empty()) return nullptr;
+    const auto [at, added] = known.try_emplace(path);
+    if (added) {
+      modules.emplace_back();
+      modules.back().path = path;
+      modules.back().name = base_name(path);
+      at->second = &modules.back();
+    }
+    return at->second;
+  }
+};
+
+std::uint64_t offset_of(const Json& frame) {
+  const std::string text = frame.value("offset", "0x0");
+  return std::strtoull(text.c_str(), nullptr, 16);
+}
+
+const Frame* read_frame(const Json& from, ReadFrames* into) {
+  Frame frame;
+  frame.function = from.value("function", "");
+  frame.file = from.value("file", "");
+  frame.line = from.value("line", 0U);
+  frame.module = into->module(from.value("module", ""));
+  frame.offset = offset_of(from);
+  frame.inlined = from.value("inlined", false);
+  frame.python = from.value("language", "native") == "python";
+  frame.approximate = from.value("approximate", false);
+  frame.symbol_offset = from.value("symbol_offset", std::uint64_t{0});
+  into->frames.push_back(std::move(frame));
+  return &into->frames.back();
+}
+
+// Throws Json::exception when a part is missing or is something else.
+void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* list) {
+  if (report.at("schema") != kReport)
+    throw FileError(list->path + ": one of its \"reports\" is no \"" + std::string(kReport) + "\"");
+  for (const Json& one : report.at("leaks")) {
+    const std::string cause = one.at("cause");
+    if (cause == cause_name(Cause::kCached) && !strict) continue;
+    ListedLeak& listed = list->leaks[one.at("id").get<std::string>()];
+    listed.leak.bytes += one.at("bytes").get<std::uint64_t>();
+    listed.leak.count += one.at("count").get<std::uint64_t>();
+    listed.leak.cause = cause;
+    listed.leak.kind = one.at("kind");
+    listed.leak.api = one.at("api");
+    if (!listed.frames.empty()) continue;
+    for (const Json& frame : one.at("stack")) listed.frames.push_back(read_frame(frame, frames));
+    listed.leak.where = place_without_line(listed.frames.empty() ? nullptr : listed.frames.front());
+  }
+}
+
+LeakList list_of_reports(const std::string& path, const Json& json, bool strict) {
+  LeakList list;
+  list.path = path;
+  list.source = "report";
+  const auto frames = std::make_shared<ReadFrames>();
+  list.owners.push_back(frames);
+  try {
+    if (json.at("schema") == kReport) {
+      read_leaks(json, strict, frames.get(), &list);
+    } else {
+      for (const Json& one : json.at("reports")) read_leaks(one, strict, frames.get(), &list);
+    }
+  } catch (const Json::exception& error) {
+    throw FileError(path + ": a damaged JSON report: " + error.what() + "; culprit report --format json writes one");
+  }
+  return list;
+}
+
+LeakList list_of_baseline(const std::string& path) {
+  LeakList list;
+  list.path = path;
+  list.source = "baseline";
+  for (auto& [id, leak] : read_baseline(path).leaks) list.leaks[id].leak = leak;
+  return list;
+}
+
+LeakList list_of_report(const Report& report, const char* source, bool strict) {
+  LeakList list;
+  list.path = report.dump_path;
+  list.source = source;
+  for (auto& [id, leak] : baseline_of({report}, strict).leaks) list.leaks[id].leak = leak;
+  for (const Group& group : report.leaks) {
+    const auto at = list.leaks.find(group.id);
+    if (at != list.leaks.end()) at->second.frames = group.stack->frames;
+  }
+  list.notes = report.notes;
+  list.owners.push_back(report.stacks);
+  return list;
+}
+
+// The text of the file, or nothing when it is a dump. Throws FileError.
+std::string text_unless_dump(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  char magic[sizeof(format::kMagic)] = {};
+  file.read(magic, sizeof(magic));
+  if (!file.is_open() || file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  if (file.gcount() == sizeof(magic) && std::memcmp(magic, format::kMagic, sizeof(magic)) == 0) return {};
+  return std::string(magic, static_cast<std::size_t>(file.gcount())) +
+         std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+}  // namespace
+
+std::uint64_t LeakList::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, listed] : leaks) sum += listed.leak.bytes;
+  return sum;
+}
+
+std::uint64_t LeakList::count() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, listed] : leaks) sum += listed.leak.count;
+  return sum;
+}
+
+LeakList read_leak_list(const std::string& path, const OutputOptions& options) {
+  const std::string text = text_unless_dump(path);
+  if (text.empty()) return list_of_report(load_for_output(path, options), "dump", options.strict);
+  const Json json = Json::parse(text, nullptr, false);
+  const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
+  if (schema == kBaseline) return list_of_baseline(path);
+  if (schema == kMerged) {
+    LeakList list =
+        list_of_report(read_merged_file(path, report_options(options, nullptr).judge), "merged", options.strict);
+    list.path = path;
+    return list;
+  }
+  if (schema == kReport || schema == kReports) return list_of_reports(path, json, options.strict);
+  throw FileError(
+      path +
+      ": neither a dump, nor a report of culprit report --format json, nor a baseline, nor a file of culprit merge");
+}
+
+}  // namespace culprit

@@ -1,0 +1,220 @@
+#include "report/select/suppressions.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "report/base/byte_size.h"
+#include "report/base/file_error.h"
+#include "report/cuda/kinds.h"
+#include "report/model/summary.h"
+#include "report/render/render.h"
+#include "report/render/text/text_style.h"
+
+namespace culprit {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+bool any_frame(const Group& group, const std::string& pattern, bool only_modules) {
+  return std::any_of(group.stack->frames.begin(), group.stack->frames.end(), [&](const Frame* frame) {
+    if (frame->module != nullptr &&
+        (matches_pattern(pattern, frame->module->name) || matches_pattern(pattern, frame->module->path)))
+      return true;
+    if (only_modules) return false;
+    return (!frame->function.empty() && matches_pattern(pattern, frame->function)) ||
+           (!frame->file.empty() && matches_pattern(pattern, frame->file));
+  });
+}
+
+bool is_cause(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(Cause::kNeverFreed); ++i) {
+    if (name == cause_name(static_cast<Cause>(i))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool matches_pattern(const std::string& pattern, const std::string& text) {
+  std::string whole = pattern;
+  const bool at_begin = !whole.empty() && whole.front() == '^';
+  if (at_begin) whole.erase(0, 1);
+  const bool at_end = !whole.empty() && whole.back() == '$';
+  if (at_end) whole.pop_back();
+  if (!at_begin) whole.insert(0, "*");
+  if (!at_end) whole += '*';
+
+  // The usual walk with one place to go back to: the last '*' takes one character more.
+  std::size_t p = 0;
+  std::size_t t = 0;
+  std::size_t star = std::string::npos;
+  std::size_t star_text = 0;
+  while (t < text.size()) {
+    if (p < whole.size() && whole[p] == '*') {
+      star = p++;
+      star_text = t;
+    } else if (p < whole.size() && whole[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < whole.size() && whole[p] == '*') ++p;
+  return p == whole.size();
+}
+
+std::string Suppressions::add(const std::string& text, const std::string& path, std::size_t line) {
+  const std::string trim = trimmed(text);
+  if (trim.empty() || trim.front() == '#') return {};
+  const std::size_t colon = trim.find(':');
+  if (colon == std::string::npos) return "no \"leak:\", \"module:\", \"cause:\", \"kind:\" or \"max-bytes:\" before it";
+  const std::string type = trimmed(trim.substr(0, colon));
+  Rule rule;
+  rule.pattern = trimmed(trim.substr(colon + 1));
+  rule.path = path;
+  rule.line = line;
+  if (rule.pattern.empty()) return "nothing stands behind \"" + type + ":\"";
+  if (type == "leak") {
+    rule.what = What::kLeak;
+  } else if (type == "module") {
+    rule.what = What::kModule;
+  } else if (type == "cause") {
+    if (!is_cause(rule.pattern)) return "there is no cause \"" + rule.pattern + "\"";
+    rule.what = What::kCause;
+  } else if (type == "kind") {
+    const std::vector<std::string> kinds = kind_names();
+    if (std::find(kinds.begin(), kinds.end(), rule.pattern) == kinds.end())
+      return "there is no kind \"" + rule.pattern + "\"";
+    rule.what = What::kKind;
+  } else if (type == "max-bytes") {
+    if (rules_.empty() || rules_.back().path != path) return "there is no line above that it could limit";
+    if (rules_.back().max_bytes) return "the line above has a limit already";
+    rules_.back().max_bytes = parse_bytes(rule.pattern);
+    return rules_.back().max_bytes ? "" : rule.pattern + " is no size, like 4096, 64K or 1.5GiB";
+  } else {
+    return "\"" + type + ":\" is not known; leak, module, cause, kind and max-bytes are";
+  }
+  rules_.push_back(std::move(rule));
+  return {};
+}
+
+void Suppressions::read(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file.is_open()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  std::string wrong;
+  std::string text;
+  for (std::size_t line = 1; std::getline(file, text); ++line) {
+    const std::string why = add(text, path, line);
+    if (why.empty()) continue;
+    wrong += (wrong.empty() ? "" : "\n  ") + path + ":" + std::to_string(line) + ": " + printable(trimmed(text)) +
+             ": " + printable(why);
+  }
+  if (file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  if (!wrong.empty()) throw FileError("suppressions that cannot be understood:\n  " + wrong);
+}
+
+bool Suppressions::hides(const Rule& rule, const Group& group) {
+  if (rule.max_bytes && group.bytes > *rule.max_bytes) return false;
+  switch (rule.what) {
+    case What::kLeak:
+      return any_frame(group, rule.pattern, false);
+    case What::kModule:
+      return any_frame(group, rule.pattern, true);
+    case What::kCause:
+      return rule.pattern == cause_name(group.cause);
+    case What::kKind:
+      return rule.pattern == kind_name(group.kind);
+  }
+  return false;
+}
+
+std::string Suppressions::text_of(const Rule& rule) {
+  static constexpr const char* kNames[] = {"leak", "module", "cause", "kind"};
+  return std::string(kNames[static_cast<int>(rule.what)]) + ":" + rule.pattern;
+}
+
+void Suppressions::apply(Report* report) {
+  if (rules_.empty()) return;
+  std::vector<HiddenTotal> hidden(rules_.size());
+  for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
+    // A resource has no cause that anybody is shown.
+    const bool memory = groups != &report->resources;
+    auto kept = groups->begin();
+    for (Group& group : *groups) {
+      const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& one) {
+        return (memory || one.what != What::kCause) && hides(one, group);
+      });
+      if (rule != rules_.end()) {
+        rule->used = true;
+        hidden[static_cast<std::size_t>(rule - rules_.begin())].add(group);
+        continue;
+      }
+      if (&*kept != &group) *kept = std::move(group);
+      ++kept;
+    }
+    groups->erase(kept, groups->end());
+  }
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    if (hidden[i].groups == 0) continue;
+    report->suppressed.push_back({rules_[i].path, rules_[i].line, text_of(rules_[i]), hidden[i]});
+  }
+}
+
+std::vector<std::string> Suppressions::unused() const {
+  std::vector<std::string> lines;
+  for (const Rule& rule : rules_) {
+    if (!rule.used) lines.push_back(rule.path + ":" + std::to_string(rule.line) + ": " + text_of(rule));
+  }
+  return lines;
+}
+
+std::string suggest_suppressions(const std::vector<Report>& reports, bool strict) {
+  struct Entry {
+    HiddenTotal total;
+    std::string what;
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Entry> entries;
+  for (const Report& report : reports) {
+    for (const Group& group : report.leaks) {
+      if (!counts_as_leak(group, strict)) continue;
+      const Frame* frame = group.stack->caller;
+      if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
+      std::string line;
+      // The nearest symbol of a stripped program may be another one tomorrow.
+      if (frame != nullptr && !frame->function.empty() && !frame->approximate) {
+        line = "leak:^" + printable(frame->function) + "$";
+      } else if (frame != nullptr && frame->module != nullptr) {
+        line = "module:^" + printable(frame->module->name) + "$";
+      } else {
+        line = "# (no stack was recorded: no pattern can name it)";
+      }
+      if (entries.count(line) == 0) order.push_back(line);
+      Entry& entry = entries[line];
+      entry.total.add(group);
+      const std::string what = printable(group.api) + " " + kind_name(group.kind) + ", " + cause_name(group.cause);
+      if (entry.what.find(what) == std::string::npos) entry.what += (entry.what.empty() ? "" : "; ") + what;
+    }
+  }
+  std::string text;
+  for (const std::string& line : order) {
+    const Entry& entry = entries[line];
+    text += "# " + format_bytes(entry.total.bytes) + " in " + std::to_string(entry.total.allocations) +
+            "x: " + entry.what + "\n" + line + "\n";
+  }
+  return text;
+}
+
+}  // namespace culprit

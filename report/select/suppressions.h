@@ -1,0 +1,63 @@
+// Suppressions: leaks that are known and shall not be shown or counted, in the syntax of LeakSanitizer
+// (https://clang.llvm.org/docs/AddressSanitizer.html#suppressing-memory-leaks), so that one file serves both.
+//
+//     # A comment.
+//     leak:third_party::*Cache     a function, source file or module of any frame of the leak's stack
+//     module:^libthird.so          a module of any frame
+//     cause:held                   every leak of that cause
+//     kind:event                   everything of that kind
+//     max-bytes:64K                the line above hides a leak only as long as it has no more than that
+//
+// A pattern is found anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/model/report_model.h"
+
+namespace culprit {
+
+// Whether `text` has the pattern as described above.
+bool matches_pattern(const std::string& pattern, const std::string& text);
+
+// Not thread-safe.
+class Suppressions {
+ public:
+  // Adds the lines of the file at `path`. Throws FileError that names every malformed line, or says that the file
+  // cannot be read.
+  void read(const std::string& path);
+
+  // Takes what the lines hide out of the report's lists and notes in the report which line hid how much. The first line
+  // that fits is the one that hides. The summary stays as it was.
+  void apply(Report* report);
+
+  // The lines that have hidden nothing yet: "known.supp:7: leak:foo".
+  std::vector<std::string> unused() const;
+
+ private:
+  enum class What { kLeak, kModule, kCause, kKind };
+  struct Rule {
+    What what = What::kLeak;
+    std::string pattern;
+    std::optional<std::uint64_t> max_bytes;
+    std::string path;
+    std::size_t line = 0;
+    bool used = false;
+  };
+
+  // What is wrong with a line; empty when it was added or says nothing.
+  std::string add(const std::string& text, const std::string& path, std::size_t line);
+  static bool hides(const Rule& rule, const Group& group);
+  static std::string text_of(const Rule& rule);
+
+  std::vector<Rule> rules_;
+};
+
+// A file of suppressions that hides every leak of the reports that has a stack. Cached memory is among them only when
+// `strict`.
+std::string suggest_suppressions(const std::vector<Report>& reports, bool strict);
+
+}  // namespace culprit

@@ -1,0 +1,229 @@
+#include "report/symbols/module_symbols.h"
+
+#include <dwarf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <tuple>
+
+#include "report/symbols/demangle.h"
+
+namespace culprit {
+namespace {
+
+struct ExecutableRange {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+std::vector<ExecutableRange> executable_ranges(Dwfl_Module* module) {
+  std::vector<ExecutableRange> result;
+  GElf_Addr bias = 0;
+  Elf* elf = dwfl_module_getelf(module, &bias);
+  std::size_t count = 0;
+  if (elf == nullptr || elf_getphdrnum(elf, &count) != 0) return result;
+  for (std::size_t i = 0; i < count; ++i) {
+    GElf_Phdr header;
+    if (gelf_getphdr(elf, static_cast<int>(i), &header) == nullptr) break;
+    if (header.p_type == PT_LOAD && (header.p_flags & PF_X) != 0) {
+      result.push_back({header.p_vaddr + bias, header.p_vaddr + header.p_memsz + bias});
+    }
+  }
+  return result;
+}
+
+std::string absolute_source(const char* name, Dwarf_Die* unit) {
+  if (name == nullptr) return {};
+  std::filesystem::path path(name);
+  Dwarf_Attribute value;
+  if (path.is_relative() && dwarf_attr(unit, DW_AT_comp_dir, &value) != nullptr) {
+    const char* folder = dwarf_formstring(&value);
+    if (folder != nullptr) path = std::filesystem::path(folder) / path;
+  }
+  return path.lexically_normal().string();
+}
+
+}  // namespace
+
+ModuleFile::ModuleFile() = default;
+
+ModuleFile::~ModuleFile() {
+  units_.clear();
+  if (dwfl_ != nullptr) dwfl_end(dwfl_);
+}
+
+ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uint8_t>& build_id,
+                             const SymbolOptions& options) {
+  // "" is the folder of the file itself; a relative entry is taken from there.
+  debug_path_ = ":.debug";
+  for (const std::string& folder : options.debug_dirs) debug_path_ += ":" + std::filesystem::absolute(folder).string();
+  debug_path_ += ":" + options.sysroot + "/usr/lib/debug";
+  debug_path_pointer_ = debug_path_.data();
+  callbacks_.find_elf = dwfl_build_id_find_elf;
+  callbacks_.find_debuginfo = dwfl_standard_find_debuginfo;
+  callbacks_.debuginfo_path = &debug_path_pointer_;
+
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ModuleState::kUnreadable;
+  dwfl_ = dwfl_begin(&callbacks_);
+  if (dwfl_ == nullptr) {
+    ::close(fd);
+    return ModuleState::kUnreadable;
+  }
+  dwfl_report_begin(dwfl_);
+  // Base 0 with p_vaddr added: libdwfl's addresses are then the file's own, as the dump has them.
+  module_ = dwfl_report_elf(dwfl_, path.c_str(), path.c_str(), fd, 0, true);
+  if (module_ == nullptr) {
+    ::close(fd);
+    return ModuleState::kUnreadable;
+  }
+  dwfl_report_end(dwfl_, nullptr, nullptr);
+
+  const unsigned char* bits = nullptr;
+  GElf_Addr where = 0;
+  const int length = dwfl_module_build_id(module_, &bits, &where);
+  if (!build_id.empty()) {
+    const bool same = length > 0 && static_cast<std::size_t>(length) >= build_id.size() &&
+                      std::memcmp(bits, build_id.data(), build_id.size()) == 0;
+    if (!same) return ModuleState::kChanged;
+  }
+  read_symbols();
+  read_units();
+  return ModuleState::kFound;
+}
+
+void ModuleFile::read_symbols() {
+  const std::vector<ExecutableRange> code = executable_ranges(module_);
+  const int count = dwfl_module_getsymtab(module_);
+  for (int i = 1; i < count; ++i) {
+    GElf_Sym symbol;
+    GElf_Addr address = 0;
+    GElf_Word section = 0;
+    const char* name = dwfl_module_getsym_info(module_, i, &symbol, &address, &section, nullptr, nullptr);
+    if (name == nullptr || name[0] == '\0' || section == SHN_UNDEF) continue;
+    const unsigned type = GELF_ST_TYPE(symbol.st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+    if (type == STT_NOTYPE && (name[0] == '$' || name[0] == '.')) continue;
+    const bool in_code = std::any_of(code.begin(), code.end(), [address](const ExecutableRange& range) {
+      return address >= range.begin && address < range.end;
+    });
+    if (!in_code) continue;
+    if (name[0] == '_' && std::strcmp(name, "_Unwind_RaiseException") == 0) defines_unwinder_ = true;
+    const unsigned binding = GELF_ST_BIND(symbol.st_info);
+    const int rank = (type == STT_NOTYPE ? 4 : 0) + (binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2);
+    symbols_.push_back({address, address + symbol.st_size, name, rank});
+  }
+  std::sort(symbols_.begin(), symbols_.end(), [](const Symbol& left, const Symbol& right) {
+    if (left.begin != right.begin) return left.begin < right.begin;
+    if (left.rank != right.rank) return left.rank < right.rank;
+    // Of aliases the plain name: cudaMallocAsync before cudaMallocAsync_ptsz.
+    const std::size_t left_length = std::strlen(left.name);
+    const std::size_t right_length = std::strlen(right.name);
+    return left_length != right_length ? left_length < right_length : std::strcmp(left.name, right.name) < 0;
+  });
+  symbols_.erase(std::unique(symbols_.begin(), symbols_.end(),
+                             [](const Symbol& left, const Symbol& right) { return left.begin == right.begin; }),
+                 symbols_.end());
+}
+
+void ModuleFile::read_units() {
+  Dwarf_Addr bias = 0;
+  Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
+  if (dwarf == nullptr || bias != 0) return;  // a bias: the debug file does not belong to these addresses
+  Dwarf_CU* unit = nullptr;
+  Dwarf_Half version = 0;
+  std::uint8_t type = 0;
+  Dwarf_Die die;
+  Dwarf_Die split;
+  while (dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, &split) == 0) {
+    if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
+    const std::size_t index = units_.size();
+    Dwarf_Addr base = 0;
+    Dwarf_Addr begin = 0;
+    Dwarf_Addr end = 0;
+    for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &begin, &end)) > 0;) {
+      if (begin != 0 && end > begin) unit_ranges_.push_back({begin, end, index});
+    }
+    const bool has_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit;
+    units_.push_back({die, has_split ? split : die, nullptr});
+  }
+  std::sort(unit_ranges_.begin(), unit_ranges_.end(),
+            [](const UnitRange& left, const UnitRange& right) { return left.begin < right.begin; });
+}
+
+const ModuleFile::Symbol* ModuleFile::find_symbol(std::uint64_t address) const {
+  auto after = std::upper_bound(symbols_.begin(), symbols_.end(), address,
+                                [](std::uint64_t value, const Symbol& symbol) { return value < symbol.begin; });
+  if (after == symbols_.begin()) return nullptr;
+  // A function may hold further labels: look a little further back for one that reaches over the address.
+  auto at = after;
+  for (int tries = 0; tries < 16 && at != symbols_.begin(); ++tries) {
+    --at;
+    if (address < at->end) return &*at;
+  }
+  return &*std::prev(after);
+}
+
+ModuleFile::Unit* ModuleFile::find_unit(std::uint64_t address) {
+  auto after = std::upper_bound(unit_ranges_.begin(), unit_ranges_.end(), address,
+                                [](std::uint64_t value, const UnitRange& range) { return value < range.begin; });
+  if (after == unit_ranges_.begin() || address >= std::prev(after)->end) return nullptr;
+  return &units_[std::prev(after)->unit];
+}
+
+std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
+  std::vector<CodeLocation> result;
+  Unit* unit = find_unit(address);
+  if (unit != nullptr) {
+    if (!unit->inlines) unit->inlines = std::make_unique<InlineTable>(unit->code);
+    std::string file;
+    int line = 0;
+    Dwarf_Line* row = dwarf_getsrc_die(&unit->lines, address);
+    if (row != nullptr && dwarf_lineno(row, &line) == 0 && line > 0) {
+      file = absolute_source(dwarf_linesrc(row, nullptr, nullptr), &unit->lines);
+    }
+    bool complete_name = true;
+    for (const InlineScope& scope : unit->inlines->look_up(address)) {
+      CodeLocation location;
+      location.function = scope.function;
+      location.inlined = scope.inlined;
+      location.file = file;
+      location.line = file.empty() ? 0 : static_cast<unsigned>(line);
+      if (!scope.inlined && scope.entry != 0 && address >= scope.entry) location.symbol_offset = address - scope.entry;
+      result.push_back(location);
+      complete_name = scope.inlined || scope.from_linkage_name;
+      file = absolute_source(scope.call_file.empty() ? nullptr : scope.call_file.c_str(), &unit->lines);
+      line = static_cast<int>(scope.call_line);
+    }
+    if (result.empty() && !file.empty()) {
+      CodeLocation location;
+      location.file = file;
+      location.line = static_cast<unsigned>(line);
+      result.push_back(location);
+    }
+    // GCC gives functions of unnamed namespaces and lambdas no linkage name; the symbol table has one.
+    if (!complete_name) {
+      const Symbol* symbol = find_symbol(address);
+      if (symbol != nullptr && address < symbol->end && std::strncmp(symbol->name, "_Z", 2) == 0) {
+        result.back().function = function_name(symbol->name);
+      }
+    }
+  }
+  if (result.empty()) result.emplace_back();
+  if (!result.back().function.empty()) return result;
+  const Symbol* symbol = find_symbol(address);
+  if (symbol != nullptr) {
+    result.back().function = function_name(symbol->name);
+    result.back().symbol_offset = address - symbol->begin;
+    result.back().approximate = symbol->end > symbol->begin && address >= symbol->end;
+  } else if (result.back().file.empty()) {
+    result.clear();
+  }
+  return result;
+}
+
+}  // namespace culprit

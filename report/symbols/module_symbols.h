@@ -1,0 +1,72 @@
+// The symbols, lines and inlined calls of one ELF file, through elfutils' libdw.
+#pragma once
+
+#include <elfutils/libdwfl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/symbols/inline_table.h"
+#include "report/symbols/symbolizer.h"
+
+namespace culprit {
+
+// One open file. libdw's handles are not thread-safe, so neither is this: one thread at a time.
+class ModuleFile {
+ public:
+  ModuleFile();
+  ~ModuleFile();
+  ModuleFile(const ModuleFile&) = delete;
+  ModuleFile& operator=(const ModuleFile&) = delete;
+
+  // Opens `path`. Anything but kFound leaves the object unusable. A build ID that was recorded must be the file's.
+  ModuleState open(const std::string& path, const std::vector<std::uint8_t>& build_id, const SymbolOptions& options);
+
+  bool has_debug_info() const { return !units_.empty(); }
+
+  // It defines the function that raises exceptions itself: see own_unwinder.h.
+  bool defines_unwinder() const { return defines_unwinder_; }
+
+  // libdwfl's handle, valid as long as this object is open.
+  Dwfl_Module* handle() const { return module_; }
+
+  // What stands at `address` (a virtual address of the file), innermost first; empty when nothing is known.
+  std::vector<CodeLocation> look_up(std::uint64_t address);
+
+ private:
+  struct Symbol {
+    std::uint64_t begin;
+    std::uint64_t end;  // begin when the symbol table does not say
+    const char* name;   // belongs to libdw
+    int rank;           // of several symbols at one address the lowest is shown
+  };
+  struct UnitRange {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::size_t unit;
+  };
+  struct Unit {
+    Dwarf_Die lines;  // has the line table
+    Dwarf_Die code;   // has the functions: the split unit (.dwo) when there is one
+    std::unique_ptr<InlineTable> inlines;
+  };
+
+  void read_symbols();
+  void read_units();
+  const Symbol* find_symbol(std::uint64_t address) const;
+  Unit* find_unit(std::uint64_t address);
+
+  std::string debug_path_;  // libdwfl keeps a pointer to it
+  char* debug_path_pointer_ = nullptr;
+  Dwfl_Callbacks callbacks_ = {};
+  Dwfl* dwfl_ = nullptr;
+  Dwfl_Module* module_ = nullptr;
+  bool defines_unwinder_ = false;
+  std::vector<Symbol> symbols_;         // sorted by begin
+  std::vector<UnitRange> unit_ranges_;  // sorted by begin
+  std::vector<Unit> units_;
+};
+
+}  // namespace culprit
