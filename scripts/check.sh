@@ -26,10 +26,11 @@ fi
 while IFS= read -r file; do problem "$file: not formatted ($format -i $file)"; done < <(
   "$format" --dry-run "${cxx[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq)
 
-# The two programs share the layout of the dump, and what `culprit attach` asks the library for; nothing else.
-while IFS= read -r line; do problem "report/ may include only dump_format.h, attach_request.h and signal_names.h from interpose/: $line"; done < <(
-  grep -rnE '#include "interpose/' report | grep -vE '"interpose/(dump_format|attach_request|signal_names).h"')
+# The two programs share the layout of the dump, the request of an attach, and the names of signals; nothing else.
+while IFS= read -r line; do problem "report/ may include only interpose/format/ and interpose/base/signal_names.h of interpose/: $line"; done < <(
+  grep -rnE '#include "interpose/' report | grep -vE '"interpose/(format/|base/signal_names\.h")')
 while IFS= read -r line; do problem "interpose/ may not include report/: $line"; done < <(grep -rnE '#include "report/' interpose)
+while IFS= read -r line; do problem "$line"; done < <(scripts/check-layers.py)
 
 # A reader is lost in a long file. Tables (.def, .txt) and golden files are no code.
 for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do
