@@ -6,6 +6,14 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
+run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
+# A few tests: nothing that is optional is installed for them.
+if [ $# -gt 0 ]; then
+  scripts/build.sh
+  run_ctest --test-dir build "$@"
+  exit
+fi
+
 # The subjects that throw exceptions are built with it too.
 scripts/install-packages.sh clang || echo "test.sh: without clang++ exceptions are tested with one compiler" >&2
 # Programs with clang's sanitizers, of another libc, and under valgrind (tests/subjects/other_worlds.cmake).
@@ -24,11 +32,6 @@ scripts/install-packages.sh chromium chromium-driver python3-selenium || echo "t
 # Starts the ranks of a job.
 command -v mpirun >/dev/null || scripts/install-packages.sh openmpi-bin || echo "test.sh: without mpirun no job of several ranks is tested" >&2
 scripts/build.sh
-run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
-if [ $# -gt 0 ]; then
-  run_ctest --test-dir build "$@"
-  exit
-fi
 
 # gcc 12's TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
 fixed_addresses=()
@@ -40,7 +43,7 @@ for preset in asan tsan; do
   cmake --preset "$preset" </dev/null >/dev/null
   mapfile -t targets < <(ninja -C "build-$preset" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
-  # What reads damaged input has one thread.
+  # The tests of damaged input are single-threaded.
   left_out=()
   if [ "$preset" = tsan ]; then left_out=("~[damage]~[.]"); fi  # hidden ones are not hidden from a filter
   running=()
