@@ -1,4 +1,4 @@
-// The culprit command: arguments only. Each subcommand has a file of its own.
+// The culprit command: parses the arguments only. Each subcommand has a file of its own.
 #include <fcntl.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ constexpr char kExitCodes[] =
     "exit code "
     "through.";
 
-// The words after the first "--" belong to the command that `culprit run` or `sweep` starts; CLI11 need not see them.
+// Removes the words after the first "--": they are the command of `culprit run` or `sweep`, not for CLI11.
 std::vector<std::string> take_command(std::vector<std::string>* arguments) {
   std::vector<std::string> command;
   for (std::size_t i = 0; i < arguments->size(); ++i) {
@@ -45,8 +45,8 @@ int usage_error(const std::string& message, const std::string& command) {
   return culprit::kExitUsage;
 }
 
-// Started with standard descriptors closed: a file that is opened must not become one, and be printed into. Closed
-// again for a command that is run.
+// If culprit was started with closed standard descriptors, opens them, so that no file gets such a number and output
+// printed into it. They are closed again for a command that is run.
 void fill_standard_descriptors() {
   int descriptor = 0;
   do {
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
 
   if (run->parsed() || sweep->parsed()) {
     const CLI::App* starter = run->parsed() ? run : sweep;
-    // `culprit run ./app --flag`, without "--": everything from the first word on that is no option of ours.
+    // `culprit run ./app --flag`, without "--": the command begins at the first word that is not an option of culprit.
     std::vector<std::string> first = starter->remaining();
     if (!first.empty()) {
       if (first.front().compare(0, 1, "-") == 0)

@@ -54,7 +54,7 @@ CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables -ffunction
   --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation --disable-debug-frame --disable-block-signals >/dev/null
 make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
 make -s install >/dev/null 2>&1
-# What interpose/ uses of it must not reach a lock, the loader's lock, nor signals.
+# The parts of libunwind that interpose/ uses must not reach a lock, the loader's lock, or signals.
 forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep Linit_local Lglobal Linit Lfde mempool flush_cache; do
   find src -name "$object.o" -not -path '*/.libs/*' -exec nm -u {} +
 done | grep -E 'pthread_mutex|sigprocmask|sigfillset|dl_iterate_phdr|__tls_get_addr|mem_validate' || true)
@@ -64,6 +64,6 @@ mkdir -p "$prefix/private"
 cp -rL include/. "$prefix/private/"
 cp src/*.h "$prefix/private/"
 cp COPYING "$prefix/"  # the package carries it
-echo "$stamp" >"$prefix/stamp"  # last: it says that all is there
+echo "$stamp" >"$prefix/stamp"  # written last: its presence means that the build is complete
 rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

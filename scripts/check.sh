@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must hold of the sources besides the tests: scripts/check.sh. Prints what is wrong; exit code 1 when anything is.
+# Checks of the sources besides the tests: scripts/check.sh. Prints the problems; exit code 1 when there are any.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
@@ -32,7 +32,7 @@ while IFS= read -r line; do problem "report/ may include only interpose/format/ 
 while IFS= read -r line; do problem "interpose/ may not include report/: $line"; done < <(grep -rnE '#include "report/' interpose)
 while IFS= read -r line; do problem "$line"; done < <(scripts/check-layers.py)
 
-# A reader is lost in a long file. Tables (.def, .txt) and golden files are no code.
+# Long files are hard to read. Tables (.def, .txt) and golden files are exempt.
 for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do
   lines=$(wc -l <"$file")
   [ "$lines" -le 800 ] || problem "$file: $lines lines, split it (800 at most)"

@@ -40,7 +40,7 @@ row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
 [ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found on this machine: the programs with the shared runtime cannot start"
 
-# What measures nothing runs side by side, the process tests in parts: one after the other it takes ten minutes.
+# Checks without measurements run side by side, the process tests in parts: one after the other they take ten minutes.
 run_check() { python3 "$tree/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null; echo $? >"$work/$1.status"; }
 # A check prints rows itself; one that ends otherwise than with 0 and 1 is a failed row.
 rows_of() {
@@ -111,13 +111,13 @@ else
   row FAIL "guest programs" "exit code $(cat "$work/guests.status"): $summary"
   cat "$work/guests.log" >&2
 fi
-# A failed run's reason stands on the indented lines below it.
+# A failed run's reason is on the indented lines below it.
 awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }
      /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
      END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
 tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
 for check in "${beside[@]}"; do rows_of "$check"; done
-# These compare times, or look at who has the GPU.
+# These compare times, or look at the processes on the GPU.
 for check in launch_ratio doctor_ghost sanitizer_compare; do
   run_check "$check"
   rows_of "$check"

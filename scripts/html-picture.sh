@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes README's picture of an HTML report anew: scripts/html-picture.sh
+# Makes the picture of an HTML report in report/README.md anew: scripts/html-picture.sh
 #
 # Builds, runs tests/browser/picture_program.cpp under culprit on the simulated driver, and photographs the report with Chromium:
 # examples/report.png.

@@ -19,6 +19,6 @@ if [ "$(id -u)" -ne 0 ]; then
   sudo=(sudo)
 fi
 echo "install-packages.sh: ${missing[*]}" >&2
-# The package lists may be old or (in a container) absent; stdin is not ours to read.
+# The package lists may be old or (in a container) absent; stdin belongs to the caller.
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null >&2
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" </dev/null >&2

@@ -25,15 +25,15 @@ import sys
 
 HEADERS = ["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cuda_runtime_api.h"]
 
-# The words of a name that say it may make or end something. Generous on purpose: a line in exclusions.txt is cheap, a
-# resource that nobody sees is not.
+# Words in a name which suggest that the function creates or destroys something. Generous on purpose: a line in
+# exclusions.txt is cheap, an unrecorded resource is not.
 VERBS = set(
     """Create Destroy Alloc Free Map Mapped Unmap Register Unregister Retain Release Reset Import Export Open Close Load
     Unload Instantiate Reserve Capture Attach Detach Clone Add Bind Unbind Connect Disconnect Trim Restore Checkpoint
     Shareable Malloc Produce Present Return Acquire""".split()
 )
 
-# Calls whose failure makes functions return early; hooks.def has each of them, and be it as HOOK_CHECK.
+# Calls whose failure makes functions return early; hooks.def must have each of them, at least as HOOK_CHECK.
 FOLLOWED = ["cuMemcpy*", "cuMemset*", "cuMemPrefetch*", "cuMemSetAccess*", "cuCtxSynchronize*", "cuStreamSynchronize*",
             "cuEventSynchronize*", "cuStreamWait*", "cuStreamWrite*", "cuEventRecord*"]  # fmt: skip
 

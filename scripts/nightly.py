@@ -133,7 +133,7 @@ def run_command(culprit, name, line, before, timeout):
             with open(paths["leaks"], encoding="utf-8") as file:
                 result["leaks"] = json.load(file)["leaks"]
         except (OSError, ValueError):
-            # Nothing is known of this night: the next one is compared with what was known before.
+            # Nothing is known of this night, so the next one is compared with the last known state.
             return {**result, "unknown": True, "leaks": before["leaks"] if before is not None else []}
     return {**result, **counts_of(report)}
 

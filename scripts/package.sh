@@ -30,7 +30,7 @@ cmake --install build --prefix "$tree" >/dev/null
 # Debug information goes, symbol tables stay: a crash in the tool still names functions.
 strip --strip-debug "$tree/bin/culprit" "$tree/lib/libculprit.so"
 
-# What the command needs beyond glibc, and what those libraries need.
+# Libraries that the command needs beyond glibc, and their own libraries.
 bundle=$tree/lib/culprit
 licences=$tree/share/doc/culprit/licences
 mkdir -p "$bundle" "$licences"
@@ -42,13 +42,13 @@ while read -r soname path; do
   cp -L "$path" "$bundle/$soname"
   # A library's own needs are not looked up in the executable's run path.
   patchelf --set-rpath '$ORIGIN' "$bundle/$soname"
-  # dpkg knows a file by its place before the merge of /lib into /usr/lib, or after it.
+  # dpkg lists a file at its place before or after the merge of /lib into /usr/lib.
   owner=$(dpkg-query -S "$(readlink -f "$path")" 2>/dev/null || dpkg-query -S "$(readlink -f "$path" | sed 's|^/usr||')" 2>/dev/null || true)
   owner=${owner%%:*}
   [ -n "$owner" ] && [ -f "/usr/share/doc/$owner/copyright" ] || { echo "package.sh: no licence found for $path" >&2; exit 1; }
   cp -L "/usr/share/doc/$owner/copyright" "$licences/$owner"
 done < <(ldd build/bin/culprit | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p')
-# What is inside the binaries: linked statically or as headers.
+# Packages inside the binaries: linked statically or as headers.
 for package in nlohmann-json3-dev libcli11-dev node-d3; do
   cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
 done

@@ -23,9 +23,10 @@ apt=(apt-get -qq -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc:
 "${apt[@]}" update </dev/null >&2
 (cd "$folder" && "${apt[@]}" download python3-pycuda </dev/null >&2)
 dpkg-deb -x "$folder"/python3-pycuda_*.deb "$folder/unpacked"
-# What it needs besides the toolkit, the driver and what every Python has. Names of ABIs (python3-numpy-abi9) are no packages.
+# Dependencies other than the toolkit, the driver and every Python's packages. Names of ABIs (python3-numpy-abi9) are
+# not packages.
 mapfile -t needed < <(dpkg-deb -f "$folder"/python3-pycuda_*.deb Depends | tr ',' '\n' | sed -E 's/^ *//; s/[ :|].*//' |
   grep -vE '^(nvidia-|libcu|python3$|lib(c6|gcc|stdc\+\+))|-(abi|py)[0-9]+$' | sort -u)
 "$here/install-packages.sh" "${needed[@]}"
-mv "$folder/unpacked/usr" "$folder/usr"  # the last step: it is what the next run looks for
+mv "$folder/unpacked/usr" "$folder/usr"  # last, because the next run looks for it
 rm -rf "$folder/apt" "$folder/unpacked"

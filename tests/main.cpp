@@ -1,5 +1,5 @@
-// main() of the C++ tests: the surroundings that every test relies on, whatever the program was started with, and an
-// end for a test that hangs.
+// main() of the C++ tests: a uniform environment for every test, however the program was started, and a time limit for
+// a test that hangs.
 #define CATCH_CONFIG_RUNNER
 #include "tests/catch.h"
 
@@ -17,7 +17,7 @@ constexpr unsigned kLongestSeconds = 300;
 
 std::string running_test;
 
-// Ends the program: no test can be trusted after one that had to be left.
+// Ends the program, because tests after an aborted one are not reliable.
 void on_time_out(int) {
   const char text[] = " ran longer than any test may: the program ends here\n";
   ssize_t written = write(STDERR_FILENO, running_test.c_str(), running_test.size());

@@ -28,7 +28,7 @@ constexpr std::uint32_t kAbsolute = R_X86_64_64, kGlobalData = R_X86_64_GLOB_DAT
 constexpr std::uint32_t kAbsolute = R_AARCH64_ABS64, kGlobalData = R_AARCH64_GLOB_DAT, kJumpSlot = R_AARCH64_JUMP_SLOT;
 #endif
 
-// Functions of libc that we stand in front of when preloaded.
+// Functions of libc that a preloaded library interposes.
 struct OfLibc {
   const char* name;
   void* ours;
@@ -42,7 +42,7 @@ const OfLibc kOfLibc[] = {
     {"pthread_cancel", reinterpret_cast<void*>(&pthread_cancel)},
 };
 
-// What stands for a symbol: its real address and ours. False when it is none of those that are replaced.
+// The real address of a symbol and our replacement. Returns false for a symbol that is not replaced.
 bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t* ours) {
   *original = 0;
   Api api;
@@ -61,8 +61,8 @@ bool find_replacement(const char* symbol, std::uint64_t* original, std::uint64_t
   return false;
 }
 
-// A slot by which `module` calls its C++ runtime, of which a process can have several: what it holds is what our hook
-// has to call. A slot that was never called through leads back into the module, and our hook looks for itself.
+// A slot by which `module` calls its C++ runtime (a process can have several): our hook must call the slot's old value.
+// An unresolved slot leads back into the module; our hook then finds the function itself.
 bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std::uint64_t* place,
                           std::uint64_t* ours) {
   CxxFunction function;
@@ -76,7 +76,7 @@ bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std
   return true;
 }
 
-// The first definition in the order in which symbols are looked up, ours aside.
+// The first definition in symbol lookup order, except ours.
 struct FirstDefinition {
   const char* symbol;
   std::uint64_t address;
@@ -94,7 +94,7 @@ bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
                                      __ATOMIC_RELAXED);
 }
 
-// The same in memory that may be read-only, as the loader leaves the slots that it has filled.
+// Like swap_word(), for memory that may be read-only (RELRO slots).
 bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, std::uint64_t after) {
   const Mapping* mapping = map.find(place);
   std::uint64_t found = 0;
@@ -110,8 +110,7 @@ bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, 
   return swapped;
 }
 
-// Writable private memory, without what is left alone; the data of modules first, then small mappings before large
-// ones.
+// The writable private memory to search: the data of modules first, then small mappings before large ones.
 class SearchedRanges {
  public:
   explicit SearchedRanges(const MemoryMap& map) {
@@ -123,7 +122,7 @@ class SearchedRanges {
     visit_modules(visit, this);
     std::sort(left_out_, left_out_ + left_out_count_,
               [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
-    // The stack that this very function runs on holds what is being looked for.
+    // The present stack holds the addresses that are searched for.
     auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
     for (const Mapping& mapping : map) {
       if ((mapping.protection & PROT_WRITE) == 0 || (mapping.protection & PROT_READ) == 0 || mapping.shared ||
@@ -144,8 +143,7 @@ class SearchedRanges {
   const MemoryRange* list() const { return plain_; }
   int count() const { return static_cast<int>(count_); }
 
-  // What comes behind the range that was read up to `address`, 0 = nothing was read. Also counts what was never
-  // written.
+  // Bytes after the range that was read up to `address`; 0 = nothing was read. Includes pages that were never written.
   std::uint64_t bytes_behind(std::uint64_t address) const {
     std::uint64_t bytes = 0;
     bool behind = address == 0;
@@ -214,7 +212,7 @@ struct HookAddress {
   std::uint64_t driver;
 };
 
-// One search for words in [least, least + span] and what to put in their place.
+// One search for words in [least, least + span], and their replacements.
 struct WordSearch {
   bool to_hooks;
   std::uint64_t least;
@@ -307,8 +305,8 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
       if (!find_replacement(symbol, &original, &ours)) continue;
       std::uint64_t found = *slot;
       if (found != original) {
-        // Not filled yet: it leads back into the module, and from there to the loader. Whatever else it holds is
-        // another interposer's.
+        // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
+        // interposer's.
         if (type != kJumpSlot || !module.contains(found)) continue;
         FirstDefinition first = {symbol, 0};
         visit_modules(visit_for_definition, &first);
@@ -328,10 +326,10 @@ void AddressWords::walk_modules(const MemoryMap& map) {
 
 namespace {
 
-// Words in all writable memory, in one direction.
+// Replaces words in all writable memory, in one direction.
 bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns, WordsResult* result) {
   std::uint64_t begin = 0, end = 0;
-  if (!driver_range(&begin, &end)) return true;  // no driver, no addresses of it
+  if (!driver_range(&begin, &end)) return true;  // without a driver there are no addresses
   int error = 0;
   auto* search = static_cast<WordSearch*>(map_private(sizeof(WordSearch), &error));
   auto* ranges = static_cast<SearchedRanges*>(map_private(sizeof(SearchedRanges), &error));

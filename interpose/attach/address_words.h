@@ -1,18 +1,18 @@
-// The driver's addresses, wherever this process keeps them: replaced by our hooks', and put back.
+// Replaces the driver's addresses in this process's memory by those of our hooks, and puts them back.
 //
 // Every CUDA runtime and framework keeps the driver's entry points as plain words in writable memory: data of modules,
-// heap (measured for the static and the shared cudart, CuPy, ctypes, libtorch). A word that equals the address of a
-// function that we hook is taken for one. Modules that are linked to libcuda have them in slots that the loader fills,
-// some of them read-only by now, some not filled yet: those are found by their names.
+// heap (measured for the static and the shared cudart, CuPy, ctypes, libtorch). Each word that equals the address of a
+// hooked function is taken for an entry point. Modules that are linked to libcuda have entry points in slots that the
+// loader fills. Some slots are read-only by now and some are not filled yet, so they are found by symbol name.
 //
-// Left alone: libcuda's own memory, CUPTI's, the debugger's and profilers', and ours. Stacks are not: a table of
-// function pointers in main() lies on one. A word there that is about to be called leads to the same function by way
-// of our hook; a hook that is just calling the driver, and finds its target replaced by itself, sees that it is nested
-// and goes on to the driver.
+// The memory of libcuda, CUPTI, debuggers, profilers and this library is left alone. Stacks are searched too: a table
+// of function pointers in main() lies on one. If a stack word is about to be called, the call reaches the same function
+// through our hook. If the word is the target of a hook's own driver call, the hook is entered again, sees that it is
+// nested, and calls the driver.
 //
-// A word is stored whole (aligned, compare and swap), and only if it still holds what was found there. Memory that
-// another thread unmaps between the look and the store, a microsecond later, would be a fault; it would have to be
-// memory with a pointer to the driver in it.
+// A word is stored whole (aligned, compare and swap), and only if it still holds the value that was read. If another
+// thread unmaps the memory in the microsecond between the check and the store, the store faults; only memory that holds
+// a pointer to the driver is at risk.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,22 @@ namespace culprit {
 
 struct WordsResult {
   std::uint32_t words = 0;  // in writable memory
-  std::uint32_t slots = 0;  // that the loader fills
+  std::uint32_t slots = 0;  // in slots that the loader fills
   std::uint64_t searched_bytes = 0;
-  std::uint64_t unsearched_bytes = 0;  // time was up
+  std::uint64_t unsearched_bytes = 0;  // left when the time was up
 };
 
 // Not thread-safe, except for look_at_new_modules().
 class AddressWords {
  public:
-  // From the driver to our hooks. Gives up the search of the rest when CLOCK_MONOTONIC passes `deadline_ns`; the data
-  // of modules comes first. False when this process's memory cannot be looked at: nothing is changed then.
+  // Replaces the driver's addresses by our hooks'. The search stops when CLOCK_MONOTONIC passes `deadline_ns`; module
+  // data is searched first. Returns false, without a change, when this process's memory cannot be read.
   bool replace(std::uint64_t deadline_ns, WordsResult* result);
 
-  // Back: also what was given out or copied meanwhile.
+  // Puts the driver's addresses back, also in words that the program stored since replace().
   bool put_back(std::uint64_t deadline_ns, WordsResult* result);
 
-  // Slots of modules that were loaded since. Thread-safe, changes errno.
+  // Replaces slots of modules that were loaded since the last look. Thread-safe, changes errno.
   void look_at_new_modules();
 
  private:
@@ -58,9 +58,9 @@ class AddressWords {
 
   Slot* slots_ = nullptr;  // since replace()
   std::uint32_t slot_count_ = 0;
-  std::uint64_t known_modules_[kMostModules] = {};  // load biases of those whose slots were looked at
+  std::uint64_t known_modules_[kMostModules] = {};  // load biases of modules whose slots were searched
   int known_count_ = 0;
-  ModuleListEnd list_end_ = {};  // when slots were looked at
+  ModuleListEnd list_end_ = {};  // at the last search of slots
   SpinLock lock_;
 };
 

@@ -21,14 +21,14 @@
 namespace culprit {
 namespace {
 
-// How long a detach waits for threads to come out of the driver.
+// How long a detach waits for threads to leave the driver.
 constexpr int kDrainMs = 1000;
 
 AddressWords* words = nullptr;  // made by the first attach, and kept
 std::atomic<int> attached_pid;  // 0 = not attached
 std::atomic<int> busy;          // one attach or detach at a time
-bool memory_kept = false;       // the last detach could not give everything back
-AttachRequest chosen;           // of the present attach; read when the dump is made
+bool memory_kept = false;       // the last detach could not free everything
+AttachRequest chosen;           // of the present attach; read when the dump is created
 
 class OneAtATime {
  public:
@@ -148,7 +148,7 @@ AttachResult detach(AttachRequest* request) {
   return looked ? AttachResult::kDone : AttachResult::kNoMemory;
 }
 
-// The caller is the injector, in the middle of whatever the thread was doing.
+// The caller is the injector: it interrupted the thread at an arbitrary point.
 template <typename Work>
 void from_outside(AttachRequest* request, Work work) {
   int saved_errno = errno;
@@ -173,7 +173,7 @@ void apply_attach_options(Options* options) {
   if (!attached_here()) return;
   copy_text(options->out, sizeof(options->out), chosen.out);
   if (chosen.depth >= 0) options->depth = chosen.depth;
-  // The process is somebody else's: it says nothing that it did not say before.
+  // An attached process must not get additional output on standard error.
   options->log_level = LogLevel::kOff;
   options->quiet = true;
 }

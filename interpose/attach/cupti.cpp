@@ -1,5 +1,5 @@
-// CUPTI's functions are looked up in whatever libcupti the process has: what of its interface is needed is declared
-// here, and has been the same since CUDA 8 (cupti_callbacks.h).
+// CUPTI's functions are looked up in the libcupti of the process. The necessary part of its interface is declared here,
+// and has not changed since CUDA 8 (cupti_callbacks.h).
 #include "interpose/attach/cupti.h"
 
 #include <dlfcn.h>
@@ -81,7 +81,7 @@ bool find_cupti(const char* path) {
   return visit_modules(visit_for_cupti, nullptr) != 0;
 }
 
-// The names that CUPTI gives its numbers are the driver's own symbols.
+// CUPTI's names for its callback IDs are the driver's symbols.
 void match_names() {
   std::memset(observers, 0, sizeof(observers));
   for (std::uint32_t id = 1; id < kMostIds; ++id) {

@@ -1,6 +1,6 @@
 // The second back end of `culprit attach`: callbacks of NVIDIA's CUPTI, for processes whose calls the redirection does
-// not reach. Feeds the same recorder as the hooks. Only one tool in a process can have CUPTI, so nobody's profiler
-// works meanwhile; afterwards it does.
+// not reach. Feeds the same recorder as the hooks. Only one tool in a process can use CUPTI, so no profiler works until
+// the detach.
 #pragma once
 
 #include "interpose/driver/api.h"
@@ -11,7 +11,7 @@
 
 namespace culprit {
 
-// What a row of the table does when CUPTI tells of a call: `parameters` is the call's parameters as a struct.
+// The callbacks of a row of hooks.def for a call that CUPTI reports: `parameters` is the call's parameters as a struct.
 struct CallObserver {
   void (*enter)(const void* parameters);                  // nullptr = nothing
   void (*exit)(const void* parameters, CUresult status);  // nullptr = the row is not observed
@@ -20,11 +20,11 @@ CallObserver call_observer(Api api);
 
 enum class CuptiEnd { kDone, kNone, kTaken, kFailed };
 
-// Begins to observe memory, context and stream calls, with the libcupti that the process has, else with the one at
-// `path` (empty = none). kFailed: `error` is CUPTI's code. Not from inside the driver; not thread-safe.
+// Begins to observe memory, context and stream calls, with the process's libcupti if loaded, else with the one at
+// `path` (empty = none). kFailed: `error` is CUPTI's code. Do not call inside a driver call. Not thread-safe.
 CuptiEnd observe_calls(const char* path, std::int32_t* error);
 
-// Ends that, and gives CUPTI free for others.
+// Ends the observation, and releases CUPTI for other tools.
 void stop_observing_calls();
 
 }  // namespace culprit

@@ -1,8 +1,8 @@
-// Turns the table into observers of calls that CUPTI tells of. The bodies are those of the hooks, with a call that was
-// made already: it returns what the driver answered.
+// Turns the table into observers of calls that CUPTI reports. They use the bodies of the hooks with a `call` that only
+// returns the driver's result, because the call was already made.
 //
-// A free is noted when it begins, as the hooks do, where the row is one of HOOK_END. Custom rows are noted when they
-// have ended: a thread that is given the address in between looks first.
+// A free is recorded when it begins, as in the hooks, for HOOK_END rows. Custom rows are recorded at the end of the
+// call: another thread that gets the same address in between is recorded first.
 #include <new>
 #include <type_traits>
 
@@ -13,10 +13,10 @@
 namespace culprit {
 namespace {
 
-// Of the call that this thread is in. One is enough: the driver's own calls are not told of.
+// The call that this thread is in. One is enough: CUPTI does not report the driver's own calls.
 struct ObservedCall {
   CUresult answer;
-  std::uint32_t generation;  // of the process when `ending` was begun, 0 = there is none
+  std::uint32_t generation;  // of the process when `ending` began, 0 = none
   alignas(Ending) unsigned char ending[sizeof(Ending)];
 };
 __thread ObservedCall observed __attribute__((tls_model("initial-exec"))) = {};
@@ -53,7 +53,7 @@ void call_with(void (*function)(Parameters...), const void* parameters) {
   Call{function, reader.next<Parameters>()...};
 }
 
-// Our own calls to the driver, and what the driver calls on our behalf, are nobody's.
+// Our own calls to the driver, and calls made by the driver on our behalf, are not observed.
 bool is_ours() { return thread_state.on_own_stack || is_in_hook() || thread_state.in_tracker; }
 
 void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
@@ -124,8 +124,8 @@ void exit_of_end(const void*, CUresult status) {
   end_ending(status);
 }
 
-// Answers of cuGetProcAddress are the redirection's business. Calls that are only followed for their failure are left
-// alone, so that launches and copies cost what they did.
+// Results of cuGetProcAddress matter only to the redirection. Calls that are hooked only for their failures are not
+// observed, so that launches and copies keep their cost.
 constexpr bool is_left_alone(Api api) { return api == Api::cuGetProcAddress || api == Api::cuGetProcAddress_v2; }
 
 }  // namespace

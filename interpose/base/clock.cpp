@@ -21,7 +21,7 @@ int system_clock(clockid_t clock, struct timespec* time) {
   return static_cast<int>(system_call(SYS_clock_gettime, clock, time));
 }
 
-// The kernel's own function, in the vDSO, where it has one: nobody stands in front of it.
+// The vDSO's function if there is one: it cannot be interposed.
 Function find_function() {
   const std::uint64_t begin = auxiliary_value(AT_SYSINFO_EHDR);
   if (begin == 0) return system_clock;
@@ -38,12 +38,12 @@ Function find_function() {
   return address != 0 ? reinterpret_cast<Function>(address) : system_clock;
 }
 
-// Two threads that look at the same time find the same.
+// Concurrent searches find the same.
 Function clock_function() {
   static std::atomic<Function> known;
   Function function = known.load(std::memory_order_relaxed);
   if (function != nullptr) return function;
-  known.store(system_clock, std::memory_order_relaxed);  // the search itself may ask for the time
+  known.store(system_clock, std::memory_order_relaxed);  // the search itself may read the clock
   function = find_function();
   known.store(function, std::memory_order_relaxed);
   return function;
@@ -61,7 +61,7 @@ void Clock::start() {
   function_ = clock_function();
   start_ns_ = read(CLOCK_MONOTONIC);
   floor_.store(start_ns_, std::memory_order_relaxed);
-  // Where the kernel's clocks are system calls (gVisor, valgrind, vdso=0) a tick costs as much as the time itself.
+  // If clock reads are system calls (gVisor, valgrind, vdso=0), the coarse clock costs as much as the exact one.
   ticks_are_cheap_ = cost_of(CLOCK_MONOTONIC_COARSE) * 2 < cost_of(CLOCK_MONOTONIC);
 }
 

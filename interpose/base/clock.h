@@ -1,9 +1,9 @@
-// Nanoseconds since recording began, from CLOCK_MONOTONIC, and cheaply where every call asks.
+// Nanoseconds since recording began, from CLOCK_MONOTONIC, with a cheaper approximation for every call.
 //
 // Reading that clock costs 26 ns on the H200's Xeon, its time stamp counter alone 15 ns; a pair of calls that makes and
-// ends something costs the driver as little as 230. The time of the kernel's last tick (CLOCK_MONOTONIC_COARSE, every 1
-// to 10 ms) is a word in memory. So a thread reads the clock itself for the first events of each tick, and takes the
-// tick for those that come after: only a program that makes thousands of things a second notices.
+// ends something can cost the driver only 230. The time of the kernel's last tick (CLOCK_MONOTONIC_COARSE, every 1 to
+// 10 ms) is a word in memory. So a thread reads the exact clock for the first events of each tick, and uses the tick's
+// time for later ones. This affects only programs that make thousands of things a second.
 #pragma once
 
 #include <time.h>
@@ -19,10 +19,9 @@ inline std::uint64_t nanoseconds(const struct timespec& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-// Any clock of the system.
 std::uint64_t clock_ns(clockid_t clock);
 
-// The least that work() took in so many rounds, by now(): the first rounds find nothing in the processor's caches.
+// The shortest time of work() in `rounds` rounds, measured by now(): the first rounds run with cold caches.
 template <typename Now, typename Work>
 std::uint64_t least_time(int rounds, Now now, Work work) {
   std::uint64_t least = ~0ULL;
@@ -35,11 +34,11 @@ std::uint64_t least_time(int rounds, Now now, Work work) {
   return least;
 }
 
-// A thread's part of the clock. All zeros = nothing read yet.
+// A thread's state of the clock. All zeros = nothing read yet.
 struct EventTimes {
-  std::uint64_t tick;   // the kernel's last one that this thread saw
-  std::uint64_t last;   // that the thread was given
-  std::uint32_t exact;  // readings of the clock itself since that tick
+  std::uint64_t tick;   // the kernel's last tick that this thread saw
+  std::uint64_t last;   // last time returned to the thread
+  std::uint32_t exact;  // exact readings since that tick
 };
 
 // All zeros = not started. Every function but start() is thread-safe and async-signal-safe.
@@ -47,11 +46,11 @@ class Clock {
  public:
   void start();
 
-  // The time now. No event that comes later, in any thread that knows of this call, gets an earlier one.
+  // The exact time. Any event that happens after this call, in any thread, gets a later or equal time.
   std::uint64_t now();
 
-  // The time of something that happens often, in the thread of `times`: later than the one before in this thread, and
-  // behind the true time by less than a tick.
+  // The time of a frequent event in the thread of `times`: later than the thread's previous event, and behind the true
+  // time by less than a tick.
   std::uint64_t event(EventTimes* times) {
     if (CULPRIT_UNLIKELY(!ticks_are_cheap_)) return exact_event(times);
     std::uint64_t tick = read(CLOCK_MONOTONIC_COARSE);
@@ -78,9 +77,9 @@ class Clock {
   std::uint64_t cost_of(clockid_t clock);
   CULPRIT_COLD std::uint64_t exact_event(EventTimes* times);
 
-  Function function_;  // the kernel's own, in the vDSO, where it can be found: nobody stands in front of it
+  Function function_;  // the vDSO's function if found: it cannot be interposed
   std::uint64_t start_ns_;
-  std::atomic<std::uint64_t> floor_;  // what now() said last
+  std::atomic<std::uint64_t> floor_;  // last result of now()
   bool ticks_are_cheap_;
 };
 

@@ -19,7 +19,7 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   if (dynamic == nullptr) return false;
   module->dynamic = dynamic;
   std::uint64_t soname = 0;
-  // glibc relocates these addresses in place; where it did not (the vdso, other libcs), they are still offsets.
+  // glibc relocates these addresses in place; otherwise (the vdso, other libcs) they are still offsets.
   auto address = [&](ElfW(Addr) value) { return module->contains(value) ? value : value + info.dlpi_addr; };
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
@@ -65,7 +65,7 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32
   if (((word >> (hash % kBits)) & (word >> ((hash >> bloom_shift) % kBits)) & 1) == 0) return 0;
   std::uint32_t index = buckets[hash % bucket_count];
   if (index < first) return 0;
-  constexpr std::uint16_t kOldVersion = 0x8000;  // "hidden": for who was linked to that very version
+  constexpr std::uint16_t kOldVersion = 0x8000;  // "hidden": for modules linked to that version
   std::uint64_t old = 0;
   for (;; ++index) {
     std::uint32_t candidate = chain[index - first];

@@ -1,5 +1,5 @@
-// Looking a symbol up in a module that is already mapped, without dlsym(): inside a hook dlsym would wait for the
-// loader's lock, which another thread's dlopen constructor may hold while it waits for this very thread.
+// Looks up a symbol in a mapped module without dlsym(): inside a hook, dlsym would wait for the loader's lock, which
+// another thread's dlopen constructor may hold while it waits for this thread.
 #pragma once
 
 #include <link.h>
@@ -22,14 +22,14 @@ struct ElfModule {
   bool contains(std::uint64_t address) const { return address >= begin && address < end; }
 };
 
-// Describes a module of loader_modules.h. False when it has no dynamic symbols with a GNU hash.
+// Describes a module of loader_modules.h. Returns false when it has no dynamic symbols with a GNU hash.
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
 
-// Address of a defined function or variable `name` in `module`, 0 if it defines none: of the default version where it
-// has several. 0 also for what only the loader can resolve (a choice by processor, a thread-local variable).
+// Address of the function or variable `name` that `module` defines, of its default version; 0 if none. Also 0 for
+// symbols that only the loader can resolve (IFUNCs, thread-local variables).
 std::uint64_t find_symbol(const ElfModule& module, const char* name);
 
-// The same with the name's hash, for who asks many modules for many names.
+// With the name's hash precomputed, for looking up many names in many modules.
 constexpr std::uint32_t gnu_hash_of(const char* name) {
   std::uint32_t hash = 5381;
   for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);

@@ -1,4 +1,5 @@
-// Hashing for the private tables. The same in every process of one version of culprit, and no part of any format.
+// Hashing for the private tables. Results are equal in all processes of one version of culprit; no file format depends
+// on them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ inline std::uint64_t mix(std::uint64_t value) {
   return value;
 }
 
-// One multiplication (Knuth's Fibonacci hashing): only the upper bits are good. For the tables that every call touches.
+// One multiplication (Knuth's Fibonacci hashing): only the upper bits are well mixed. For the tables that every call
+// uses.
 inline std::uint64_t quick_hash(std::uint64_t value) { return value * 0x9e3779b97f4a7c15ULL; }
 
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed) {
@@ -26,7 +28,7 @@ inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64
   return mix(hash);
 }
 
-// One multiplication a word, so that hashing 40 return addresses costs about as much as reading them.
+// One multiplication per word, so that hashing 40 return addresses costs about as much as reading them.
 inline std::uint64_t hash_words(const std::uint64_t* words, int count, std::uint64_t seed) {
   std::uint64_t hash = seed ^ (static_cast<std::uint64_t>(count) * 0x9e3779b97f4a7c15ULL);
   for (int i = 0; i < count; ++i) {

@@ -1,8 +1,8 @@
-// An open-addressing index in private memory: 64-bit key -> 32-bit value, several values a key allowed. Grows by
-// mapping a larger table; never calls malloc. Not thread-safe: its owner locks. All zeros = empty.
+// An open-addressing index in private memory: 64-bit key -> 32-bit value, several values per key allowed. Grows by
+// mapping a larger table; never calls malloc. Not thread-safe: the caller locks. All zeros = empty.
 //
-// A thread that is thrown out of put() or erase() by a jump from a signal handler leaves the entries in disorder, but
-// every one of them readable; repair() then keeps those that are right.
+// A jump from a signal handler out of put() or erase() leaves the entries inconsistent but readable; repair() keeps the
+// valid ones.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class HashIndex {
   struct Entry {
     std::uint64_t key;
     std::uint32_t value;  // 0 = free slot
-    std::uint32_t tag;    // the owner's: what tells equal keys apart
+    std::uint32_t tag;    // the caller's, to distinguish equal keys
   };
 
   // Adds an entry (value != 0). Returns false when the table had to grow and there was no memory.
@@ -31,7 +31,7 @@ class HashIndex {
     return true;
   }
 
-  // The same for a key and tag that are there at most once: `replaced` receives the value that was there, 0 if none.
+  // Inserts an entry for a unique pair of key and tag: `replaced` receives the old value, 0 if there was none.
   bool put(std::uint64_t key, std::uint32_t value, std::uint32_t tag, std::uint32_t* replaced) {
     if ((count_ + 1) * 4 > capacity_ * 3 && !grow()) return false;
     std::uint32_t mask = capacity_ - 1;
@@ -56,8 +56,7 @@ class HashIndex {
     return nullptr;
   }
 
-  // The entries with this key whose tag, without its lowest eight bits, is `tag`: one of them, and whether there are
-  // several.
+  // One of the entries with this key whose tag, without its lowest eight bits, is `tag`, and whether there are several.
   struct Found {
     Entry* entry;
     bool several;
@@ -97,7 +96,7 @@ class HashIndex {
     }
   }
 
-  // Removes every entry for which keep(entry) is false, and gives memory back when few are left.
+  // Removes every entry for which keep(entry) is false, and shrinks the table when few are left.
   template <typename Keep>
   void filter(Keep keep) {
     std::uint32_t kept = 0;
@@ -127,8 +126,8 @@ class HashIndex {
 
   std::uint32_t size() const { return count_; }
 
-  // Keeps each entry for which is_right(entry) is true, once, and drops the rest. False when there was no memory for
-  // that; then everything stays as it was.
+  // Keeps one copy of each entry for which is_right(entry) is true, and drops the rest. Returns false, without a
+  // change, when there is no memory.
   template <typename IsRight>
   bool repair(IsRight is_right) {
     if (capacity_ == 0) return true;
@@ -157,12 +156,12 @@ class HashIndex {
  private:
   static constexpr std::uint32_t kFirstCapacity = 256;  // one page of 16-byte entries
 
-  // Not the uppermost eight bits: by those LiveTable chooses the index.
+  // Skips the uppermost eight bits, by which LiveTable chooses the shard.
   static std::uint32_t slot(std::uint64_t key, std::uint32_t mask) {
     return static_cast<std::uint32_t>(quick_hash(key) << 8 >> __builtin_clzll(mask));
   }
 
-  // The value last: an entry that has one has its key.
+  // Stores the value last: an entry with a value has its key.
   static void store(Entry* to, const Entry& entry) {
     to->key = entry.key;
     to->tag = entry.tag;
@@ -176,7 +175,8 @@ class HashIndex {
     store(&entries[i], entry);
   }
 
-  // Without memory. Erasing moves entries, also from the table's end to its beginning: until none is found.
+  // filter() without memory for a new table. Erasing moves entries, also from the table's end to its beginning, so it
+  // repeats until a pass erases nothing.
   template <typename Keep>
   CULPRIT_COLD void erase_all_but(Keep keep) {
     for (bool again = true; again;) {

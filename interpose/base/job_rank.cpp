@@ -8,7 +8,7 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* size;
-  bool needs_size;  // the name alone is too common: without the other one it may be anything's
+  bool needs_size;  // the name alone is too common: it counts only together with the size
 };
 
 // The innermost launcher first: mpirun may start a torchrun on each node, srun may start an mpirun.
@@ -23,7 +23,7 @@ constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true},           // srun; a batch script has only the first
 };
 
-// -1 when the variable is unset or no number.
+// -1 when the variable is unset or invalid.
 int number_of(const char* variable) {
   const char* text = getenv(variable);
   if (text == nullptr || *text == '\0') return -1;

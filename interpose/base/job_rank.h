@@ -1,12 +1,11 @@
-// Which process of a parallel job this one is: what the launcher (mpirun, srun, torchrun, ...) put into the
-// environment.
+// This process's rank in a parallel job, from the environment variables of the launcher (mpirun, srun, torchrun, ...).
 #pragma once
 
 namespace culprit {
 
 struct JobRank {
-  int rank = -1;  // -1: in no job
-  int size = 0;   // how many ranks the job has; 0: not known
+  int rank = -1;  // -1: no job
+  int size = 0;   // ranks of the job; 0: not known
 };
 
 // Reads the environment. Never allocates.

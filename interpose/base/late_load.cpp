@@ -13,7 +13,7 @@ namespace {
 
 bool late = false;
 
-// Modules are listed in the order in which they came. What a program starts with stands before libc, which it needs.
+// Modules are listed in load order. Modules loaded at the program's start come before libc, which they need.
 int visit_for_order(struct dl_phdr_info* info, std::size_t, void*) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
@@ -53,8 +53,8 @@ int visit_for_next(struct dl_phdr_info* info, std::size_t, void* data) {
 
 }  // namespace
 
-// libc itself, and the libraries that were parts of it before glibc 2.34. musl's, which is its loader, has no name of
-// its own inside.
+// libc itself, and the libraries that were parts of it before glibc 2.34. musl's libc, which is also its loader, has no
+// DT_SONAME.
 bool is_libc(const struct dl_phdr_info& info, const ElfModule& module) {
   const char* name = module.soname;
   if (name == nullptr) {
@@ -75,7 +75,7 @@ bool loaded_late() { return late; }
 std::uint64_t libc_function(const char* name) {
   int count = libc_part_count.load(std::memory_order_acquire);
   if (count == 0) {
-    // Threads that look at the same time store the same.
+    // Concurrent searches store equal values.
     visit_modules(visit_for_libc, &count);
     libc_part_count.store(count, std::memory_order_release);
   }

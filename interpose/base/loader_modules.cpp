@@ -13,8 +13,8 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/spin_lock.h"
 
-// The loader's list for debuggers. Data, which nobody stands in front of; missing in other libcs. A program may have a
-// copy of it, whose list is the same.
+// The loader's list for debuggers. It is data, so it is not interposed; other libcs lack it. A program may have a copy
+// of it (copy relocation) with the same list.
 extern __attribute__((weak)) struct r_debug _r_debug;
 
 namespace culprit {
@@ -31,7 +31,7 @@ struct FoundObject {
 };
 using FindObject = int (*)(void* address, FoundObject* result);
 
-constexpr int kMostModules = 1 << 16;  // of a list that some error has closed to a ring
+constexpr int kMostModules = 1 << 16;  // limits the walk of a list that an error has made circular
 constexpr std::uint64_t kLongestName = 512;
 
 struct Loader {
@@ -45,7 +45,7 @@ std::atomic<int> loader_known;
 std::atomic<int> walks;
 std::atomic<int> unloadings;
 
-// A word of the auxiliary vector, read from /proc: where libc's getauxval() is not known yet, or absent.
+// An entry of the auxiliary vector, read from /proc: for when libc's getauxval() is not known yet, or absent.
 std::uint64_t auxiliary_from_proc(std::uint64_t type) {
   ElfW(auxv_t) entries[48];
   std::size_t bytes = read_small_file("/proc/self/auxv", reinterpret_cast<char*>(entries), sizeof(entries));
@@ -55,7 +55,7 @@ std::uint64_t auxiliary_from_proc(std::uint64_t type) {
   return 0;
 }
 
-// The program's own dynamic section leads to the loader's list (DT_DEBUG), whatever libc this is.
+// The program's own dynamic section leads to the loader's list (DT_DEBUG), with any libc.
 struct r_debug* debug_of_program(const ElfW(Phdr) * headers, int count) {
   std::uint64_t bias = 0;
   for (int i = 0; i < count; ++i) {
@@ -71,7 +71,7 @@ struct r_debug* debug_of_program(const ElfW(Phdr) * headers, int count) {
   return nullptr;
 }
 
-// Copies memory that may be gone. Where the call is forbidden it is read plainly.
+// Copies memory that may be unmapped, by a system call. If that call is forbidden, reads it directly.
 bool copy_safely(void* to, std::uint64_t from, std::uint64_t bytes) {
   const std::int64_t got = os.read_own_memory(to, from, bytes);
   if (got == static_cast<std::int64_t>(bytes)) return true;
@@ -80,13 +80,13 @@ bool copy_safely(void* to, std::uint64_t from, std::uint64_t bytes) {
   return true;
 }
 
-// What a visit is shown of a module that may be gone in the next moment.
+// Copies for a visit of a module that may be unloaded at any moment.
 struct Copies {
   ElfW(Phdr) headers[64];
   char name[kLongestName];
 };
 
-// In memory of its own: it would be too large for the stack of a thread.
+// In private memory: it is too large for the stack of a thread.
 class OwnCopies {
  public:
   explicit OwnCopies(bool wanted) {
@@ -106,8 +106,8 @@ class OwnCopies {
   Copies* copies_ = nullptr;
 };
 
-// The program headers behind an ELF header that is mapped at `start`, nullptr when there is none. With `copy` they are
-// read into it by system calls. `certain`: something is mapped there.
+// The program headers of an ELF header that is mapped at `start`, nullptr when there is none. With `copy` they are read
+// into it by system calls. `certain`: it is known that memory is mapped there.
 const ElfW(Phdr) * headers_at(std::uint64_t start, bool certain, Copies* copy, int* count) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
   ElfW(Ehdr) header_copy;
@@ -130,8 +130,8 @@ bool is_glibc(const struct link_map& map) {
   return slash != nullptr && std::strcmp(slash, "/libc.so.6") == 0;
 }
 
-// Describes what a node of the list stands for. False when it is not there, or not yet complete. `copy`: of what a
-// thread may be unloading nothing is read plainly.
+// Describes the module of a list node. Returns false when it is unloaded, or not yet complete. `copy`: use system calls
+// for all reads of a module that a thread may be unloading.
 bool describe(const struct link_map& map, const struct link_map* node, Copies* copy, struct dl_phdr_info* module) {
   *module = {};
   module->dlpi_addr = map.l_addr;
@@ -141,12 +141,12 @@ bool describe(const struct link_map& map, const struct link_map* node, Copies* c
   const ElfW(Phdr)* headers = nullptr;
   FoundObject object;
   if (loader.find_object != nullptr) {
-    // What the loader finds by its address is mapped whole, and not on its way out.
+    // A module that the loader finds by its address is completely mapped, and is not being unloaded.
     if (loader.find_object(map.l_ld, &object) != 0 || object.link_map != node) return false;
     headers = headers_at(reinterpret_cast<std::uint64_t>(object.map_start), true, copy, &count);
   } else {
-    // The first bytes of most libraries lie at their load address. Of libc they do, which is looked at in every
-    // process.
+    // The first bytes of most libraries are at their load address. For libc, which is read in every process, this is
+    // certain.
     headers = headers_at(map.l_addr, is_glibc(map), copy, &count);
   }
   if (headers == nullptr && map.l_prev == nullptr) {
@@ -158,14 +158,15 @@ bool describe(const struct link_map& map, const struct link_map* node, Copies* c
   return headers != nullptr;
 }
 
-// Copies a node. Plainly while nothing is being unloaded: begin_unloading() waits for such a walk.
+// Copies a node. `plainly`: with direct reads, while no module is being unloaded; begin_unloading() waits for such a
+// walk.
 bool read_node(const struct link_map* node, bool plainly, struct link_map* copy) {
   if (!plainly) return copy_safely(copy, reinterpret_cast<std::uint64_t>(node), sizeof(*copy));
   *copy = *node;
   return true;
 }
 
-// The name, which an unloading would free, for the time of a visit.
+// A copy of the name for a visit, because an unload would free the name.
 const char* read_name(const char* name, Copies* copy) {
   if (copy == nullptr || name == nullptr) return name != nullptr ? name : "";
   std::int64_t bytes = os.read_own_memory(copy->name, reinterpret_cast<std::uint64_t>(name), kLongestName - 1);
@@ -176,7 +177,7 @@ const char* read_name(const char* name, Copies* copy) {
 struct Walk {
   ModuleVisitor visit;
   void* data;
-  bool keeps_name = false;  // the loader's own is wanted
+  bool keeps_name = false;  // the loader's own name is wanted
 };
 
 int walk_list(const struct link_map* first, const Walk& walk) {
@@ -189,7 +190,7 @@ int walk_list(const struct link_map* first, const Walk& walk) {
     struct link_map map;
     struct dl_phdr_info module;
     if (!read_node(first, plainly, &map)) break;
-    if (i > 0 && map.l_prev != before) break;  // this node was taken out of the list meanwhile
+    if (i > 0 && map.l_prev != before) break;  // this node was removed from the list meanwhile
     if (describe(map, first, copies.get(), &module)) {
       module.dlpi_name = read_name(map.l_name, walk.keeps_name ? nullptr : copies.get());
       result = walk.visit(&module, sizeof(module), walk.data);
@@ -212,7 +213,7 @@ class Walking {
   Walking& operator=(const Walking&) = delete;
 };
 
-// glibc's function, which libc has from 2.35 on. nullptr where there is none.
+// _dl_find_object(), which glibc has from 2.35 on; nullptr if there is none.
 FindObject look_for_find_object(const struct link_map* node) {
   for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
     struct dl_phdr_info info;
@@ -223,13 +224,13 @@ FindObject look_for_find_object(const struct link_map* node) {
   return nullptr;
 }
 
-// Looks once where the loader keeps its things. Threads that do so at the same time store the same.
+// Finds the loader's data once. Concurrent searches store equal values.
 bool know_loader() {
   if (loader_known.load(std::memory_order_acquire) != 0) return loader.debug != nullptr;
   struct r_debug* debug = &_r_debug;
   if (debug != nullptr && debug->r_map != nullptr) loader.find_object = look_for_find_object(debug->r_map);
   if (loader.find_object == nullptr) {
-    // An older glibc, or another libc.
+    // This is an older glibc, or another libc.
     const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(auxiliary_from_proc(AT_PHDR));
     int count = static_cast<int>(auxiliary_from_proc(AT_PHNUM));
     loader.program_headers = headers;
@@ -331,7 +332,7 @@ void begin_unloading() {
   unloadings.fetch_add(1);
   for (int i = 0; walks.load() != 0; ++i) {
     if (i == 100) {
-      walks.store(0);  // by a thread that is gone: in a fork child, or one that was ended in the middle
+      walks.store(0);  // left by a thread that no longer exists: of a fork parent, or ended during a walk
       break;
     }
     sleep_microseconds(100);

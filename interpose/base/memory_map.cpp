@@ -28,8 +28,8 @@ std::uint64_t parse_hex(const char** text) {
   }
 }
 
-// "7f1200000000-7f1200021000 rw-p 00000000 00:00 0     /path": false when it is no such line. `line` ends with a
-// newline or NUL.
+// "7f1200000000-7f1200021000 rw-p 00000000 00:00 0 /path": returns false for any other line. `line` ends with a newline
+// or NUL.
 bool parse_line(const char* line, Mapping* mapping) {
   mapping->begin = parse_hex(&line);
   if (*line++ != '-') return false;
@@ -54,7 +54,7 @@ MemoryMap::~MemoryMap() {
 
 bool MemoryMap::read() {
   int error = 0;
-  // Pages that nothing is written to take no memory.
+  // Pages that are never written take no memory.
   if (mappings_ == nullptr) mappings_ = static_cast<Mapping*>(map_private(kMost * sizeof(Mapping), &error));
   constexpr std::uint64_t kText = 64 << 20;
   auto* text = static_cast<char*>(map_private(kText, &error));

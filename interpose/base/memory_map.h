@@ -1,4 +1,4 @@
-// What is mapped in this process, as /proc/self/maps says at one moment.
+// The mappings of this process, from /proc/self/maps at one moment.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Mapping {
   bool device;  // of a file in /dev
 };
 
-// In memory of its own, never malloc's. Not thread-safe.
+// Uses private memory, never malloc. Not thread-safe.
 class MemoryMap {
  public:
   MemoryMap() = default;
@@ -21,16 +21,16 @@ class MemoryMap {
   MemoryMap(const MemoryMap&) = delete;
   MemoryMap& operator=(const MemoryMap&) = delete;
 
-  // Reads anew. False when /proc is not there or there is no memory.
+  // Reads the mappings again. Returns false without /proc or without memory.
   bool read();
 
-  // The mapping that `address` lies in, nullptr = none.
+  // The mapping of `address`, nullptr = none.
   const Mapping* find(std::uint64_t address) const;
   const Mapping* begin() const { return mappings_; }
   const Mapping* end() const { return mappings_ + count_; }
 
  private:
-  static constexpr std::uint64_t kMost = 1 << 18;  // the kernel's own limit is a quarter of it (vm.max_map_count)
+  static constexpr std::uint64_t kMost = 1 << 18;  // four times the kernel's default limit (vm.max_map_count)
 
   Mapping* mappings_ = nullptr;
   std::uint64_t count_ = 0;

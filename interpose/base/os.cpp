@@ -59,7 +59,7 @@ int system_duplicate_from(int fd, int least) {
   return static_cast<int>(system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least));
 }
 
-// Where the file system can not reserve (NFS before 4.2, FAT): a byte of each block, written back as it is.
+// For file systems without fallocate (NFS before 4.2, FAT): rewrites a byte of each block.
 int reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t end = offset + bytes;
   for (std::uint64_t last = (offset | (kBlockBytes - 1)); offset < end; last += kBlockBytes) {
@@ -90,7 +90,7 @@ std::uint64_t system_limit(int resource) {
                     : resource == RLIMIT_FSIZE  ? "Max file size "
                     : resource == RLIMIT_NOFILE ? "Max open files "
                                                 : nullptr;
-  // Not prlimit64: a filter that kills may be in force by now, and opening and reading files is what any allows.
+  // Not prlimit64: a seccomp filter may kill the process for it; every filter allows opening and reading files.
   char text[2048];
   if (row != nullptr && read_small_file("/proc/self/limits", text, sizeof(text)) != 0) {
     const char* place = std::strstr(text, row);
@@ -111,7 +111,7 @@ int system_exchange_limit(int resource, const struct rlimit* wanted, struct rlim
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
                  int* error) {
 #if defined(__SANITIZE_THREAD__)
-  // A unit test: TSan has to know that memory is new, and hears of it from libc's function only.
+  // In a unit test: TSan must know that memory is new, and sees only libc's function.
   long mapped = reinterpret_cast<long>(mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset)));
   if (mapped == -1) mapped = -errno;
 #else
@@ -183,8 +183,8 @@ std::uint64_t set_signal_mask(std::uint64_t mask) {
 constexpr std::uint64_t mask_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 
 std::uint64_t system_block_signals() {
-  // Those that a fault raises are let through: while it blocks them the kernel ends the process. Our own handler mends
-  // a dump that was cut off (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
+  // Signals of faults stay unblocked: the kernel ends the process for a blocked one. Our own handler repairs a
+  // truncated dump (truncation_guard.h), and a filter's handler may make a system call for us (SIGSYS).
   constexpr std::uint64_t kFaults =
       mask_of(SIGBUS) | mask_of(SIGSEGV) | mask_of(SIGFPE) | mask_of(SIGILL) | mask_of(SIGTRAP) | mask_of(SIGSYS);
   return set_signal_mask(~kFaults);
@@ -225,8 +225,8 @@ namespace {
 FileId stderr_at_load;
 bool had_stderr = false;
 
-// Waits until all of a message can be written at once (PIPE_BUF bytes for a pipe): never for ever, since the reader may
-// have stopped, and not at all when it has gone.
+// Waits until a whole message can be written at once (PIPE_BUF bytes for a pipe). The wait is limited, since the reader
+// may have stopped; there is no wait when the reader is gone.
 bool stderr_takes_text() {
   struct pollfd waited = {STDERR_FILENO, POLLOUT, 0};
   struct timespec second = {1, 0};
@@ -237,8 +237,8 @@ bool stderr_takes_text() {
   return ready == 1 && waited.revents == POLLOUT;
 }
 
-// A write that found no reader left a SIGPIPE for this thread, which has it blocked. It is taken away, unless one of
-// the program's own was waiting already.
+// A write without a reader leaves a pending SIGPIPE for this thread, which blocks it. Removes that signal, unless one
+// of the program's own was pending already.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -285,7 +285,7 @@ void prepare_to_meet_threads() { os.membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_E
 
 bool meet_other_threads() {
   if (os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
-  prepare_to_meet_threads();  // a fork child may have to say again that it wants to
+  prepare_to_meet_threads();  // a fork child may have to register again
   return os.membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 

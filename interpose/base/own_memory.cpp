@@ -24,16 +24,17 @@ constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLookEvery = 64 << 10;
 constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE of Linux 5.14
-constexpr std::uint64_t kShare = 16;       // of the limit: all of ours
-constexpr std::uint64_t kPieceShare = 64;  // of what is left: one piece of the range for the dump
+constexpr std::uint64_t kShare = 16;       // of the limit, for all our mappings
+constexpr std::uint64_t kPieceShare = 64;  // of the rest, for one piece of the dump's range
 
-// Mapped through here, by the process with the pid `holder` (a fork child inherits nothing): private memory, and the
-// range for the dump as far as it was reserved under a limit. A program that sets its limit later counts what is there.
+// Bytes mapped through this file by the process with the pid `holder` (a fork child starts at 0): private memory, and
+// the dump's range as far as it was reserved under a limit. If a program sets its limit later, earlier mappings count
+// too.
 std::atomic<std::uint64_t> held_private;
 std::atomic<std::uint64_t> held_range;
 std::atomic<int> holder;
 std::atomic<std::uint64_t> mapped_since_look;
-std::atomic<bool> refused_locked;  // a mapping failed for want of memory that may be locked
+std::atomic<bool> refused_locked;  // a mapping failed because of RLIMIT_MEMLOCK
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -44,7 +45,7 @@ void begin_anew_in_child() {
   held_range.store(0, std::memory_order_relaxed);
 }
 
-// `held` is not more than our share of what `resource` limits.
+// Whether `held` is within our share of the limit of `resource`.
 bool in_share(std::uint64_t held, int resource) {
   const std::uint64_t limit = os.limit(resource);
   return limit == kNoLimit || held <= limit / kShare;
@@ -79,10 +80,10 @@ struct Mapping {
   std::uint64_t offset;
 };
 
-// See above. `where` is where the mapping is to be in the end, nullptr for anywhere.
+// See "Locked memory" in own_memory.h. `where`: the final address, nullptr for any.
 void* map_unlocked(const Mapping& wanted, int* error) {
   const bool replaces =
-      (wanted.flags & MAP_FIXED) != 0;  // a range of ours: the page must not be enlarged over the rest
+      (wanted.flags & MAP_FIXED) != 0;  // in our own range: the page must not be enlarged over the rest of it
   void* page = os.map(replaces ? nullptr : wanted.address, kPage, wanted.protection, wanted.flags & ~MAP_FIXED,
                       wanted.fd, wanted.offset, error);
   if (page == nullptr) return nullptr;
@@ -94,7 +95,7 @@ void* map_unlocked(const Mapping& wanted, int* error) {
   return whole;
 }
 
-// Looked at again whenever so much was mapped: a look takes 15 us, and a small table is not worth it.
+// Checked again whenever this many bytes were mapped: a check takes 15 us, too long for each small table.
 bool memory_locked_now(std::uint64_t bytes) {
   if (!memory_locked() && mapped_since_look.fetch_add(bytes, std::memory_order_relaxed) + bytes >= kLookEvery) {
     mapped_since_look.store(0, std::memory_order_relaxed);
@@ -114,9 +115,9 @@ void* map(const Mapping& wanted, int* error) {
   return map_unlocked(wanted, error);
 }
 
-// Somewhere in the middle of the address space, where nobody's mappings grow towards: the kernel places them downwards
-// from the stack, the heap grows upwards from the program. Sanitizers keep their shadows below and above. The offset is
-// as random as our own load address.
+// An address in the middle of the address space, away from growing mappings: the kernel places mappings downwards from
+// the stack, and the heap grows upwards from the program. Sanitizers keep their shadow memory below and above. The
+// offset is as random as our own load address.
 unsigned char* place_with_room() {
   const std::uint64_t random = reinterpret_cast<std::uint64_t>(__ehdr_start) & 0xfffffff000;
   return reinterpret_cast<unsigned char*>(0x200000000000 + random);
@@ -141,7 +142,7 @@ void* map_private(std::uint64_t bytes, int* error) {
   return memory;
 }
 
-// Copied and not moved by mremap(2), which a seccomp filter may not know.
+// Copies instead of mremap(2), which a seccomp filter may forbid.
 void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes) {
   int error = 0;
   void* larger = map_private(bytes, &error);
@@ -164,8 +165,8 @@ int map_in_range(void* address, std::uint64_t bytes, int fd, std::uint64_t offse
 }
 
 int continue_mapping(unsigned char* address, std::uint64_t bytes) {
-  // The page in front is mapped a second time, with what follows in the file, and that is moved to its place. The new
-  // mapping is as little locked as the present one.
+  // Maps the page below a second time, together with the next part of the file, and moves that part to its place. The
+  // new mapping is unlocked like the present one.
   int error = 0;
   auto* twice = static_cast<unsigned char*>(os.remap(address - kPage, 0, kPage + bytes, nullptr, false, &error));
   if (twice == nullptr) return error;
@@ -179,12 +180,12 @@ int continue_mapping(unsigned char* address, std::uint64_t bytes) {
 unsigned char* reserve_range(unsigned char* address, std::uint64_t bytes, int* error) {
   *error = ENOMEM;
   if (!take_range(bytes)) return nullptr;
-  // Without a limit the range is as large as the dump can become, and may lie where the kernel likes it.
+  // Without a limit the range is as large as the largest dump, and the kernel chooses its address.
   unsigned char* wanted = address;
   if (address == nullptr && os.limit(RLIMIT_AS) != kNoLimit) wanted = place_with_room();
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != nullptr ? MAP_FIXED_NOREPLACE : 0);
   void* mapped = map({wanted, bytes, PROT_NONE, flags, -1, 0}, error);
-  // A kernel that does not know MAP_FIXED_NOREPLACE (before 4.17) takes the address as a wish.
+  // A kernel without MAP_FIXED_NOREPLACE (before 4.17) takes the address as a hint.
   if (mapped != nullptr && address != nullptr && mapped != address) {
     os.unmap(mapped, bytes);
     mapped = nullptr;

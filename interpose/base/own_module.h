@@ -1,10 +1,10 @@
-// Where this library itself is mapped: its frames are left out of stacks, its symbols are never taken for somebody
-// else's.
+// Where this library itself is mapped: its frames are left out of stacks, and its symbols are never taken for another
+// module's.
 #pragma once
 
 #include <cstdint>
 
-// From the linker: first and last byte of this module, whatever it is linked into.
+// From the linker: first and last byte of this module, libculprit.so or a unit test.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char _end[];
 

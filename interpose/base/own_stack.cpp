@@ -18,33 +18,32 @@ extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void*
 namespace culprit {
 namespace {
 
-// libunwind takes some 10 KiB, a walk of 256 frames with all that is compared later 60 KiB, and what the driver takes
-// for a question is not known. Only pages that are touched count.
+// libunwind takes some 10 KiB, a walk of 256 frames with its checks 60 KiB; the driver's use for a query is not known.
+// Only touched pages take memory.
 constexpr std::uint64_t kStackBytes = 256 * 1024;
 constexpr std::uint64_t kGuardBytes = 4096;
 
-// A sanitizer's unit tests know the stacks that they made themselves only.
+// A sanitizer knows only the stacks that its runtime created.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSwitches = false;
 #else
 constexpr bool kSwitches = true;
 #endif
 
-// For a thread that finds no memory for a stack of its own. Guarded by a lock that its holder can not be interrupted
-// in.
+// For a thread without memory for its own stack. Guarded by a lock; its holder blocks signals.
 alignas(64) char spare_stack[64 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
 char* own_stack() {
   if (thread_state.own_stack != nullptr) return thread_state.own_stack;
-  // Not map_private(): that reads files first, for which a small stack has no room.
+  // Not map_private(), which first reads files: too much for a small stack.
   int error = 0;
   char* memory = static_cast<char*>(
       os.map(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
   if (memory == nullptr) return nullptr;
   os.protect(memory, kGuardBytes, PROT_NONE);
-  // Which takes a jump of the stack pointer to a stack that it does not know for an overflow, and says so.
+  // Registers the stack: valgrind reports a jump of the stack pointer to an unknown stack as an overflow.
   ask_valgrind(kStackRegister, reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
                reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
   thread_state.own_stack_locked = true;
@@ -66,7 +65,7 @@ bool run_on_own_stack(void (*work)(void*), void* argument) {
     work(argument);
   } else if (stack != nullptr) {
     culprit_switch_stack(argument, work, stack + kStackBytes);
-    // Whether the process locks its memory is known from the first work on. Our pages must not use up what it may lock.
+    // After the first work it is known whether the process locks its memory. Our pages must not use up RLIMIT_MEMLOCK.
     if (thread_state.own_stack_locked && memory_locked()) os.unlock(stack, kStackBytes);
     thread_state.own_stack_locked = false;
   } else {

@@ -1,15 +1,15 @@
-// Where code lies. The hooks run between stretches of the driver's code, which push ours out of the processor's caches:
-// what every call runs is kept together and free of what hardly any call runs.
+// Code placement. The hooks run between long runs of driver code, which evict ours from the processor's caches: so the
+// code of the hot path is kept together, apart from rarely used code.
 #pragma once
 
 #define CULPRIT_HOT __attribute__((hot))
 #define CULPRIT_COLD __attribute__((cold, noinline))
 
-// For the declaration of a variable that every call reads: it is this library's own, and its address needs no
-// instruction to be found. (-fvisibility=hidden covers definitions only.)
+// For the declaration of a variable that every call reads: marks it as local to this library, so that no GOT load is
+// needed for its address. (-fvisibility=hidden covers definitions only.)
 #define CULPRIT_OWN __attribute__((visibility("hidden")))
 
-// What is nearly always so, or nearly never. With the probability: at __builtin_expect()'s own nine of ten, ten of them
-// in a row make what follows them as likely as not, and the compiler puts it in the middle of the rest.
+// Conditions that are nearly always true, or nearly never, with an explicit probability: with __builtin_expect()'s 90%,
+// the code after ten such conditions counts as likely as not, and the compiler mixes it with cold code.
 #define CULPRIT_LIKELY(condition) __builtin_expect_with_probability(!!(condition), 1, 1.0)
 #define CULPRIT_UNLIKELY(condition) __builtin_expect_with_probability(!!(condition), 0, 1.0)

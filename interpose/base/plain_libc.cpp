@@ -1,6 +1,6 @@
 // libc's functions under their own names, for the inside of libculprit.so only (see also plain_memory.c): system calls
-// are made directly, and what only libc itself can do is looked up in libc's own symbol table. So nothing in here or in
-// libunwind imports a function, whatever it calls; tests/process/imports_test.cpp has the list of what is left.
+// are made directly, and functions that only libc can provide are looked up in libc's own symbol table. So neither this
+// library's code nor libunwind imports a function; tests/process/imports_test.cpp lists the remaining imports.
 //
 // errno is libc's, as the callers expect. Nothing here is a cancellation point.
 #include <dlfcn.h>
@@ -31,7 +31,7 @@
 
 namespace {
 
-// A function of libc, found at the first call. Threads that look at the same time find the same.
+// A function of libc, found at the first call. Concurrent searches find the same.
 template <typename Function>
 Function* of_libc(void** known, const char* name, const char* other_name = nullptr) {
   static char none;
@@ -53,7 +53,7 @@ long with_errno(long result) {
 
 }  // namespace
 
-// A part of libc that is linked statically makes it of this one. <stdlib.h> gives the C++ one that name.
+// libc's static part implements at_quick_exit() with this one. <stdlib.h> gives the C++ one that name.
 int at_quick_exit(void (*function)(void)) noexcept {
   static void* known;
   auto* real = of_libc<int(void (*)(void*), void*)>(&known, "__cxa_at_quick_exit");
@@ -62,7 +62,7 @@ int at_quick_exit(void (*function)(void)) noexcept {
 
 extern "C" {
 
-// Asked for in every hook that records.
+// Called in every hook that records.
 int* __errno_location() noexcept {
   static void* known;
   static __thread int own __attribute__((tls_model("initial-exec")));
@@ -100,7 +100,7 @@ pthread_t pthread_self() noexcept {
   return real != nullptr ? real() : 0;
 }
 
-// Installs libc's return from handlers, which the kernel wants to be told of.
+// Passes libc's signal return function to the kernel, which requires one.
 int sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
   static void* known;
   auto* real = of_libc<int(int, const struct sigaction*, struct sigaction*)>(&known, "sigaction", "__sigaction");
@@ -121,7 +121,7 @@ int __libc_current_sigrtmax() noexcept {
 
 // ---- the environment -------------------------------------------------------------------------------------------
 
-// A program may have a copy of libc's variable: the loader knows which one is in use.
+// A program may have a copy of libc's variable: the loader binds to the one in use.
 extern __attribute__((weak, visibility("default"))) char** environ;
 
 char* getenv(const char* name) noexcept {
@@ -240,7 +240,7 @@ int sigfillset(sigset_t* set) noexcept {
   return 0;
 }
 
-// Called by libunwind where unwind tables contradict themselves, and by a compiler's check of the stack.
+// Called by libunwind for contradictory unwind tables, and by the compiler's stack check.
 __attribute__((noreturn)) void abort() noexcept {
   culprit::system_call(SYS_tgkill, culprit::system_call(SYS_getpid), culprit::system_call(SYS_gettid), SIGABRT);
   for (;;) culprit::system_call(SYS_exit_group, 127);

@@ -1,9 +1,10 @@
-/* libc's functions for memory and text, under their own names, for the inside of libculprit.so only: what the compiler
- * inserts, what libunwind calls and what we call binds to these. Imported ones would be a sanitizer's in a program that
- * is built with one, and those are not ready while the process starts, nor made for memory that is no program's.
+/* libc's functions for memory and text, under their own names, for the inside of libculprit.so only: calls that the
+ * compiler inserts, and those of libunwind and of our code bind to these. In a program that is built with a sanitizer,
+ * imported ones would be the sanitizer's, which are not ready while the process starts, and are not made for memory
+ * outside the program's own.
  *
- * Compiled so that the compiler does not recognize a loop as the very function that it is in. Byte for byte where a
- * word would reach past an end: valgrind and page ends. Async-signal-safe. */
+ * Compiled so that the compiler does not replace a loop by a call of the function that contains it. Byte by byte where
+ * a word would reach past an end: valgrind and page ends. Async-signal-safe. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,7 +46,7 @@ void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
 void* memmove(void* to, const void* from, size_t bytes) {
   unsigned char* t = to;
   const unsigned char* f = from;
-  if ((uintptr_t)t - (uintptr_t)f >= bytes) { /* `to` does not lie inside `from`: upwards is right */
+  if ((uintptr_t)t - (uintptr_t)f >= bytes) { /* `to` is not inside `from`: copy upwards */
     for (; bytes >= 8; bytes -= 8, t += 8, f += 8) *(unaligned_word*)t = *(const unaligned_word*)f;
     while (bytes-- > 0) *t++ = *f++;
     return to;
@@ -109,7 +110,7 @@ int strncmp(const char* left, const char* right, size_t most) {
 
 int strcmp(const char* left, const char* right) { return strncmp(left, right, SIZE_MAX); }
 
-/* Of the characters of ASCII only: what is compared are names and words of options. */
+/* For ASCII only: used for names and words of options. */
 static int lower(char letter) {
   unsigned char c = (unsigned char)letter;
   return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
@@ -168,8 +169,8 @@ char* strncpy(char* restrict to, const char* restrict from, size_t bytes) {
   return to;
 }
 
-/* Both in the bases that are asked for inside (10 and 16, or 0 for what the text says); what is too large becomes the
- * largest number, without an error number. */
+/* Both support only the bases used in this library (10 and 16, or 0 for the text's prefix). A number that is too large
+ * becomes the largest one, without errno. */
 static int digit_of(char letter) {
   if (letter >= '0' && letter <= '9') return letter - '0';
   int small = lower(letter);

@@ -25,7 +25,7 @@ const char* path_in_line(char* line, std::uint64_t address) {
   return std::strchr(line, '/');
 }
 
-// The mapping in which the program begins has its path.
+// The first mapping of the program has its path.
 std::size_t mapped_program_path(char* path, std::size_t capacity) {
   const std::uint64_t entry = auxiliary_value(AT_ENTRY);
   const int fd = os.open_file("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);

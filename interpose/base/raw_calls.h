@@ -1,6 +1,6 @@
-// System calls without libc: no errno, no cancellation point, and no function that somebody may have put another one
-// in front of (a sanitizer's interceptors are called through libc's names, and are not ready while a process starts).
-// The kernel's own result: negative = -errno. Async-signal-safe.
+// System calls without libc: no errno, no cancellation point, and no interposed function (a sanitizer's interceptors
+// have libc's names, and are not ready while a process starts). The kernel's own result: negative = -errno.
+// Async-signal-safe.
 #pragma once
 
 #include <sys/syscall.h>
@@ -34,7 +34,7 @@ __attribute__((always_inline)) inline long raw_call(long number, long a = 0, lon
 #endif
 }
 
-// The same for arguments of any kind: pointers, and integers of any size.
+// raw_call() for arguments of any type: pointers, and integers of any size.
 template <typename T>
 inline long raw_word(T value) {
   if constexpr (__is_same(T, decltype(nullptr))) {

@@ -16,7 +16,7 @@ std::atomic<bool> restricted;
 std::atomic<bool> locked;
 std::atomic<std::uint64_t> looked_at;  // in hundredths of a second
 
-// The digit or number behind `field` is not 0.
+// Whether the number after `field` is not 0.
 bool is_set(const char* text, const char* field) {
   const char* place = std::strstr(text, field);
   if (place == nullptr) return false;

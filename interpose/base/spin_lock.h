@@ -1,12 +1,12 @@
 // A lock for critical sections of a few instructions.
 //
 // Not std::mutex: a hook may run before libc's constructors, or in a fork child whose parent had the mutex locked. A
-// SpinLock that is all zeros is free, so that a fork child frees all locks by clearing the memory that they lie in.
+// SpinLock that is all zeros is free, so a fork child frees all locks by clearing their memory.
 //
-// A waiting thread sleeps after a few turns instead of spinning with sched_yield(): that never lets a thread of lower
-// priority run, so a SCHED_FIFO thread would wait for ever for a holder on the same processor. Nearly every holder runs
-// with all signals blocked (own_stack.h) and so always comes to its end. Where a holder may be interrupted for good,
-// take the lock with try_lock_for().
+// A waiting thread sleeps after a few tries. It does not spin with sched_yield(), which never lets a thread of lower
+// priority run: a SCHED_FIFO thread would wait for ever for a holder on the same processor. Nearly every holder runs
+// with all signals blocked (own_stack.h) and so releases the lock. If a holder may be interrupted for good, take the
+// lock with try_lock_for().
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ class SpinLock {
     std::uint32_t present = kFree;
     if (!held_.compare_exchange_strong(present, kHeld, std::memory_order_acquire)) wait(kForEver, kHeld);
   }
-  // False when the lock was not free for about `milliseconds`. A thread that asks while such a lock is still held is
-  // refused without waiting. `owner` (1 to 2^31 - 1) is what is_held_by() tells.
+  // Returns false when the lock was not free for about `milliseconds`. After such a timeout other threads are refused
+  // at once while the lock is still held. `owner` (1 to 2^31 - 1) is the value for is_held_by().
   bool try_lock_for(std::uint32_t milliseconds, std::uint32_t owner = kHeld) {
     std::uint32_t present = kFree;
     if (CULPRIT_LIKELY(held_.compare_exchange_strong(present, owner, std::memory_order_acquire))) return true;
@@ -32,20 +32,20 @@ class SpinLock {
   bool is_held_by(std::uint32_t owner) const { return (held_.load(std::memory_order_relaxed) & ~kGivenUp) == owner; }
   void unlock() {
     held_.store(kFree, std::memory_order_release);
-    // A sleeper that is overlooked here wakes up by itself a millisecond later.
+    // A sleeper that this load misses wakes up by itself a millisecond later.
     if (CULPRIT_UNLIKELY(sleepers_.load(std::memory_order_relaxed) != 0)) wake();
   }
 
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kGivenUp = 1U << 31;  // beside the owner: a thread waited for it in vain
+  static constexpr std::uint32_t kGivenUp = 1U << 31;  // combined with the owner: a wait timed out
   static constexpr std::uint32_t kForEver = ~std::uint32_t{0};
   CULPRIT_COLD bool wait(std::uint32_t milliseconds, std::uint32_t owner);
   CULPRIT_COLD void wake();
 
   std::atomic<std::uint32_t> held_;
-  static std::atomic<std::uint32_t> sleepers_;  // threads that sleep for any lock
+  static std::atomic<std::uint32_t> sleepers_;  // threads that wait for any lock
 };
 
 class SpinGuard {
@@ -59,13 +59,13 @@ class SpinGuard {
   SpinLock& lock_;
 };
 
-// Sleeps while `word` is `value`, at most `microseconds`. Wakes up early for no reason, too. Not a cancellation point;
-// leaves errno alone.
+// Sleeps while `word` is `value`, at most `microseconds`. Spurious wake-ups are possible. Not a cancellation point;
+// keeps errno.
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint32_t microseconds);
-// Wakes one thread that sleeps because of `word`, or all of them.
+// Wakes one thread that sleeps on `word`, or all of them.
 void wake_sleeper(const std::atomic<std::uint32_t>& word, bool all);
 
-// Sleeps about this long. Not a cancellation point; leaves errno alone.
+// Approximate. Not a cancellation point; keeps errno.
 void sleep_microseconds(std::uint32_t microseconds);
 
 }  // namespace culprit

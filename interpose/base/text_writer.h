@@ -1,5 +1,5 @@
-// Writes text, numbers and sizes into a buffer of fixed size: what does not fit is cut off, and the text always ends
-// with NUL. Calls nothing that allocates, knows a locale, or could be somebody else's. Async-signal-safe.
+// Writes text, numbers and sizes into a buffer of fixed size: longer text is cut off, and always ends with NUL. Calls
+// no function that allocates, uses a locale, or may be interposed. Async-signal-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace culprit {
 
 class TextWriter {
  public:
-  // `capacity`: at least 1. What stands in the first `length` bytes stays.
+  // `capacity`: at least 1. The first `length` bytes are kept.
   TextWriter(char* text, std::size_t capacity, std::size_t length = 0)
       : text_(text), capacity_(capacity), length_(length) {
     text_[length_] = '\0';
@@ -50,7 +50,7 @@ class TextWriter {
   }
 
   std::size_t length() const { return length_; }
-  // Whether something was cut off.
+  // Whether text was cut off.
   bool cut() const { return cut_; }
 
  private:

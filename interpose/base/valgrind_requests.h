@@ -5,10 +5,10 @@
 
 namespace culprit {
 
-constexpr std::uint64_t kRunningOnValgrind = 0x1001;  // answers how deep
+constexpr std::uint64_t kRunningOnValgrind = 0x1001;  // answer: number of nested valgrinds
 constexpr std::uint64_t kStackRegister = 0x1501;      // first and last byte of a stack
 
-// valgrind's answer, 0 where there is none.
+// valgrind's answer, 0 without valgrind.
 inline std::uint64_t ask_valgrind(std::uint64_t request, std::uint64_t first, std::uint64_t second) {
   std::uint64_t answer = 0;
 #if defined(__x86_64__)

@@ -15,10 +15,10 @@ namespace {
 constexpr std::uint64_t kBlock = 256 * 1024;
 constexpr std::uint64_t kPagesAtOnce = 4096;
 
-// /proc/self/pagemap, one word a page (Linux, Documentation/admin-guide/mm/pagemap.rst).
+// /proc/self/pagemap, one word per page (Linux, Documentation/admin-guide/mm/pagemap.rst).
 constexpr std::uint64_t kPagePresent = 1ULL << 63;
 constexpr std::uint64_t kPageSwapped = 1ULL << 62;
-constexpr std::uint64_t kPageOfFile = 1ULL << 61;  // not written by this process: what the file holds
+constexpr std::uint64_t kPageOfFile = 1ULL << 61;  // not written by this process: the file's content
 
 class Reader {
  public:
@@ -43,7 +43,7 @@ class Reader {
  private:
   bool going_on() const { return !stopped_ && !enough_; }
 
-  // Reads the pages of a range that this process wrote; all of them when the kernel does not tell.
+  // Reads the pages of a range that this process wrote; all of them when the kernel does not report that.
   void read_written(std::uint64_t begin, std::uint64_t end) {
     while (begin < end && going_on()) {
       std::uint64_t first = begin / page_;
@@ -82,7 +82,7 @@ class Reader {
       std::uint64_t wanted = end - begin < kBlock ? end - begin : kBlock;
       std::int64_t got = os.read_own_memory(block_, begin, wanted);
       if (got == -EFAULT || (got >= 0 && got < 8)) {
-        // Somewhere in the block: go on in pages, and step over the one that can not be read.
+        // Somewhere in the block: continue in pages, and skip the unreadable one.
         std::uint64_t to_boundary = page_ - begin % page_;
         got = to_boundary < wanted ? os.read_own_memory(block_, begin, to_boundary) : -EFAULT;
         if (got == -EFAULT || (got >= 0 && got < 8)) {

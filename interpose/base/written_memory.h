@@ -1,5 +1,5 @@
-// Reads ranges of this process's own memory, which may change, lose its access rights or go away meanwhile: as copies
-// that the kernel makes, so that unreadable memory is an error code and never a signal.
+// Reads ranges of this process's own memory, which may change, be protected or be unmapped meanwhile. The kernel copies
+// it, so that unreadable memory gives an error code instead of a signal.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct MemoryRange {
 };
 
 enum class ReadEnd {
-  kDone,     // also when `visit` had enough
-  kStopped,  // no time, no memory, or the kernel refuses to read
+  kDone,     // also when `visit` returned false
+  kStopped,  // timeout, no memory, or the kernel refuses to read
 };
 
 struct ReadResult {
@@ -21,12 +21,12 @@ struct ReadResult {
   std::uint64_t bytes_read;
 };
 
-// A copy of `count` words at `address`. Returns false when it has seen enough.
+// Receives a copy of `count` words at `address`. Returns false to stop.
 using VisitWords = bool (*)(void* context, const std::uint64_t* words, std::uint64_t count, std::uint64_t address);
 
-// Calls visit() for the memory of `ranges`, block by block and in their order. Memory that was never written since it
-// was mapped is left out where the kernel tells: it holds nothing of this process, and reading it would take up memory.
-// Stops when CLOCK_MONOTONIC passes `deadline_ns`. Never allocates. Changes errno.
+// Calls visit() for the memory of `ranges`, block by block and in their order. Pages that were never written are
+// skipped if the kernel reports them: they hold no data, and reading them would use memory. Stops when CLOCK_MONOTONIC
+// passes `deadline_ns`. Never allocates. Changes errno.
 ReadResult read_written_memory(const MemoryRange* ranges, int count, std::uint64_t deadline_ns, VisitWords visit,
                                void* context);
 

@@ -38,13 +38,14 @@ void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<
                         reinterpret_cast<void*>(&_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE),
                         reinterpret_cast<void*>(&_Unwind_RaiseException)};
 
-// What was loaded with the program comes first for every module (the global scope); nothing of it can be unloaded.
+// Functions in the global scope (loaded with the program) come first for every module; these modules cannot be
+// unloaded.
 std::atomic<void*> of_program[kFunctions];
 std::atomic<bool> prepared;
 
 bool is_ours(const ElfModule& module) { return module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start)); }
 
-// Only behind us: what stands in front forwards to us, as a sanitizer's runtime does.
+// Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
 int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
@@ -58,9 +59,8 @@ int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
   return 0;
 }
 
-// The definition in the libraries that a module names, those that they name, and so on; in load order, which comes
-// close to the loader's breadth-first order. In the module itself if they have none (a static runtime that is
-// exported).
+// Finds the definition in a module's DT_NEEDED libraries, their DT_NEEDED libraries, and so on, in load order, which is
+// close to the loader's breadth-first order. If they have none, in the module itself (an exported static runtime).
 struct Tree {
   static constexpr int kMost = 512;
   const char* name;
@@ -106,14 +106,14 @@ int visit_needed(struct dl_phdr_info* info, std::size_t, void* data) {
   return 1;
 }
 
-// Nothing in the process can throw, and yet somebody does.
+// Called for a throw in a process without a C++ runtime.
 void no_runtime() {
   syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
   _exit(127);
 }
 
-// What modules are bound to, as it was found in a process that ran before. Entries are never taken back: that of a
-// module which is gone speaks of addresses from which nobody calls.
+// The bindings of modules, found by an attach. Entries are never removed: the entry of an unloaded module covers
+// addresses without calls.
 struct Binding {
   std::uint64_t begin;
   std::uint64_t end;
@@ -125,7 +125,7 @@ std::atomic<std::uint32_t> binding_count;
 
 void* find_binding(CxxFunction function, std::uint64_t caller) {
   const std::uint32_t count = binding_count.load(std::memory_order_acquire);
-  // The youngest first: it may lie where another one was.
+  // The newest first: it may cover the addresses of an unloaded module.
   for (std::uint32_t i = count; i-- > 0;) {
     if (caller >= bindings[i].begin && caller < bindings[i].end)
       return bindings[i].targets[static_cast<int>(function)].load(std::memory_order_relaxed);
@@ -152,7 +152,7 @@ void* find_for(CxxFunction function, const void* caller) {
   return found != nullptr ? found : search_for(function, caller);  // without memory for that stack
 }
 
-// A call site always has the same runtime, until a module goes.
+// A call site keeps its runtime until a module is unloaded.
 struct Known {
   std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
   std::atomic<void*> target;
@@ -165,7 +165,7 @@ Known known[kKnown];
 
 void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
-  // In a process that ran before nobody knows which modules the program was loaded with.
+  // After an attach it is unknown which modules were loaded with the program.
   bool past_us = false;
   if (!loaded_late()) visit_modules(visit_program, &past_us);
   prepared.store(true, std::memory_order_release);
@@ -193,7 +193,7 @@ void remember_binding(CxxFunction function, std::uint64_t begin, std::uint64_t e
 }
 
 void* cxx_function(CxxFunction function, const void* caller) {
-  // A throw in a constructor that runs before ours.
+  // The throw is in a constructor that runs before ours.
   if (!prepared.load(std::memory_order_acquire)) prepare_cxx_runtime();
   void* target = of_program[static_cast<int>(function)].load(std::memory_order_relaxed);
   if (target != nullptr) return target;

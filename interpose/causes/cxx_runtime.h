@@ -1,5 +1,5 @@
-// Which C++ runtime a caller of __cxa_throw and its like is bound to. A process can have several: libstdc++ loaded
-// locally by a Python interpreter that does not use it, libc++abi beside libstdc++.
+// Which C++ runtime a caller of __cxa_throw and similar functions is bound to. A process can have several: libstdc++
+// loaded RTLD_LOCAL into a Python interpreter, libc++abi beside libstdc++.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ enum class CxxFunction : int {
   kCount,
 };
 
-// Finds what the program itself is bound to. Call once, at load.
+// Finds the functions that the program itself is bound to. Call once, at load.
 void prepare_cxx_runtime();
 
-// Whether `symbol` is one of those that are hooked, and which; `hook` receives ours.
+// Whether `symbol` is a hooked function, and which; `hook` receives our hook.
 bool find_cxx_hook(const char* symbol, CxxFunction* function, void** hook);
 
-// In a process that ran before, what a module is bound to can be read where the loader has put it: calls from
-// [begin, end) lead to `target`. One caller at a time.
+// After an attach, a module's bindings can be read from the slots that the loader filled: calls from [begin, end) lead
+// to `target`. One caller at a time.
 void remember_binding(CxxFunction function, std::uint64_t begin, std::uint64_t end, void* target);
 
-// The function that `caller`'s module would call without us. A function that ends the program when there is none.
-// Never takes the loader's lock. Thread-safe.
+// The function that `caller`'s module would call without this library; if there is none, a function that ends the
+// program. Never takes the loader's lock. Thread-safe.
 void* cxx_function(CxxFunction function, const void* caller);
 
 }  // namespace culprit

@@ -1,11 +1,11 @@
-// Exceptions inside the target: which live allocations did each of them abandon?
+// Follows exceptions in the target, and finds the live allocations that each one abandoned.
 //
 // The stubs in exceptions_*.S call the notes below, and then jump on to the C++ runtime. A throw is kept with its path;
-// when its handler begins (__cxa_begin_catch), every path of this thread that has live allocations is judged
-// (abandoned.h), and what was abandoned is marked. Later frees take the marks with them.
+// when its handler begins (__cxa_begin_catch), every path of this thread with live allocations is judged (abandoned.h),
+// and abandoned allocations are marked. A later free removes the mark.
 //
-// A program may throw a million times a second: a thread that owns nothing alive does next to nothing here, one that
-// does pays for its paths, not for its allocations.
+// A program may throw a million times a second: a thread without live allocations has almost no cost here; otherwise
+// the cost depends on the number of paths, not of allocations.
 #include "interpose/causes/exceptions.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@
 #include "interpose/owners/cxx_types.h"
 #include "interpose/recorder/process.h"
 
-// What the stubs call: the caller's first two arguments, and the stub's frame (saved rbp, return address). Each returns
-// where to jump.
+// The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
+// address). Each returns the address to jump to.
 #define CULPRIT_NOTE extern "C" __attribute__((visibility("hidden"))) void*
 CULPRIT_NOTE culprit_note_throw(void* object, void* type, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_rethrow(void*, void*, const std::uint64_t* frame);
@@ -36,8 +36,8 @@ CULPRIT_NOTE culprit_note_cancel(void* thread, void*, const std::uint64_t* frame
 namespace culprit {
 namespace {
 
-// The process, when this thread's events are recorded and it may be asked about: not in a thread that never called
-// CUDA, nor in a fork child before its first call, nor in a signal handler that interrupted the tracker.
+// The process if this thread's exceptions are recorded. nullptr in a thread that has not called CUDA, in a fork child
+// before its first call, and in a signal handler that interrupted the tracker.
 Process* process_of_this_thread() {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation || thread_state.paths == nullptr ||
@@ -46,8 +46,8 @@ Process* process_of_this_thread() {
   return process;
 }
 
-// The same for a note with this frame. Exceptions that an exception's own what() throws and catches are left alone. A
-// jump out of what() is noticed by a note that is called above it.
+// Like process_of_this_thread(), for a note with this frame. Exceptions inside what() are ignored. A note in an outer
+// frame detects a jump out of what().
 Process* process_of_this_note(const std::uint64_t* frame) {
   if (thread_state.what_frame != nullptr) {
     if (reinterpret_cast<const char*>(frame) < thread_state.what_frame) return nullptr;
@@ -56,7 +56,7 @@ Process* process_of_this_note(const std::uint64_t* frame) {
   return process_of_this_thread();
 }
 
-// Makes the stub the hook that current_stack() looks at. It may have been called below another hook: from a callback.
+// Makes the stub the hook for current_stack(). It may be nested in another hook: in a callback.
 class StubFrame {
  public:
   explicit StubFrame(const std::uint64_t* frame) : outer_(thread_state.outermost_hook) {
@@ -70,14 +70,14 @@ class StubFrame {
   const char* outer_;
 };
 
-// Around all that a note does, in a process that can be detached from: a detach waits for those that are in a hook.
+// Encloses all work of a note in an attached process: a detach waits for threads in hooks.
 class NoteScope {
  public:
   explicit NoteScope(const std::uint64_t* frame)
       : marked_(loaded_late() && __atomic_load_n(&thread_state.outermost_hook, __ATOMIC_RELAXED) == nullptr) {
     if (!marked_) return;
     __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
-    // The detach sees to it that this is seen, or that its own store is (known_threads.h).
+    // Either the detach sees this store, or this thread sees the detach's store (known_threads.h).
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~NoteScope() {
@@ -90,15 +90,15 @@ class NoteScope {
   bool marked_;
 };
 
-// The path of the stack that current_stack() just returned. A stack that was cut short is walked anew, further: what
-// holds allocations is often far above a throw. Unwinding that many frames takes much longer than this.
+// The path of the stack that current_stack() just returned. A truncated stack is walked again, further out: owners of
+// allocations are often many frames above a throw. The unwinder itself takes much longer for these frames.
 ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
   const auto* record = process.dump.at<format::StackRecord>(stack);
   if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.path;
   return walk_path(frame);
 }
 
-// An exception sets out. `object` is what was thrown.
+// An exception is thrown. `object`: the thrown object.
 void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
@@ -106,7 +106,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   ThreadPaths& paths = *thread_state.paths;
   Flight* known = paths.flight_of(object);
   if (!paths.any_live()) {
-    // Another object had this address, if any; its throw is no part of this one's story.
+    // A known flight belongs to an earlier object at this address.
     if (known != nullptr && !again) paths.forget_flight(known);
     return;
   }
@@ -123,7 +123,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   });
 }
 
-// Abandoned by one exception: the paths, with what has to be known of each.
+// The paths with allocations that one exception abandoned.
 struct Abandoned {
   static constexpr int kMost = 128;
   int count = 0;
@@ -135,13 +135,13 @@ struct Abandoned {
   } parts[kMost];
 };
 
-// pybind11's and nanobind's what() take the GIL and run Python, which a thread that was stopped at any place must not.
+// pybind11's and nanobind's what() take the GIL and run Python, which is not allowed at an arbitrary point of a thread.
 bool may_ask(const char* type) {
   return std::strstr(type, "pybind11") == nullptr && std::strstr(type, "nanobind") == nullptr;
 }
 
-// The target's what(), asked once for each record. Outside of the tracker's bookkeeping: it is the target's code, and
-// may itself throw, catch and call CUDA.
+// Calls the target's what(), once for each record. Runs outside the tracker's sections: it is the target's code, and
+// may throw, catch and call CUDA.
 const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
   const void* exception = as_std_exception(thrown.type, thrown.object);
   if (exception == nullptr || !may_ask(type_name(thrown.type))) return nullptr;
@@ -169,7 +169,7 @@ void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std:
   }
 }
 
-// An exception that was judged, and what it abandoned.
+// A judged exception and its abandoned allocations.
 struct Judged {
   ThrownObject object;
   ThrowTable::Throw thrown;
@@ -178,13 +178,13 @@ struct Judged {
   Abandoned abandoned;
 };
 
-// The calling thread's own, because it does not fit on a small stack and is needed on both sides of what().
+// In the calling thread's memory, because it does not fit on a small stack and is needed before and after what().
 Judged& new_judged() {
   static_assert(sizeof(Judged) <= sizeof(ThreadMemory::judged));
   return *new (thread_state.memory->judged) Judged{};
 }
 
-// What the exception thrown by `path` and taken at `caught` abandoned.
+// Finds the allocations abandoned by the exception that was thrown by `path` and caught at `caught`.
 void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
   ThreadPaths& paths = *thread_state.paths;
   if (landing.how == Landing::How::kUnknown) return;
@@ -211,8 +211,8 @@ void describe(Process& process, const Landing& landing, format::Ref stack, forma
   keep_stacks(judged->thrown.stack, judged->thrown.catch_stack);
 }
 
-// Writes it into the dump. To be called on the thread's own stack and outside of the tracker's bookkeeping, because
-// what() may be asked; `frame`: of the note.
+// Writes the result to the dump. Call on the thread's normal stack and outside the tracker's sections, because it may
+// call what(); `frame`: of the note.
 void record(Process& process, const Judged& judged, const std::uint64_t* frame) {
   format::Ref ref = 0;
   record_on_own_stack([&](Process&) { ref = process.throws.count(judged.thrown, process.dump); });
@@ -227,7 +227,7 @@ void record(Process& process, const Judged& judged, const std::uint64_t* frame) 
   });
 }
 
-// A handler begins, or the runtime is about to end the program.
+// Called when a handler begins, or the runtime is about to end the program.
 void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr || !thread_state.paths->in_flight()) return;
@@ -240,7 +240,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   on_own_stack([&] {
     Recording recording;
     StubFrame stub(frame);
-    format::Ref catch_stack = current_stack(*process);  // not seen yet: the flight is still on
+    format::Ref catch_stack = current_stack(*process);  // no see(): the exception is still in flight
     ThreadPaths::Path caught = thread_state.path;
     judged.clock = flight->clock;
     judged.epoch = paths.epoch();
@@ -256,16 +256,16 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
-// A C++ runtime inside a module (-static-libstdc++) sets an exception off, by the unwinder that it shares with others.
-// Nobody will see its __cxa_begin_catch, so the handler is looked up in the tables, as the unwinder is about to do; and
-// what was abandoned is marked now. What is freed on the way takes its mark along.
+// A C++ runtime inside a module (-static-libstdc++) throws through the shared unwinder. Its __cxa_begin_catch is not
+// hooked, so the handler is looked up in the tables, as the unwinder does next, and abandoned allocations are marked
+// now. Frees during the unwinding remove their marks.
 void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
   ThreadPaths& paths = *thread_state.paths;
   const ThrownObject object = thrown_object(unwind_exception);
   Flight* flight = paths.flight_of(object.object);
-  if (flight != nullptr && flight->flying) return;  // its __cxa_throw was seen
+  if (flight != nullptr && flight->flying) return;  // its __cxa_throw was hooked
   if (!paths.any_live()) return;
   Judged& judged = new_judged();
   judged.object = object;
@@ -284,7 +284,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     collect(thrown, thrown, find_landing_by_tables(paths, thrown, type, find_function), &judged);
     if (judged.abandoned.count == 0) return;
     FoundHandler handler = find_handler(paths, thrown, type, find_function);
-    // The innermost frame is the runtime's own throw; the handler's stack is what lies outside of it.
+    // The innermost frame is the runtime's own throw function, which is left out of the stack.
     format::Ref thrown_stack = intern_outward(*process, paths, paths.outer(paths.innermost(thrown)), 0);
     format::Ref catch_stack = 0;
     if (handler.frame != 0)
@@ -294,7 +294,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
-// pthread_exit: all frames of the thread are about to be unwound, and no handler ends that.
+// pthread_exit: all frames of the thread are about to be unwound.
 void note_thread_exit(const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr || !thread_state.paths->any_live()) return;
@@ -317,7 +317,8 @@ void note_thread_exit(const std::uint64_t* frame) {
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
 
-// pthread_cancel: where and when the thread was cancelled. It is unwound later, wherever it stands then, unseen by us.
+// pthread_cancel: notes where and when the thread was cancelled. It is unwound later, at an unknown point, without a
+// hook.
 void note_cancel(pthread_t thread, const std::uint64_t* frame) {
   if (process_if_recording() == nullptr || thread_state.in_tracker) return;
   record_on_own_stack([&](Process& process) {
@@ -326,10 +327,10 @@ void note_cancel(pthread_t thread, const std::uint64_t* frame) {
   });
 }
 
-// The object of the exception that `throw;` throws again: the top of the thread's caught exceptions.
+// The object that `throw;` rethrows: the top of the thread's caught exceptions.
 const void* rethrown_object(const void* caller) {
-  // struct __cxa_eh_globals { __cxa_exception* caughtExceptions; unsigned uncaughtExceptions; }. Where the exception's
-  // header begins is the runtime's own affair: libc++abi has 16 bytes more in front of the type.
+  // struct __cxa_eh_globals { __cxa_exception* caughtExceptions; unsigned uncaughtExceptions; }. The size of the
+  // exception's header depends on the runtime: libc++abi has 16 more bytes before the type.
   auto globals = reinterpret_cast<const char* const* (*)()>(cxx_function(CxxFunction::kGetGlobals, caller));
   const char* header = *globals();
   if (header == nullptr) return nullptr;
@@ -353,7 +354,7 @@ void note_thread_end(Process& process) {
     if (!process.cancels.take(pthread_self(), &cancel)) return;
     keep_stacks(cancel.stack, 0);
   }
-  // Another thread, long ago, that had the same number and never called CUDA.
+  // The cancellation was of an earlier thread with the same number, which never called CUDA.
   if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;
   Judged& judged = new_judged();
   judged.epoch = paths->epoch();

@@ -1,11 +1,11 @@
-// What the ends of threads tell the part that follows exceptions.
+// The end of a thread, reported to the code that follows exceptions.
 #pragma once
 
 namespace culprit {
 
 struct Process;
 
-// The calling thread ends. When it was cancelled, what it made and nobody freed went with its frames.
+// The calling thread ends. If it was cancelled, its frames are gone, and its live allocations are marked as abandoned.
 void note_thread_end(Process& process);
 
 }  // namespace culprit

@@ -1,4 +1,4 @@
-// See exceptions_x86_64.S. The frame that the note gets is the frame record: the caller's x29, then the return address.
+// See exceptions_x86_64.S. The note gets the frame record: the caller's x29, then the return address.
     .macro NOTE_AND_FORWARD function, note
     .globl \function
     .type \function, %function

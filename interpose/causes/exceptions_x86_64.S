@@ -1,7 +1,7 @@
-// __cxa_throw and its like, and what unwinds a thread by force: each notes what it has to (exceptions.cpp) and jumps on to the C++
-// runtime of its caller, or to libc, with the
-// caller's arguments and return address as they were: no frame of ours is left when the stack is unwound. The note gets two
-// arguments, and the address of this frame: saved rbp, then the return address.
+// __cxa_throw and similar functions, and the functions that unwind a thread by force: each calls its note
+// (exceptions.cpp) and jumps to the C++ runtime of its caller, or to libc, with the caller's arguments and return
+// address: no frame of ours is left when the stack is unwound. The note gets two arguments, and the address of this
+// frame: saved rbp, then the return address.
     .macro NOTE_AND_FORWARD function, note
     .globl \function
     .type \function, @function

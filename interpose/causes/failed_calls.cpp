@@ -5,7 +5,7 @@
 namespace culprit {
 namespace {
 
-// Not ready is an answer, and an unloading driver refuses everything.
+// CUDA_ERROR_NOT_READY is a normal result, and an unloading driver refuses everything.
 bool is_failure(CUresult status) {
   return status != CUDA_SUCCESS && status != CUDA_ERROR_NOT_READY && status != CUDA_ERROR_DEINITIALIZED;
 }
@@ -52,7 +52,7 @@ void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
   record_on_own_stack([&](Process& process) {
     if (status != CUDA_SUCCESS) {
       note_failure(process, api, status, bytes);
-    } else if (thread_state.calls_to_watch != 0) {  // a fork child has none
+    } else if (thread_state.calls_to_watch != 0) {  // a fork child has no failures
       note_success(process, api, bytes);
     }
   });

@@ -11,13 +11,12 @@
 
 namespace culprit {
 
-// note_result() when something failed, now or shortly before. Nothing is noted in a process that does not record yet: a
-// program that only asks whether there is a GPU leaves no dump. Thread-safe, keeps errno.
+// The slow part of note_result(): a call failed, now or shortly before. Failures before recording has started are
+// ignored: a program that only asks whether there is a GPU leaves no dump. Thread-safe, keeps errno.
 void note_followed_call(Api api, CUresult status, std::uint64_t bytes);
 
-// What every hook that is followed for its result does last; not those that free (their failures are ErrorRecords).
-// `bytes`: how much memory was asked for, 0 = none. On success this is a comparison, but for the next calls after a
-// failure.
+// The last step of every hook whose failures are recorded here; failed frees are ErrorRecords instead. `bytes`: the
+// requested size, 0 = none. On success this is one comparison, except in the first calls after a failure.
 inline void note_result(Api api, CUresult status, std::uint64_t bytes) {
   if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS || thread_state.calls_to_watch != 0))
     note_followed_call(api, status, bytes);

@@ -1,5 +1,5 @@
-// The handles that are looked for in memory: most words of a program's data are none of them, and are told apart by
-// their range and one bit.
+// A set of handles to search memory for. Most words of a program's data are not handles, and are rejected by their
+// range and one bit.
 //
 //   word --in [least, most]?--> filter bit set? --> table: which allocation is it?
 //
@@ -18,19 +18,19 @@ namespace culprit {
 
 class HandleSet {
  public:
-  // A smaller number is no address and no pointer to the driver's objects, and stands in memory everywhere by chance.
+  // Smaller numbers are not addresses or pointers to the driver's objects, and are common in memory.
   static constexpr std::uint64_t kLeastHandle = 65536;
 
   // Makes room for `count` handles. False when there is no memory. Call once, before add().
   bool reserve(std::uint64_t count) {
     table_bits_ = 8;
     while ((std::uint64_t{1} << table_bits_) < 2 * count) ++table_bits_;
-    filter_bits_ = table_bits_ + 3;  // 16 bits a handle: one strange word in 16 passes
+    filter_bits_ = table_bits_ + 3;  // 16 bits per handle: 1 of 16 other words passes
     bytes_ = (sizeof(Entry) << table_bits_) + (std::uint64_t{1} << filter_bits_) / 8;
     int error = 0;
     entries_ = static_cast<Entry*>(map_private(bytes_, &error));
     if (entries_ == nullptr) return false;
-    os.advise(entries_, bytes_, MADV_HUGEPAGE);  // accesses are all over the place: fewer faults, fewer TLB misses
+    os.advise(entries_, bytes_, MADV_HUGEPAGE);  // random accesses: fewer faults, fewer TLB misses
     filter_ = reinterpret_cast<std::uint64_t*>(entries_ + (std::uint64_t{1} << table_bits_));
     least_ = ~0ULL;
     return true;
@@ -42,8 +42,8 @@ class HandleSet {
     entries_ = nullptr;
   }
 
-  // Several allocations may have one handle. `tag` is the owner's, not 0. Nothing happens beyond the reserved count,
-  // nor for numbers that are too small.
+  // Several allocations may have one handle. `tag` belongs to the caller and must not be 0. Handles beyond the reserved
+  // count and handles below kLeastHandle are ignored.
   void add(std::uint64_t handle, format::Ref allocation, std::uint32_t tag) {
     if (handle < kLeastHandle || (count_ + 1) * 2 > std::uint64_t{1} << table_bits_) return;
     std::uint64_t hash = handle * kFactor;
@@ -59,10 +59,10 @@ class HandleSet {
   }
 
   std::uint64_t size() const { return count_; }
-  // How many of them no match() has found yet.
+  // Number of handles that match() has not found yet.
   std::uint64_t missing() const { return missing_; }
 
-  // Calls found(allocation, tag, index of the word) the first time that a handle's word is met.
+  // Calls found(allocation, tag, index of the word) at the first occurrence of each handle.
   template <typename Found>
   void match(const std::uint64_t* words, std::uint64_t count, Found found) {
     std::uint64_t span = most_ - least_;

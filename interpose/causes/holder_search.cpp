@@ -1,6 +1,6 @@
-// libcuda keeps copies of every live handle in the malloc heap of the process, so that a handle which is found there
-// proves nothing. Module data (.data, .bss) holds no such copies: what is found there was stored by a global variable,
-// a static one, or a member of either. Only whole handles are looked for, not pointers into the middle.
+// libcuda keeps copies of every live handle in the malloc heap of the process, so a handle there proves nothing. Module
+// data (.data, .bss) holds no such copies: a handle there is the value of a global or static variable, or of a member
+// of one. Only whole handles are searched for, not pointers into the middle.
 //
 // Not searched: thread-local variables, heap and stacks.
 #include "interpose/causes/holder_search.h"
@@ -25,8 +25,7 @@ namespace {
 
 constexpr std::uint64_t kLongestNs = 900'000'000;
 
-// Beginnings of file names. NVIDIA's, among them the driver that tests put in its place under the same name; then what
-// every program has.
+// Beginnings of file names. NVIDIA's (tests use a driver of the same name), then libraries that every program has.
 constexpr const char* kNoHolders[] = {
     "libcuda.so",  "libcudart",       "libcublas",    "libnvblas",     "libcudnn",     "libcufft",    "libcusparse",
     "libcusolver", "libcurand",       "libcutensor",  "libnpp",        "libnvjpeg",    "libnccl",     "libnvshmem",
@@ -36,7 +35,7 @@ constexpr const char* kNoHolders[] = {
     "libdl.so",    "librt.so",        "libstdc++.so", "libgcc_s.so",   "libresolv.so", "libutil.so",
 };
 
-// The writable parts of the modules that count, in the order in which they were loaded: the program comes first.
+// The writable parts of the searched modules, in load order: the program comes first.
 struct Ranges {
   static constexpr int kCapacity = 8192;
   int count;
@@ -52,7 +51,7 @@ struct Ranges {
 int visit(struct dl_phdr_info* info, std::size_t, void* data) {
   const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
   if (!may_hold_handles(path)) return 0;
-  // What becomes read-only after relocation (vtables, GOT) was complete before anything was allocated.
+  // RELRO data (vtables, GOT) was complete before the first allocation.
   MemoryRange relocated = {0, 0};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
@@ -83,15 +82,15 @@ struct Search {
   Process& process;
   HandleSet handles;
   const Ranges* ranges;
-  int range;            // the one that the last handle was found in
+  int range;            // the range of the last found handle
   std::uint64_t place;  // of its begin: module and offset
 
-  // Calls visit(handle, the record that it says is held).
+  // Calls visit(handle, record) for live memory: a `handle` found in data means that `record` is held.
   template <typename Visit>
   void for_each_handle(Visit visit) {
     process.dump.for_each_record<AllocationRecord>(
         format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
-          // Physical memory may have lost its handle; whoever has the address where it is mapped can still free it.
+          // Physical memory may have no handle any more; a holder of its mapped address can still free it.
           if (!is_live(record) || !is_memory(record.kind) || (record.flags & format::kFlagHandleReleased) != 0) return;
           bool mapping = record.kind == Kind::kVmmMapping && record.physical != 0;
           visit(record.handle, mapping ? *process.dump.at<AllocationRecord>(record.physical) : record);
@@ -128,7 +127,7 @@ struct Search {
     auto* record = process.dump.at<HolderRecord>(ref);
     record->allocation = allocation;
     record->place = place + (address - ranges->list[range].begin);
-    // The state as it was when the handle was read: a record that was used again since is not held.
+    // The state when the handle was read: it differs if the record was reused since.
     __atomic_store_n(&record->state, state, __ATOMIC_RELEASE);
   }
 };
@@ -139,7 +138,7 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   int error = 0;
   auto* ranges = static_cast<Ranges*>(map_private(sizeof(Ranges), &error));
   if (ranges == nullptr) return format::HolderSearch::kStopped;
-  // Listed first and read afterwards: dlopen of other threads need not wait for the reading.
+  // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
   visit_modules(visit, ranges);
   search.process.modules.refresh(search.process.dump);
   search.ranges = ranges;

@@ -15,9 +15,9 @@ struct ScanResult {
 
 using FoundHandle = void (*)(void* context, format::Ref allocation, std::uint32_t tag, std::uint64_t address);
 
-// Calls found(context, allocation, tag, address) for the first place of each handle, in the order of `ranges`, in what
-// read_written_memory() reads. Stops when every handle was found, when CLOCK_MONOTONIC passes `deadline_ns`, and when
-// the kernel refuses to read. Never allocates. Changes errno.
+// Calls found(context, allocation, tag, address) for the first occurrence of each handle, in the order of `ranges`, in
+// memory that read_written_memory() reads. Stops when every handle was found, when CLOCK_MONOTONIC passes
+// `deadline_ns`, or when the kernel refuses to read. Never allocates. Changes errno.
 ScanResult scan_memory(HandleSet& handles, const MemoryRange* ranges, int count, std::uint64_t deadline_ns,
                        FoundHandle found, void* context);
 

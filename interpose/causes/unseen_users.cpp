@@ -26,24 +26,24 @@ constexpr std::uint32_t kGlobalData = R_X86_64_GLOB_DAT;
 constexpr std::uint32_t kGlobalData = R_AARCH64_GLOB_DAT;
 #endif
 
-// Beginnings of file names. libcuda hands its own addresses around inside; tools on top of CUPTI compare them.
+// Beginnings of file names. libcuda passes its own addresses around inside; tools on top of CUPTI compare them.
 constexpr const char* kKnowTheDriver[] = {"libcuda.so",        "libcupti",     "libcudadebugger", "libnvperf",
                                           "libToolsInjection", "libnvidia-",   "libc.so",         "ld-linux",
                                           "libculprit",        "libsanitizer-"};
 
-// link.h's r_debug_extended, which older glibcs do not have: the loader's namespaces as a list.
+// link.h's r_debug_extended, which older glibcs lack: the list of the loader's namespaces.
 struct NamespaceList {
   struct r_debug base;
   NamespaceList* next;
 };
 constexpr int kFirstVersionWithNamespaces = 2;
 
-// What is found, as the dump has it: kind and path of each, then a NUL.
+// The result in the dump's format: kind and path of each library, then a NUL.
 struct Found {
   static constexpr std::uint32_t kMostModules = 32;
   std::uint32_t count;
   std::uint32_t bytes;
-  std::uint64_t begins[kMostModules];  // of modules that are in the text
+  std::uint64_t begins[kMostModules];  // of the modules in the text
   char text[64 * 1024];
 
   bool has(std::uint64_t begin) const { return std::find(begins, begins + count, begin) != begins + count; }
@@ -63,7 +63,7 @@ bool is_hooked(std::uint64_t address) {
   return in_driver(reinterpret_cast<void*>(address)) && find_hooked(reinterpret_cast<void*>(address), &api);
 }
 
-// A library that defines functions which we hook is another interposer: what it calls, its callers called through it.
+// A library that defines hooked functions is another interposer: its driver calls are those of its callers.
 bool defines_hooked_functions(const ElfModule& module) {
   for (int i = 0; i < kApiCount; ++i) {
     if (find_symbol(module, api_name(static_cast<Api>(i))) != 0) return true;
@@ -76,7 +76,7 @@ struct DirectSearch {
   Found* found;
   std::uint64_t least;
   std::uint64_t span;
-  std::uint64_t hit;  // where the word lies that describe_hit() is called for
+  std::uint64_t hit;  // address of the word for describe_hit()
   int count;
   MemoryRange ranges[kMostRanges];
 };
@@ -87,7 +87,8 @@ void add_module(const struct dl_phdr_info& info, const ElfModule& module, Found*
   found->add(format::UnseenHow::kDirect, module.begin, path, module_path(info, path, sizeof(path)));
 }
 
-// Slots by which a module calls functions: filled at load or at the first call, and never by us.
+// Whether a slot by which the module calls functions leads to the driver. The loader fills these at load or at the
+// first call; we never change them.
 bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
   std::uint64_t tables[2] = {0, 0}, bytes[2] = {0, 0}, relative = 0;  // DT_JMPREL, DT_RELA
   bool linked_to_driver = false;
@@ -103,7 +104,7 @@ bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
       linked_to_driver = true;
   }
   for (int table = 0; table < 2; ++table) {
-    // The other table is long, and what it has of the driver's is of modules that are linked to it.
+    // The other table is long, and has the driver's symbols only if the module is linked to the driver.
     if (tables[table] == 0 || (table == 1 && !linked_to_driver)) continue;
     const auto* relocation = reinterpret_cast<const ElfW(Rela)*>(tables[table]);
     const auto* end = relocation + bytes[table] / sizeof(*relocation);
@@ -127,7 +128,7 @@ int visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
     add_module(*info, module, search->found);
     return 0;
   }
-  MemoryRange relocated = {0, 0};  // read-only by now: only slots of functions, which were looked at
+  MemoryRange relocated = {0, 0};  // RELRO: has only function slots, which were checked above
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_GNU_RELRO) continue;
@@ -160,12 +161,12 @@ bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, 
     if (words[i] - search->least > search->span || !is_hooked(words[i])) continue;
     search->hit = address + i * sizeof(std::uint64_t);
     visit_modules(visit_for_hit, search);
-    return search->found->count < Found::kMostModules;  // the rest of the block is most likely of the same module
+    return search->found->count < Found::kMostModules;  // the rest of the block is probably in the same module
   }
   return true;
 }
 
-// In our own namespace of the loader.
+// Finds users in our own namespace of the loader.
 void find_direct_users(Found* found) {
   std::uint64_t begin = 0, end = 0;
   if (!driver_range(&begin, &end)) return;
@@ -180,7 +181,8 @@ void find_direct_users(Found* found) {
   unmap_private(search, sizeof(DirectSearch));
 }
 
-// The loader's lists may change while they are read: what is gone is an error of the read, and no fault.
+// Reads by a system call: the loader's lists may change meanwhile, and unmapped memory gives an error instead of a
+// fault.
 template <typename T>
 bool copy_of(const T* original, T* copy) {
   return original != nullptr && os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(original), sizeof(T)) ==
@@ -209,7 +211,7 @@ bool is_libcuda(const char* path, std::size_t length) {
          std::strncmp(path, kName + 1, sizeof(kName) - 2) == 0;
 }
 
-// The library that a namespace was made for: the first one in its list. 0 when there is no libcuda in it.
+// The library for which a namespace was made: the first one in its list. Returns 0 for a namespace without libcuda.
 std::size_t owner_of_libcuda(const struct link_map* first, char* owner, std::size_t capacity) {
   constexpr int kMostModules = 10000;
   char path[1024];
@@ -232,7 +234,7 @@ std::size_t owner_of_libcuda(const struct link_map* first, char* owner, std::siz
   return owner_length;
 }
 
-// Calls visit(first module) for each namespace but our own, until it returns true.
+// Calls visit(first module) for each namespace except our own, until it returns true.
 template <typename Visit>
 bool any_other_namespace(Visit visit) {
   constexpr int kMostNamespaces = 16;  // glibc's own limit
@@ -256,7 +258,7 @@ void find_other_namespaces(Found* found) {
   });
 }
 
-// Fills `found` and returns it, or nullptr when there is nobody. To be unmapped.
+// Returns the users found, or nullptr when there are none. The caller unmaps the result.
 Found* find_unseen_users() {
   int error = 0;
   auto* found = static_cast<Found*>(map_private(sizeof(Found), &error));

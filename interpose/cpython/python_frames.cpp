@@ -16,7 +16,7 @@ using format::Ref;
 
 namespace {
 
-// Reads a pointer or number that may not be there.
+// Reads a pointer or number from memory that may not exist.
 template <typename T>
 bool try_read(std::uint64_t object, std::size_t offset, T* value) {
   return python_plausible(object) && os.read_own_memory(value, object + offset, sizeof(*value)) == sizeof(*value);
@@ -35,7 +35,7 @@ std::uint32_t line_of(const PythonLayout& layout, std::uint64_t code, std::uint6
                      static_cast<std::int64_t>(instruction - code - layout.code.instructions));
 }
 
-// The version, as PY_VERSION_HEX, as far as the exported names tell; 0 = older than 3.9.
+// The version, as PY_VERSION_HEX, as far as exported names show it; 0 = older than 3.9.
 std::uint32_t version_of(const ElfModule& module) {
   std::uint64_t version = find_symbol(module, "Py_Version");  // from 3.11 on
   if (version != 0) return static_cast<std::uint32_t>(python_field<unsigned long>(version, 0));
@@ -137,7 +137,7 @@ bool PythonFrames::read_objects(std::uint64_t thread, int depth, Chain* chain) c
   return frames != 0;
 }
 
-// False when the thread is in no Python code, or in nothing that looks like it.
+// Returns false when the thread is outside Python code, or the frames are implausible.
 bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) const {
   const PythonLayout& layout = layout_;
   if (layout.frame_object.unit != 0) return read_objects(thread, depth, chain);
@@ -177,8 +177,8 @@ bool PythonFrames::read_chain(std::uint64_t thread, int depth, Chain* chain) con
   return frames != 0;
 }
 
-// Where a frame stands: its code object and the byte offset of the instruction there, negative when it has not begun.
-// False when there is no such thing.
+// A frame's code object and the byte offset of its instruction, negative before the first instruction. Returns false
+// when there is none.
 bool PythonFrames::read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const {
   const PythonLayout& layout = layout_;
   std::int64_t bytes = 0;
@@ -205,7 +205,7 @@ bool PythonFrames::read_place(std::uint64_t frame, std::uint64_t* code, std::int
   return *offset >= -2 && *offset < bytes;
 }
 
-// Once: whether the things lie where the table says, before any pointer is followed that may be none.
+// Runs once: checks that fields are where the layout table says, before following any doubtful pointer.
 bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
   const PythonLayout& layout = layout_;
   std::uint64_t thread_id = 0;
@@ -220,7 +220,7 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
     switch_off(process, PythonState::kDiffers);
     return false;
   }
-  if (frame == 0) return false;  // not in Python code just now: asked again
+  if (frame == 0) return false;  // not in Python code now: check again later
   for (int i = 0; i < 2 && layout.frame_object.unit == 0 && layout.frame.is_entry == 0; ++i) {
     if (!try_read(frame, layout.frame.owner, &owner) || owner < kOwnedByCStack) break;
     if (!try_read(frame, layout.frame.previous, &frame) || frame == 0) return false;
@@ -234,7 +234,7 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
                has_type(name, symbols_.text_type) && try_read(code, layout.code.line_table, &table) &&
                has_type(table, symbols_.bytes_type);
   if (right && offset >= 0) {
-    // Computed from the code object alone; it needs no GIL, as the frame keeps the object alive.
+    // This uses the code object alone; it needs no GIL, because the frame keeps the object alive.
     int told = symbols_.line(reinterpret_cast<void*>(code), static_cast<int>(offset));
     right = (told < 0 ? 0U : static_cast<std::uint32_t>(told)) ==
             line_of(layout, code, code + layout.code.instructions + static_cast<std::uint64_t>(offset));
@@ -248,9 +248,9 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
   return true;
 }
 
-// Once, when this thread has the GIL: whether the innermost frame is the one that the interpreter's public interface
-// speaks of. PyEval_GetGlobals returns a borrowed reference and makes nothing; PyEval_GetFrame would make an object,
-// and that may start a garbage collection.
+// Runs once, when this thread has the GIL: checks the innermost frame against the interpreter's public interface.
+// PyEval_GetGlobals returns a borrowed reference and allocates nothing; PyEval_GetFrame would create an object, which
+// may start a garbage collection.
 bool PythonFrames::check_globals(Process& process, std::uint64_t thread, const Chain& chain) {
   if (!has_gil(thread)) return true;
   if (reinterpret_cast<std::uint64_t>(symbols_.globals()) != chain.globals) {
@@ -262,7 +262,7 @@ bool PythonFrames::check_globals(Process& process, std::uint64_t thread, const C
 }
 
 Ref PythonFrames::merged(Process& process, Ref native) {
-  // After the interpreter began to end, states of other threads are freed.
+  // During finalization the interpreter frees the states of other threads.
   if (native == 0 || symbols_.finalizing() != 0) return native;
   auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
   if (!python_plausible(thread)) return native;
@@ -342,7 +342,7 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
 Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   Chain chain;
   if (!read_chain(thread, process.options.depth, &chain)) return 0;
-  collect_stacks(process);  // `native` is in the thread's memo, or what it walked last
+  collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
   if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(process, thread, chain)) return 0;
   RawStack stack;
   StackChecks checks;
@@ -353,7 +353,7 @@ Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   std::uint64_t both[kMaxStackDepth + kMostItems];
   int count = 0;
   int next = 0;
-  // Where a native frame ends on the C stack: where its caller's begins. Of the outermost one nothing is known.
+  // The end of a native frame on the C stack is the begin of its caller's. It is unknown for the outermost frame.
   auto end_of = [&](int i) -> std::uint64_t {
     if (i + 1 < stack.count) return checks.pointers[i + 1];
     return stack.truncated ? checks.pointers[i] : ~0ULL;
@@ -361,7 +361,7 @@ Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   for (int i = 0; i < chain.count;) {
     int last = i;
     while (last < chain.count && chain.items[last].code != 0) ++last;
-    bool placed = last < chain.count;  // else the chain was cut inside this loop: outside of all that was placed
+    bool placed = last < chain.count;  // else the chain was cut inside this loop: no native frame is placed here
     std::uint64_t place = placed ? chain.items[last].instruction : 0;
     auto is_inside = [&] { return place != 0 ? end_of(next) <= place : !is_evaluation_loop(stack.frames[next]); };
     while (placed && next < stack.count && is_inside()) both[count++] = frames[next++];
@@ -371,7 +371,7 @@ Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
       both[count++] = frame;
     }
     i = last + 1;
-    // The loop's own frame, so that what its caller's loop runs comes after it.
+    // The loop's own native frame, so that the frames of the caller's loop come after it.
     if (placed && next < stack.count) both[count++] = frames[next++];
   }
   while (next < stack.count) both[count++] = frames[next++];

@@ -1,16 +1,17 @@
 // The Python frames of the calling thread, put between the native ones.
 //
 // They are read from the thread's own interpreter state without the GIL, without touching a reference count and without
-// a call that could run code: a thread's own chain of frames cannot change while the thread is inside a C call.
+// a call that could run Python code: a thread's own chain of frames cannot change while the thread is inside a C call.
 //
 // Two calls from different Python lines may have the very same native stack, since one evaluation loop runs them both.
-// So the native stack is looked up first (see StackMemo), and what the chain of frames looks like is compared besides:
+// So the native stack is looked up first (see StackMemo), then the pair of native stack and a hash of the Python
+// frames:
 //
 //     native stack (Ref) + hash of (instruction, code object) of each Python frame -> stack with both (Ref)
 //
-// A new code object in the place of one that was freed, with all equal that stands for it in that hash (python_hash.h),
-// is taken for the old one by a thread that has the old one's stack among its last 1024; whatever is not found there is
-// read anew, by content.
+// A new code object at the address of a freed one, with equal hash inputs (python_hash.h), is mistaken for the old one
+// by a thread whose PythonMemo (1024 entries) still has the old one's stack. Stacks outside the memo are read again, by
+// content.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ namespace culprit {
 
 struct Process;
 
-// The stacks that a thread saw last, with their Python frames. All zeros = empty.
+// A thread's most recent stacks with Python frames. All zeros = empty.
 struct PythonMemo {
   static constexpr std::uint32_t kEntries = 1024;  // a power of two
   struct Entry {
@@ -43,17 +44,17 @@ struct PythonMemo {
 // All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
 class PythonFrames {
  public:
-  // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
-  // Sets kModePython when merged() has something to do.
+  // Looks for an interpreter when modules were loaded since the last call. Thread-safe. Sets kModePython when an
+  // interpreter was found and merged() must be called.
   CULPRIT_COLD void look(Process& process);
 
-  // The calling thread's stack with its Python frames, given its native one; that one when the thread runs no Python,
-  // or there is no room. Thread-safe.
+  // The calling thread's stack with its Python frames, given its native one; returns the native one when the thread
+  // runs no Python, or there is no room. Thread-safe.
   format::Ref merged(Process& process, format::Ref native);
 
-  // For a collection of stacks (stack_collection.h): marks go, each frame of a stack that stays is marked, and what no
-  // such frame names is free: frames and texts of code that a program makes and drops. Thread-safe; what merged() uses
-  // meanwhile is marked.
+  // For a collection of stacks (stack_collection.h): begin_marking() clears the marks, mark_frame() is called for each
+  // frame of each stack that stays, and sweep() frees all other frames and texts, which belong to code that the program
+  // dropped. Thread-safe; records that merged() uses meanwhile are marked.
   void begin_marking() {
     SpinGuard guard(lock_);
     frame_space_.clear_marks();
@@ -84,7 +85,7 @@ class PythonFrames {
   }
 
  private:
-  // One evaluation loop's frames follow each other, and end with the address of something in the loop's own C frame.
+  // The frames of one evaluation loop are consecutive; the last item is an address in the loop's own C frame.
   struct Item {
     std::uint64_t code;         // 0: end of a loop
     std::uint64_t instruction;  // or the address on the C stack; 0: the next C frame of the loop's function (3.9)
@@ -129,7 +130,7 @@ class PythonFrames {
   PythonHash hash_;
   Symbols symbols_;
   std::atomic<bool> searching_;
-  ModuleListEnd list_end_;  // at the last look
+  ModuleListEnd list_end_;  // at the last search
   std::atomic<bool> found_;
   SpinLock lock_;
   HashIndex texts_;   // content -> string

@@ -11,8 +11,8 @@ constexpr std::uint64_t kOtherOdd = 0x9e3779b97f4a7c15ULL;
 
 std::uint64_t rotated(std::uint64_t value, int by) { return value << by | value >> (64 - by); }
 
-// What tells a code object from others that had its place, before or after: its version, else of its table of lines the
-// length, the beginning, the middle and the end.
+// Distinguishes a code object from others at the same address at other times: by its version, else by the length,
+// beginning, middle and end of its line table.
 inline std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code) {
   if (layout.code.version != 0) {
     auto version = python_field<std::uint32_t>(code, layout.code.version);
@@ -34,12 +34,12 @@ inline std::uint64_t identity_of(const PythonLayout& layout, std::uint64_t code)
   return places ^ lines * kOtherOdd;
 }
 
-// Only the multiplication by kOdd has to wait for the frame before.
+// Only the multiplication by kOdd depends on the previous frame.
 inline std::uint64_t with_frame(std::uint64_t hash, std::uint64_t identity, std::uint64_t instruction) {
   return rotated((hash ^ (identity + instruction * kOtherOdd)) * kOdd, 29);
 }
 
-// An evaluation loop ends: what it runs is placed otherwise among the native frames than what its caller's runs.
+// Marks the end of an evaluation loop: the frames of each loop have their own place among the native frames.
 inline std::uint64_t with_end_of_loop(std::uint64_t hash) { return rotated(hash * kOdd, 29); }
 
 std::uint64_t finished(std::uint64_t hash, int frames) {
@@ -48,7 +48,7 @@ std::uint64_t finished(std::uint64_t hash, int frames) {
   return hash != 0 ? hash : 1;
 }
 
-// 3.9 and 3.10: an object for each frame, and a loop for each.
+// 3.9 and 3.10: each frame has an object and an evaluation loop.
 std::uint64_t hash_objects(const PythonLayout& layout, std::uint64_t frame, int depth) {
   std::uint64_t hash = 0;
   int frames = 0;
@@ -63,7 +63,7 @@ std::uint64_t hash_objects(const PythonLayout& layout, std::uint64_t frame, int 
   return finished(hash, frames);
 }
 
-// From 3.11 on. `kKnown`: the layout, where the compiler knows it; nullptr: it is `any`.
+// From 3.11 on. `kKnown`: the layout as a compile-time constant; nullptr: use `any`.
 template <const PythonLayout* kKnown>
 std::uint64_t hash_frames(const PythonLayout& any, std::uint64_t frame, int depth) {
   const PythonLayout& layout = kKnown != nullptr ? *kKnown : any;

@@ -1,8 +1,8 @@
-// What a chain of Python frames looks like, as one number: what a known stack costs is mostly this, for each frame.
+// A hash of a chain of Python frames. Its cost per frame is most of the cost of a known stack.
 //
-// A code object stands for itself in it by its version and the address of the instruction (3.12 and 3.13); in other
-// interpreters by its address, the addresses of its name and table of lines, its first line, and the length and three
-// words of that table.
+// The hash of a frame covers the code object's version and the address of the instruction (3.12 and 3.13). In other
+// interpreters it covers the code object's address, the addresses of its name and line table, its first line, and the
+// length and three words of that table.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 
 namespace culprit {
 
-// The number for the calling thread's frames, of which `frame` is the innermost and at most `depth` count; 0 when none
-// of them is in Python code, or one looks like nothing that is a frame. Another layout, or another depth, makes other
-// numbers.
+// The hash of the calling thread's frames from `frame`, the innermost, at most `depth` of them; 0 when no frame is in
+// Python code, or one is implausible. It depends on the layout and the depth.
 using PythonHash = std::uint64_t (*)(const PythonLayout& layout, std::uint64_t frame, int depth);
 
-// The function for this layout, of an interpreter of version `version` (PY_VERSION_HEX): faster for those whose offsets
-// the compiler knows.
+// The function for this layout, of an interpreter of version `version` (PY_VERSION_HEX): faster for versions whose
+// offsets are compile-time constants.
 PythonHash python_hash(unsigned long version, const PythonLayout& layout);
 
 }  // namespace culprit

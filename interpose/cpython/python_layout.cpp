@@ -8,15 +8,15 @@ constexpr PythonLayout kLayout39 = {
 constexpr PythonLayout kLayout310 = {
     {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, 0, LineTable::kRanges}, {48, 72}};
 
-// _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. These are the
-// numbers of those that matter, in each version.
+// _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. This struct has
+// the indexes of the necessary offsets, for each version.
 struct DebugOffsets {
   std::uint8_t thread_current_frame, thread_id;
   std::uint8_t frame_previous, frame_executable, frame_instruction, frame_owner;
   std::uint8_t code_file, code_qualified_name, code_line_table, code_first_line, code_instructions;
   std::uint8_t object_type, ascii_size;  // the last
-  std::uint8_t executable_tags;          // bits of frame_executable that are not the pointer's
-  std::uint8_t code_local_names;         // co_localsplusnames, behind an int that is co_version; 0 = not known
+  std::uint8_t executable_tags;          // tag bits of frame_executable, outside the pointer
+  std::uint8_t code_local_names;         // co_localsplusnames, which follows the int co_version; 0 = not known
 };
 constexpr DebugOffsets kOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0, 41};
 constexpr DebugOffsets kOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3, 0};
@@ -39,8 +39,8 @@ bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const Debug
   const std::uint16_t local_names = numbers.code_local_names == 0 ? 0 : at(numbers.code_local_names);
   *layout = {};
   layout->thread = {0, at(numbers.thread_current_frame), at(numbers.thread_id)};
-  // Not among the offsets: f_globals, of PyObject_HEAD-less _PyInterpreterFrame the fourth pointer; _co_firsttraceable,
-  // an int before a pointer before the instructions.
+  // Not in _Py_DebugOffsets: f_globals, the fourth pointer of _PyInterpreterFrame (which has no PyObject_HEAD);
+  // _co_firsttraceable, an int that is followed by a pointer and then the instructions.
   layout->frame = {at(numbers.frame_executable),  at(numbers.frame_previous), 24,
                    at(numbers.frame_instruction), at(numbers.frame_owner),    0,
                    numbers.executable_tags};
@@ -57,7 +57,7 @@ bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const Debug
   return true;
 }
 
-// The table's numbers: six bits a byte, bit 6 = more follows.
+// The table's numbers: six bits per byte, bit 6 = more follows.
 std::uint64_t read_varint(const unsigned char** at, const unsigned char* end) {
   std::uint64_t value = 0;
   for (int shift = 0; *at < end && shift < 60; shift += 6) {
@@ -95,7 +95,7 @@ std::uint32_t line_by_locations(const unsigned char* table, const unsigned char*
   return 0;
 }
 
-// Pairs: for how many bytes of instructions, by how many lines it goes on (-128: these belong to no line).
+// Pairs: a number of instruction bytes, and the line increment for them (-128: no line).
 std::uint32_t line_by_ranges(const unsigned char* table, const unsigned char* end, std::int64_t line,
                              std::int64_t offset) {
   std::int64_t begin = 0;
@@ -108,7 +108,7 @@ std::uint32_t line_by_ranges(const unsigned char* table, const unsigned char* en
   return 0;
 }
 
-// Pairs: after how many bytes of instructions it goes on by how many lines.
+// Pairs: a number of instruction bytes, and the line increment after them.
 std::uint32_t line_by_steps(const unsigned char* table, const unsigned char* end, std::int64_t line,
                             std::int64_t offset) {
   std::int64_t begin = 0;

@@ -19,7 +19,7 @@ constexpr int kApiCount = static_cast<int>(Api::kCount);
 // The ELF symbol of a row, e.g. "cuMemAlloc_v2".
 const char* api_name(Api api);
 
-// gnu_hash_of() that name, known when this was compiled.
+// gnu_hash_of() of the symbol, computed at compile time.
 std::uint32_t api_hash(Api api);
 
 }  // namespace culprit

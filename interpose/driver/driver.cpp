@@ -16,7 +16,7 @@
 namespace culprit {
 
 void* driver_addresses[kApiCount];  // libcuda's own
-void* next_addresses[kApiCount];    // what our hook calls: libcuda's, or another interposer's that stands between
+void* next_addresses[kApiCount];    // called by our hooks: libcuda's, or another interposer's
 
 namespace {
 
@@ -24,7 +24,7 @@ Driver calls;
 ElfModule libcuda;
 std::atomic<int> found;
 
-void* addresses_behind[kApiCount];  // the same, where something was put in front of it
+void* addresses_behind[kApiCount];  // the next address behind a stand-in
 void** found_addresses = next_addresses;
 
 // libcuda's address -> row. Filled once, before `found` is set.
@@ -68,8 +68,8 @@ void resolve() {
   }
 }
 
-// Without a lock, because a fork child could find it held for ever: threads that look for libcuda at the same time all
-// fill in the same values, and each of them has filled in all before it goes on.
+// Without a lock, because a fork child could find it locked for ever: concurrent threads store equal values, and each
+// thread stores all of them before it continues.
 bool find_libcuda() {
   ElfModule module;
   if (visit_modules(visit_for_libcuda, &module) == 0) return false;
@@ -142,8 +142,8 @@ void* address_behind_stand_in(Api api) {
 
 namespace {
 
-// Another preloaded library that defines CUDA functions, and stands after us: our hooks must call its functions, not
-// pass them by. Seen at load, when only the program and what it was linked or preloaded with are mapped.
+// Finds another preloaded library that defines CUDA functions and comes after us: our hooks must call its functions.
+// Runs at load, when only the program and its linked and preloaded libraries are mapped.
 int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us) {
   ElfModule module;
   if (!describe_module(*info, &module)) return 0;
@@ -152,7 +152,7 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
     return 0;
   }
   if (!*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
-  if (is_libcuda(module)) return 1;  // what comes later is never reached
+  if (is_libcuda(module)) return 1;  // symbol lookup never reaches later modules
   for (int i = 0; i < kApiCount; ++i) {
     Api api = static_cast<Api>(i);
     std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
@@ -177,7 +177,7 @@ int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
 bool cuda_is_loaded() { return visit_modules(visit_for_cuda, nullptr) != 0; }
 
 void find_other_interposers() {
-  if (loaded_late()) return;  // nobody stands behind us
+  if (loaded_late()) return;  // we are last in lookup order
   bool past_us = false;
   visit_modules(visit_for_interposers, &past_us);
 }

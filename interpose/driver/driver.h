@@ -1,4 +1,5 @@
-// The driver functions that recording itself calls. Found once in libcuda's own symbol table; never our hooks.
+// The driver functions that recording itself calls. They are found once in libcuda's own symbol table, and are never
+// our hooks.
 #pragma once
 
 #include <cuda.h>
@@ -32,14 +33,14 @@ struct Driver {
 #undef CULPRIT_MEMBER
 };
 
-// Valid once driver_ready() has returned true. A function that this driver does not have is nullptr; the ones that
-// every driver since CUDA 11.0 has are never.
+// Valid once driver_ready() has returned true. A function that this driver lacks is nullptr. Functions of CUDA 11.0 are
+// always present.
 const Driver& driver();
 
-// True when libcuda was found. Looks for it the first time, and again as long as it is not there. Cheap afterwards.
+// Returns true once libcuda was found. Searches for it on each call until then; cheap afterwards.
 bool driver_ready();
 
-// Whether a library of CUDA's is loaded: the driver, or a runtime.
+// Whether a CUDA library is loaded: the driver, or a runtime.
 bool cuda_is_loaded();
 
 }  // namespace culprit

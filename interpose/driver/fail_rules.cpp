@@ -43,7 +43,7 @@ bool names(const char* asked, std::size_t length, const char* symbol) {
 
 // A whole number from 1 to `most` that ends exactly at `end`.
 bool parse_number(const char* text, const char* end, int base, std::uint64_t most, std::uint64_t* value) {
-  // Sixteen hexadecimal digits are 64 bits: what is longer does not fit, and strtoull would say the largest number.
+  // Sixteen hexadecimal digits are 64 bits; for longer numbers strtoull would return the largest one.
   if (text == end || (base == 16 && end - text > 16) || text[0] == '-' || text[0] == '+' || text[0] == ' ')
     return false;
   char* stop = nullptr;

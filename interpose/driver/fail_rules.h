@@ -1,12 +1,13 @@
-// What CULPRIT_FAIL asks for: calls that are made to fail, to see what the program does then.
+// The rules of CULPRIT_FAIL: calls that are made to fail, to test the program's error handling.
 //
+// clang-format off
 //     CULPRIT_FAIL=rule[,rule...]
 //         NAME:N:CODE       the Nth call of a hooked function returns CODE, a CUresult as a number. cuMemAlloc means
-//         all its
-//                           versions and twins, cuMemAlloc_v2 that one only
-//         alloc:N           the Nth call that allocates memory, whichever function it is, returns
-//         CUDA_ERROR_OUT_OF_MEMORY alloc-site:HEX    the first call that allocates memory with this stack does sites
-//         nothing fails; the dump lists the stacks that allocate memory, for alloc-site
+//                           all its versions and twins, cuMemAlloc_v2 that one only
+//         alloc:N           the Nth call that allocates memory, by any function, returns CUDA_ERROR_OUT_OF_MEMORY
+//         alloc-site:HEX    the first call that allocates memory with this stack returns CUDA_ERROR_OUT_OF_MEMORY
+//         sites             no call fails; the dump lists the stacks that allocate memory, for alloc-site
+// clang-format on
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,11 @@ struct FailRules {
   bool need_sites() const;
 };
 
-// Reads the value of CULPRIT_FAIL; null and "" are no rules. False, and no rules at all, when something in it cannot be
-// understood: half of what was asked for would tell less than nothing. Never allocates.
+// Reads the value of CULPRIT_FAIL; null and "" give no rules. Returns false, with no rules at all, if any part is
+// invalid: a test with only some of the rules would mislead. Never allocates.
 bool parse_fail_rules(const char* text, FailRules* rules);
 
-// Whether a row's calls allocate memory: what `alloc` counts. Not imports, reservations and mappings, which are views.
+// Whether a row's calls allocate memory, as `alloc` counts them. Imports, reservations and mappings do not.
 bool allocates_memory(Api api);
 
 }  // namespace culprit

@@ -18,7 +18,7 @@ ContextTable::Entry* ContextTable::find_locked(CUcontext handle) {
   return nullptr;
 }
 
-// A slot whose context is gone is used again only when all slots have been used: a report can then still name old ones.
+// The slot of a destroyed context is reused only when all slots have been used, so that reports can name old contexts.
 ContextTable::Entry* ContextTable::new_entry_locked(DumpWriter& dump) {
   if (count_ < kMostContexts) {
     Entry* entry = &entries_[count_];
@@ -71,7 +71,7 @@ Place ContextTable::of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter
     SpinGuard guard(lock_);
     if (Entry* entry = find_locked(handle)) return {entry->index, entry->device};
   }
-  // New to us. The driver tells the device of the current context only.
+  // A new context. The driver reports the device of the current context only.
   CUcontext now_current = nullptr;
   CUdevice ordinal = -1;
   if (driver().cuCtxGetCurrent(&now_current) == CUDA_SUCCESS && now_current == handle)
@@ -81,8 +81,7 @@ Place ContextTable::of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter
   int active = 0;
   CUcontext primary = nullptr;
   Kind kind = Kind::kContext;
-  // A primary context that we did not see being retained: retaining it for a moment tells its handle, and changes
-  // nothing.
+  // A primary context whose retain was not seen: retaining it for a moment gives its handle, without other effects.
   if (driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0 &&
       driver().cuDevicePrimaryCtxRetain(&primary, ordinal) == CUDA_SUCCESS) {
     driver().cuDevicePrimaryCtxRelease_v2(ordinal);
@@ -192,8 +191,8 @@ DeviceRecord* ContextTable::device(CUdevice ordinal, DumpWriter& dump) {
   fields.ordinal = static_cast<std::uint32_t>(ordinal);
   const Driver& call = driver();
   CUuuid uuid = {};
-  // _v2 names the MIG instance where there is one, the first version always the whole GPU: they differ exactly under
-  // MIG.
+  // _v2 returns the UUID of the MIG instance, if any, the first version always that of the whole GPU: they differ
+  // exactly under MIG.
   if (call.cuDeviceGetUuid_v2 != nullptr && call.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS) {
     std::memcpy(fields.uuid, &uuid, sizeof(fields.uuid));
     CUuuid whole = {};

@@ -1,7 +1,7 @@
-// Contexts and devices: which one a call concerns, and what the dump says of them.
+// Contexts and devices: which ones a call concerns, and their records in the dump.
 //
-// Handles are used again, and a primary context keeps its handle across a reset, so everything else names a context by
-// its number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+// The driver reuses handles, and a primary context keeps its handle across a reset; so all other code identifies a
+// context by its number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace culprit {
 
-// Where something was made.
+// The context and device in which something was made.
 struct Place {
   std::uint32_t context = format::kNoIndex;
   std::uint8_t device = format::kNoDevice;
@@ -20,22 +20,22 @@ struct Place {
 class ContextTable {
  public:
   // The place of a context by its handle. A context seen for the first time (it was made before recording began, or by
-  // a call that nobody hooks) is recorded without a stack if it is current. Thread-safe, as are all functions here;
-  // all but of_device() on the tracker's own stack only.
+  // a call without a hook) is recorded without a stack if it is current. All functions here are thread-safe; all but
+  // of_device() run on the tracker's own stack only.
   Place of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter& dump);
 
-  // The place of a device: its current primary context, if that is known.
+  // The place of a device: its live primary context, if known.
   Place of_device(CUdevice device, DumpWriter& dump);
 
-  // A context was made. `references` is 1, or 0 for one that is not counted.
   Place made(CUcontext handle, format::Kind kind, CUdevice device, std::uint16_t api, format::Ref stack,
              std::uint32_t thread, std::uint64_t now_ns, DumpWriter& dump);
 
   // Counts one retain or one release of the context with this handle. Returns the references left.
   int add_reference(CUcontext handle, int amount);
 
-  // The number of the live context with this handle, and forgets it, so that a new one may take the handle.
-  // Returns kNoIndex if it is not known. Follow with destroyed() or, when the driver refused, revive().
+  // Returns the number of the live context with this handle and removes it from the table, so that a new context may
+  // get the handle. Returns kNoIndex for an unknown handle. Follow with destroyed() or, when the driver refused,
+  // revive().
   std::uint32_t take(CUcontext handle);
   std::uint32_t take_primary(CUdevice device);
   void destroyed(std::uint32_t index, std::uint16_t api, format::Ref stack, std::uint64_t now_ns, DumpWriter& dump);
@@ -44,15 +44,15 @@ class ContextTable {
   // A second handle for a context (cuCtxFromGreenCtx).
   void add_alias(CUcontext alias, CUcontext handle);
 
-  // Moves whenever a context comes or goes: what was remembered of handles is then stale.
+  // Changes whenever a context is created or destroyed: cached lookups of handles are then stale.
   std::uint32_t epoch() const { return __atomic_load_n(&epoch_, __ATOMIC_ACQUIRE); }
 
-  // The device's record; made on first use, with name, UUID and the first memory reading. nullptr when there is no
-  // room.
+  // The device's record; created on first use, with name, UUID and the first memory reading. nullptr when the dump is
+  // full.
   format::DeviceRecord* device(CUdevice ordinal, DumpWriter& dump);
   format::DeviceRecord* known_device(std::uint8_t ordinal, DumpWriter& dump);
 
-  // A context that is alive on this device, nullptr if none.
+  // A live context on this device, nullptr if none.
   CUcontext any_context_on(std::uint8_t device);
 
   static constexpr int kMostDevices = 64;
@@ -68,13 +68,13 @@ class ContextTable {
     std::uint8_t device;
     format::Kind kind;
     bool alive;
-    CUcontext taken_handle;  // to revive
+    CUcontext taken_handle;  // for revive()
   };
   Place of_device_here(CUdevice device, DumpWriter& dump);
   Entry* find_locked(CUcontext handle);
   Entry* new_entry_locked(DumpWriter& dump);
 
-  std::uint32_t epoch_;  // first: read on every call, beside other such fields of Process
+  std::uint32_t epoch_;  // first, next to the other fields of Process that every call reads
   SpinLock lock_;
   int count_;
   Entry entries_[kMostContexts];

@@ -1,4 +1,4 @@
-// Creates the dump file, maps it, and hands out space in it. Knows nothing of what the records mean.
+// Creates the dump file, maps it, and hands out space in it, independently of the records' meaning.
 //
 //   address range (PROT_NONE): offset in file = address - base, so a Ref becomes a pointer by one addition. Reserved at
 //   the start; where the address space is limited in small pieces, each behind the last
@@ -24,19 +24,18 @@ namespace culprit {
 class DumpWriter {
  public:
   // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when a file or a dangling link has the name) and
-  // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for what can
-  // not be mapped (a FIFO, a socket, a block device). A character device (/dev/null) makes a dump that leaves no file.
-  // Call once.
-  // The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
+  // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for a file
+  // that cannot be mapped (a FIFO, a socket, a block device). With a character device (/dev/null) the dump leaves no
+  // file. Call once. The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
   int start(const char* path, std::uint64_t limit = kLargestDump);
 
-  // Unmaps and closes the file, which stays. All zeros afterwards. Nobody else may use this any more.
+  // Unmaps and closes the file, which stays. All zeros afterwards. No other thread may use this any more.
   void close();
 
   // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
-  // can not grow. Either recording has stopped (stopped(): for good, the reason is in the header), or this type has all
-  // the room that it gets below the limit (is_full()): other types may still find some, and the caller may use records
-  // again that are not needed any more. Thread-safe.
+  // can not grow. Either recording has stopped for good (stopped(); the reason is in the header), or this type has used
+  // up its share of the limit (is_full()). In that case other types may still have room, and the caller may reuse
+  // records that are no longer needed. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
                      std::uint64_t body_bytes);
 
@@ -44,12 +43,12 @@ class DumpWriter {
   // running number of the first. Returns 0 like append(). Thread-safe.
   format::Ref allocate_records(format::ChunkType type, std::uint32_t count, std::uint32_t* first_index);
 
-  // A chunk of about `bytes` for the caller alone, all of it said to be used. Returns where its payload begins (zeros)
-  // and stores how many bytes that has; 0 like append(). Thread-safe.
+  // A chunk of about `bytes` for the caller alone, whose `used` covers all of it. Returns the start of its zeroed
+  // payload and stores the payload's size; 0 like append(). Thread-safe.
   format::Ref allocate_chunk(format::ChunkType type, std::uint64_t bytes, std::uint64_t* payload_bytes);
 
-  // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; what other threads
-  // change meanwhile may be seen half-changed.
+  // Calls visit(const Record&) for every record of this type that was ever handed out. Thread-safe; records that other
+  // threads change at the same time may be seen half-changed.
   template <typename Record, typename Visit>
   void for_each_record(format::ChunkType type, Visit visit) const {
     std::uint64_t end = __atomic_load_n(&header()->file_bytes, __ATOMIC_ACQUIRE);
@@ -72,24 +71,24 @@ class DumpWriter {
   }
   format::Header* header() const { return reinterpret_cast<format::Header*>(base_); }
   const char* path() const { return path_; }
-  // False: the dump is in private memory, and nothing is left of it when the process ends.
+  // False: the dump is in private memory and is lost when the process ends.
   bool leaves_file() const { return !in_memory_; }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed) != 0; }
-  // Why, and the errno that says more, or 0. The header says the same, unless somebody took its bytes away.
+  // The reason, and an errno or 0. The header has the same values unless the file was truncated.
   format::StopReason stop_reason() const {
     return static_cast<format::StopReason>(stopped_.load(std::memory_order_acquire));
   }
   int stop_errno() const { return stop_errno_.load(std::memory_order_relaxed); }
 
-  // Somebody took bytes of the file away, and touching `address` found that out. Private memory takes the place of the
-  // mapping from there on, and recording stops (kTruncated). False: the address is none of ours, or there is no memory.
+  // Handles a SIGBUS at `address` after the file was truncated: replaces the mapping from there on by private memory
+  // and stops recording (kTruncated). Returns false when the address is outside the dump, or there is no memory.
   // Signal-safe.
   bool replace_lost(void* address);
 
-  // Whether the file has become shorter than what is mapped; recording stops then.
+  // Whether the file has become shorter than its mapping; recording stops then.
   bool check_truncated();
 
-  // Bytes of the file, and how many it may have.
+  // Bytes of the file, and their limit.
   std::uint64_t size() const { return size_; }
   std::uint64_t limit() const { return limit_; }
   // A chunk of this type was refused because of the limit.
@@ -97,14 +96,14 @@ class DumpWriter {
     return (__atomic_load_n(&header()->limited_types, __ATOMIC_RELAXED) >> static_cast<int>(type) & 1) != 0;
   }
 
-  // Recording stopped, or the limit was reached, and nobody was told yet. take_news() is true for one caller.
+  // Recording stopped or the limit was reached, and no warning was given yet. take_news() returns true to one caller.
   bool has_news() const { return news_.load(std::memory_order_relaxed) != 0; }
   bool take_news() { return has_news() && news_.exchange(0, std::memory_order_relaxed) != 0; }
 
   // Marks recording as stopped for good. Idempotent; the first reason stays.
   void stop(format::StopReason reason, int error);
 
-  static constexpr std::uint64_t kLargestDump = 64ULL << 30;  // the most that a Ref can name
+  static constexpr std::uint64_t kLargestDump = 64ULL << 30;  // the largest offset of a Ref
 
  private:
   static constexpr std::size_t kPathBytes = 4096;
@@ -138,22 +137,22 @@ class DumpWriter {
 
   // Read on every call: together, in the first cache line.
   unsigned char* base_;
-  std::atomic<int> stopped_;  // a format::StopReason, 0 = it goes on
+  std::atomic<int> stopped_;  // a format::StopReason, 0 = not stopped
   std::atomic<int> news_;
 
   std::atomic<int> stop_errno_;
   std::uint64_t reserved_;  // bytes of address range
   std::uint64_t size_;      // bytes of file mapped
   std::uint64_t limit_;     // of the file
-  int fd_;                  // a high one; -1 = none is kept: opened again by its name whenever the file grows
+  int fd_;                  // a high number; -1 = none kept: the file is opened by its name whenever it grows
   bool in_memory_;
   FileId id_;
   SpinLock lock_;
   OpenChunk open_[kTypes];
-  char* path_;  // in memory of its own: what lies behind this object in Process is read on every call, and this is not
+  char* path_;  // in its own memory: the fields after this object in Process are read on every call, the path is not
 };
 
-// Adds to a counter that readers see. Relaxed: counters are facts about the past, never a signal.
+// Adds to a counter that readers see. Relaxed: no reader uses a counter to synchronize.
 inline void add_counter(std::uint64_t& counter, std::uint64_t amount) {
   __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
 }

@@ -11,7 +11,7 @@
 
 namespace culprit {
 
-// Refused frees. Equal ones (same type, api, code and stacks) share a record, so a loop of bad frees costs one.
+// Refused frees. Equal ones (same type, api, code and stacks) share a record, so a loop of bad frees needs one.
 class ErrorTable {
  public:
   // Adds or counts `error` (`state` and `count` are ignored). Returns its record, 0 when the table is full.
@@ -24,7 +24,7 @@ class ErrorTable {
   format::Ref records_[kCapacity];
 };
 
-// Failed calls that are no frees. Equal ones (api, code, stack) share a record, so a loop of them costs one.
+// Failed calls other than frees. Equal ones (api, code, stack) share a record, so a loop of them needs one.
 class FailedCallTable {
  public:
   // Adds or counts `call` (`state` and `count` are ignored). Returns its record, 0 when the table is full.
@@ -46,9 +46,9 @@ struct Cancel {
 class CancelTable {
  public:
   void add(const Cancel& cancel);
-  // Takes the cancellation of `thread` out. False when there is none.
+  // Removes and returns the cancellation of `thread`. Returns false when there is none.
   bool take(pthread_t thread, Cancel* cancel);
-  // Calls visit(stack) for each; 0 where there is none.
+  // Calls visit(stack) for each slot; 0 = unused.
   template <typename Visit>
   void for_each_stack(Visit visit) {
     SpinGuard guard(lock_);
@@ -62,10 +62,10 @@ class CancelTable {
   Cancel cancels_[kCapacity];  // time_ns 0 = unused
 };
 
-// What is known of why allocations were not freed. Equal evidence is stored once: many allocations, few reasons.
+// Evidence of why allocations were not freed. Equal evidence is stored once: many allocations share few reasons.
 class EvidenceTable {
  public:
-  // The record with these fields (`state` is ignored). 0 when there is no room, or the table is full; that is counted.
+  // The record with these fields (`state` is ignored). Returns 0, and counts it, when the table or the dump is full.
   format::Ref intern(const format::EvidenceRecord& evidence, DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
@@ -77,8 +77,8 @@ class EvidenceTable {
   HashIndex index_;
 };
 
-// Memory that went with its context, added up by (stack, teardown stack, device, kind, api). When the table is full
-// what is new is added up by (device, kind, api) alone, without stacks.
+// Memory that was released with its context, summed by (stack, teardown stack, device, kind, api). When the table is
+// full, new combinations are summed by (device, kind, api) alone, without stacks.
 class ReleaseTable {
  public:
   // Adds one allocation (`count` 1) to its sum. Returns false when there is no room.
@@ -94,19 +94,19 @@ class ReleaseTable {
   }
 
  private:
-  static constexpr std::uint32_t kCapacity = 16384;  // 1.3 MiB, and as many stacks twice
+  static constexpr std::uint32_t kCapacity = 16384;  // 1.3 MiB, and two stacks each
   SpinLock lock_;
   HashIndex index_;
 };
 
-// Threads that called CUDA. The number of a thread that ended is used again once no record names it any more, so that a
-// program which starts a thread for each task does not grow the dump.
+// Threads that called CUDA. The number of an ended thread is reused once no record names it, so that a program that
+// starts a thread for each task does not grow the dump.
 class ThreadTable {
  public:
   // Registers the calling thread. Returns its index, format::kNoIndex when there is no room.
   std::uint32_t add(std::uint64_t now_ns, DumpWriter& dump);
 
-  // The calling thread, which has this index, is ending. `made`: records that name it, ever; `ended`: those of them
+  // The calling thread, which has this index, is ending. `made`: records that ever named it; `ended`: those of them
   // that it ended itself.
   void end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t made, std::uint64_t ended, DumpWriter& dump);
 
@@ -115,8 +115,8 @@ class ThreadTable {
 
   format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
 
-  // Gives the thread with this index a name of its own, of at most kMostName bytes, in room that serves all threads
-  // which ever have this index. Call in the thread itself.
+  // Names the calling thread, which has this index, with at most kMostName bytes. The room is reused for later threads
+  // with this index.
   static constexpr std::uint32_t kMostName = 111;
   void set_name(std::uint32_t index, const char* name, DumpWriter& dump);
 
@@ -129,7 +129,7 @@ class ThreadTable {
   std::uint32_t next_;
   std::uint32_t free_count_;
   std::uint32_t free_[kCapacity];         // untouched pages cost nothing
-  format::Ref pages_[kCapacity / kPage];  // kPage records each, so that an index finds its record
+  format::Ref pages_[kCapacity / kPage];  // chunks of kPage records, to find a record by its index
   format::Ref names_[kCapacity];          // strings
 };
 

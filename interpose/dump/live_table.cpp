@@ -118,7 +118,7 @@ bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, AllocationR
     if (copy.handle != handle || space_of(copy.kind) != space || (copy.flags & format::kFlagEnded) == 0) return;
     auto state = static_cast<AllocationState>(before & ((1U << format::kStateBits) - 1));
     if (state != AllocationState::kEmpty || __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) != before) return;
-    // The same handle can not have lived twice at a time: the one made last is the one ended last.
+    // Two live allocations cannot share a handle: the one made last is the one ended last.
     if (any && copy.time_ns <= found->time_ns) return;
     any = true;
     *found = copy;

@@ -1,14 +1,13 @@
-// The live allocations: what was made and not yet ended. The records lie in the dump; a sharded private index finds
-// them.
+// The live allocations and resources. Their records are in the dump; a sharded private index finds them.
 //
 //   (space, handle) --hash--> shard --index--> Ref of the record
 //
-// What a thread made last it keeps out of the index (young_records.h) until somebody else asks for it.
+// A thread keeps its newest records out of the index (young_records.h) until another thread asks for them.
 //
-// One spin lock a shard, held while the index changes. It is the one lock that is held while a signal handler may
-// interrupt its holder, and jump out: thread_state.shard tells of it, and repair_left_shard() mends it. A free takes
-// the record out of the index before the driver is called (so that no other thread can be handed the address while the
-// old record is still there) and puts it back if the driver refuses.
+// Each shard has a spin lock, held while the index changes. It is the only lock whose holder a signal handler may
+// interrupt, and leave by a jump: thread_state.shard names the lock, and repair_left_shard() repairs the shard. A free
+// takes the record out of the index before the driver is called (so that no other thread can be handed the address
+// while the old record is still there) and puts it back if the driver refuses.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +22,9 @@
 
 namespace culprit {
 
-// Handles that can not be confused with each other share a space; a handle is looked up in the space of the function
-// that ends it. All addresses are one space, because cuMemFree ends several kinds, and because freeing pinned memory
-// with cuMemFree must find the allocation to be named.
+// A space is a set of kinds with distinct handles; a handle is looked up in the space of the function that ends it. All
+// addresses are one space, because cuMemFree ends several kinds, and because an error report for pinned memory that was
+// freed with cuMemFree must name the allocation.
 enum class Space : std::uint8_t {
   kAddress = 1,
   kVmmHandle = 2,
@@ -54,7 +53,7 @@ constexpr std::uint8_t space_of(format::Kind kind) {
   }
 }
 
-// What is made and ended most often. (An allocation that takes the driver long gains nothing.)
+// Kinds that are made and ended most often. (For calls that take the driver long there is no gain.)
 constexpr bool stays_young(format::Kind kind) {
   return kind == format::Kind::kStreamOrdered || kind == format::Kind::kEvent;
 }
@@ -62,33 +61,33 @@ constexpr bool may_be_young(std::uint8_t space) {
   return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent);
 }
 
-// A thread's own.
+// The records of one thread.
 struct ThreadRecords {
   YoungRecords young_memory;
   YoungRecords young_events;
   RecordCache unused;
 
-  // Where the thread keeps the young ones of a space in which they may be.
+  // The young records of a space for which may_be_young() is true.
   YoungRecords& young(std::uint8_t space) {
     return space == space_of(format::Kind::kEvent) ? young_events : young_memory;
   }
 };
 
-// How something was ended, kept for double frees.
+// How an allocation was ended, kept for reports of double frees.
 struct EndedBy {
   format::Ref stack = 0;
   std::uint32_t thread = format::kNoIndex;
-  bool teardown = false;  // it went with its context instead of being freed
+  bool teardown = false;  // released with its context instead of being freed
   bool remember = false;  // false: nothing is kept
 };
 
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class LiveTable {
  public:
-  // Records something new; the field `state` of `fields` is ignored. `own` here and below: the calling thread's, or
-  // nullptr. A record in the index with the same space, handle and device is replaced, at the latest when this one
-  // comes there: the driver hands an address out again only after it was given back, whoever did it unseen. Returns 0
-  // when there is no room. Thread-safe, as are all functions here.
+  // Records an allocation; the field `state` of `fields` is ignored. `own` here and below: the calling thread's
+  // records, or nullptr. An indexed record with the same space, handle and device is replaced, at the latest when this
+  // one enters the index: the driver reuses an address only after it was freed, perhaps by an unseen call. Returns 0
+  // when there is no room. All functions here are thread-safe.
   format::Ref add(const format::AllocationRecord& fields, DumpWriter& dump, ThreadRecords* own = nullptr) {
     return make(
         fields.handle, fields.kind, space_of(fields.kind), fields.device,
@@ -100,7 +99,7 @@ class LiveTable {
         dump, own);
   }
 
-  // The same; fill(record) stores every field but `state`. `space`: of the kind.
+  // Like add(); fill(record) stores every field except `state`. `space`: that of the kind.
   template <typename Fill>
   format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device, Fill fill,
                    DumpWriter& dump, ThreadRecords* own);
@@ -108,19 +107,19 @@ class LiveTable {
   // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
   format::Ref find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
 
-  // The same, and takes it away: nobody else finds it any more. Follow with retire() or put_back(). `device()` is asked
-  // only when several devices have this handle: asking the driver costs as much as the rest.
+  // Like find(), and removes the record from the index, so that no other thread can find it. Follow with retire() or
+  // put_back(). `device()` is called only when several devices have this handle: a query of the driver costs as much as
+  // the rest.
   template <typename Device>
   format::Ref take(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump,
                    ThreadRecords* own = nullptr);
   void put_back(format::Ref ref, DumpWriter& dump);
 
-  // The short way for CUDA events, which their thread most often ends at once. spare_event(): the record that it may
-  // use for its next one on this device; its Ref 0 = none, and then add() has to be called. make_event():
-  // `fill(record)` stores what is not as it was when the record ended: neither `state` nor what kind of thing it is, of
-  // which thread and on which device. end_event(): take() and retire() of what the thread has to itself; 0 = it has
-  // not. take_back_event(): it was not ended after all, and is now as take() returns it; false when that comes too
-  // late.
+  // The fast path for CUDA events, which are usually ended soon by their own thread. spare_event(): the record for the
+  // thread's next event on this device; Ref 0 = none, call add() instead. make_event(): fills that record;
+  // `fill(record)` need not store `state`, kind, thread and device, which the record still has. end_event(): take() and
+  // retire() of an event among the thread's young records; 0 = it is not there. take_back_event(): undoes end_event(),
+  // so that the record is as take() returns it; false when the record was already reused.
   static YoungRecords::Spare spare_event(ThreadRecords* own, std::uint8_t device) {
     return own->young_events.spare(tag_of(space_of(format::Kind::kEvent), device));
   }
@@ -141,30 +140,31 @@ class LiveTable {
     return true;
   }
 
-  // Ends a record that take() returned, or drops one that is in no index any more. Its slot is used again.
+  // Ends a record that take() returned or that is not in the index. Its slot is reused.
   void retire(format::Ref ref, DumpWriter& dump, const EndedBy& by = {}, ThreadRecords* own = nullptr) {
     end_record(dump.at<format::AllocationRecord>(ref), by);
     records_.give(own == nullptr ? nullptr : &own->unused, ref, !by.remember, dump);
   }
 
-  // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: to none.
+  // Moves a live record to another handle (VMM handles change while the memory stays). `indexed` = false: removes it
+  // from the index.
   void rekey(format::Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump);
 
   // Calls visit(record, ref, &ended_by) for each live record, one shard locked at a time; when it returns true the
-  // record is ended on the spot. `visit` must not call back into this table. On the tracker's own stack only.
+  // record is ended at once. `visit` must not call back into this table. On the tracker's own stack only.
   template <typename Visit>
   void sweep(DumpWriter& dump, Visit visit);
 
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  // What had this handle last and was ended, if it is still remembered: `record` as it was, except for `extra`. Slow:
-  // walks everything.
+  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`.
+  // Slow: walks everything.
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
-  // The calling thread was thrown out of one of these functions: mends and unlocks the shard that it held, if any. What
-  // it was about to enter or to take out may be lost.
+  // After a jump out of one of these functions: repairs and unlocks the shard that the calling thread held, if any. The
+  // entry that was being added or removed may be lost.
   void repair_left_shard(DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
@@ -172,20 +172,20 @@ class LiveTable {
     for (Shard& shard : shards_) shard.index.free_memory();
   }
 
-  // Threads may keep records out of the index from now on, or (pause) none does any more.
+  // Allows threads to keep young records, or (pause) moves all of them to the index and forbids new ones.
   void start_young() { young_.start(); }
   void resume_young() { young_.resume(); }
   CULPRIT_COLD void pause_young(DumpWriter& dump) {
     on_own_stack([&] { young_.pause(into_index(dump)); });
   }
 
-  // A thread begins, and ends.
+  // Call when a thread begins and when it ends.
   void begin_thread(ThreadRecords* own) {
     young_.enter(&own->young_memory);
     young_.enter(&own->young_events);
   }
-  // The same for a thread that was thrown out of one of these functions: `own` may be in disorder, and what it kept
-  // unused is lost.
+  // Replaces end_thread() after a jump out of one of these functions: `own` may be inconsistent, and its unused records
+  // are lost.
   void abandon_thread(ThreadRecords* own, DumpWriter& dump) {
     young_.leave(&own->young_memory, into_index(dump));
     young_.leave(&own->young_events, into_index(dump));
@@ -204,8 +204,8 @@ class LiveTable {
     HashIndex index;
   };
 
-  // Locks a shard, unless another thread holds it for too long: a thread that was thrown out of here and has not called
-  // CUDA since. Then the event is counted instead.
+  // Locks a shard, with a timeout: the lock may be held by a thread that left by a jump and has not called CUDA since.
+  // After a timeout the event is only counted.
   class ShardGuard {
    public:
     ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
@@ -229,7 +229,7 @@ class LiveTable {
     bool locked_;
   };
 
-  // By other bits of the hash than the index uses.
+  // Uses other bits of the hash than the index.
   Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
   static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
     return static_cast<std::uint32_t>(space) << 8 | device;
@@ -241,7 +241,7 @@ class LiveTable {
     std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
     __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
   }
-  // The same under the next generation where it is known which state it has.
+  // The same, under the next generation, for a record whose present state is known.
   template <format::AllocationState from, format::AllocationState to>
   static void publish_next(format::AllocationRecord* record) {
     constexpr std::uint32_t kStep = kGeneration + static_cast<std::uint32_t>(to) - static_cast<std::uint32_t>(from);
@@ -267,18 +267,18 @@ class LiveTable {
     if (CULPRIT_LIKELY(indexed && stale == 0)) return record.ref;
     return drop_stale(record.ref, stale, locked, dump, own);
   }
-  // The same, out of the way of those who do not need it.
+  // Like add_to_index(), but not inlined: for rare callers.
   __attribute__((noinline)) void move_to_index(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     add_to_index(record, dump, own);
   }
-  // The same as a function of the record alone.
+  // move_to_index() as a function of the record alone.
   struct IntoIndex {
     LiveTable* table;
     DumpWriter* dump;
     void operator()(YoungRecord record) const { table->move_to_index(record, *dump, nullptr); }
   };
   IntoIndex into_index(DumpWriter& dump) { return {this, &dump}; }
-  // Out of a thread's young records, for a younger one.
+  // Evicts a thread's oldest young record.
   __attribute__((noinline)) void make_place(YoungRecord record, DumpWriter& dump, ThreadRecords* own) {
     if (record.handle != 0) {
       add_to_index(record, dump, own);
@@ -286,8 +286,7 @@ class LiveTable {
       records_.give(&own->unused, record.ref, true, dump);
     }
   }
-  // make_event() found the thread's young records closed. Keeps errno: the short way does nothing else that could
-  // change it.
+  // make_event() found the thread's young records closed. Keeps errno, because the fast path does not save it.
   CULPRIT_COLD void index_event(YoungRecord record, DumpWriter& dump, ThreadRecords* own);
   // add_to_index() found `stale` in the place of `ref`, or (0) no room, or could not lock the shard.
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
@@ -296,7 +295,7 @@ class LiveTable {
   format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
   template <typename Device>
   format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
-  // Not in the index: perhaps some thread has it. It is in the index afterwards.
+  // Moves the record to the index if it is among a thread's young records.
   CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
     on_own_stack([&] { young_.fetch(space, handle, into_index(dump)); });
   }
@@ -372,7 +371,7 @@ void LiveTable::sweep(DumpWriter& dump, Visit visit) {
   for (Shard& shard : shards_) {
     ShardGuard guard(shard, dump);
     if (!guard.locked()) continue;
-    // An entry that is ended moves others into its place, so collect until none is left to end.
+    // Erasing an entry moves others into its place, so repeat until no entry is left to end.
     for (bool again = true; again;) {
       again = false;
       constexpr int kAtOnce = 24;

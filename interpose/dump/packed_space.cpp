@@ -46,7 +46,7 @@ Ref PackedSpace::take(format::ChunkType type, std::uint32_t units, Want want, Du
   const Piece& piece = pieces_[stretch.piece];
   const std::uint32_t unit = stretch.begin;
   stretch.begin += units;
-  // Both cursors may have found the same stretch: the other one looks again.
+  // Both cursors may have found the same run: the other one searches again.
   Stretch& other = units > kLarge ? small_ : large_;
   if (other.piece == stretch.piece && other.begin < stretch.begin && other.end > unit) other.end = other.begin;
   occupy(piece, unit, unit + units);
@@ -101,7 +101,7 @@ bool PackedSpace::next_stretch(Stretch* stretch, std::uint32_t units) {
       unit = end;
     }
   }
-  // At the end: a piece that is added is found from here.
+  // At the end: a piece that is added later is found from here.
   stretch->begin = stretch->end = 0;
   return false;
 }
@@ -109,7 +109,7 @@ bool PackedSpace::next_stretch(Stretch* stretch, std::uint32_t units) {
 bool PackedSpace::grow(format::ChunkType type, std::uint32_t units, Want want, DumpWriter& dump) {
   if (piece_count_ == kMostPieces) return false;
   const std::uint64_t needed = units * format::kRefUnit + sizeof(format::ChunkHeader);
-  // A program with one allocation leaves a small file.
+  // Small first pieces, so that a program with one allocation leaves a small file.
   const bool large = type == format::ChunkType::kStacks;
   std::uint64_t size = large ? kPiece : kPiece / 8;
   if (bytes() == 0) size /= 4;
@@ -123,7 +123,7 @@ bool PackedSpace::grow(format::ChunkType type, std::uint32_t units, Want want, D
   std::uint64_t got = 0;
   const Ref first = dump.allocate_chunk(type, size, &got);
   if (first == 0) {
-    goal_ = bytes() + 1;  // the whole dump has the size that it may have: what is there must do
+    goal_ = bytes() + 1;  // the whole dump has reached its limit: no more growth
     return false;
   }
   Piece piece = {first, static_cast<std::uint32_t>(got / format::kRefUnit), nullptr, nullptr, nullptr};
@@ -149,7 +149,7 @@ void PackedSpace::free_unmarked() {
   used_units_ = 0;
   for (std::uint32_t i = 0; i < piece_count_; ++i) {
     const Piece& piece = pieces_[i];
-    // A record goes on up to the next one, or up to what is free.
+    // A record ends at the next record, or at free units.
     for (std::uint32_t start = find_bit(piece.starts, 0, piece.units, true); start < piece.units;) {
       const std::uint32_t next = find_bit(piece.starts, start + 1, piece.units, true);
       const std::uint32_t end = find_bit(piece.used, start, next, false);

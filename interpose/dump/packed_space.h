@@ -5,15 +5,15 @@
 //
 //     starts   a record begins here
 //     used     a record lies here
-//     marks    of the units where a record begins: somebody needs it (see stack_collection.h)
+//     marks    of the units where a record begins: it is needed (see stack_collection.h)
 //
-// Records are put one behind the other into a stretch of free units, then into the next stretch that is large enough.
-// sweep() frees every record without a mark, and neighbouring free records become one stretch: records of all sizes
-// share the room, and what was used by small ones serves large ones later.
+// Records are placed one after the other into a run of free units, then into the next run that is large enough. sweep()
+// frees every record without a mark, and neighbouring free records become one run: so records of all sizes share the
+// room, and room of small records can later hold large ones.
 //
-// Growth: new pieces are added without asking until the room has its goal's size: 4 MiB, or twice what the last sweep
-// left. From then on wants_sweep() says so as soon as three quarters are used, because a sweep may have to wait for
-// other threads. While nobody sweeps the room grows on, up to its limit.
+// Growth: pieces are added without a sweep until the room reaches its goal: 4 MiB, or twice the bytes that the last
+// sweep left. From then on wants_sweep() is true as soon as three quarters are used, because a sweep may have to wait
+// for other threads. Until the sweep the room grows further, up to its limit.
 #pragma once
 
 #include <atomic>
@@ -23,37 +23,38 @@
 
 namespace culprit {
 
-// All zeros = empty. Not thread-safe, except for mark(), wants_sweep() and is_overgrown(): its owner locks.
+// All zeros = empty. Not thread-safe, except for mark(), wants_sweep() and is_overgrown(): the caller locks.
 class PackedSpace {
  public:
   static constexpr std::uint64_t kFirstGoal = 4ULL << 20;
   static constexpr std::uint64_t kDefaultLimit = 512ULL << 20;
-  // take() with `kLast` may go beyond the limit by this much, for what stands for the records that found no room.
+  // take() with `kLast` may exceed the limit by this much: for records that replace those for which there was no room.
   static constexpr std::uint64_t kBeyond = 64ULL << 10;
   static constexpr std::uint64_t kPiece = 512ULL << 10;
   enum class Want { kNormal, kLast };
 
-  // Room for a record of `units`, which is marked and holds whatever was there before. 0: there is none.
+  // Room for a record of `units`, marked and not cleared. 0: no room.
   format::Ref take(format::ChunkType type, std::uint32_t units, Want want, DumpWriter& dump);
 
-  // The limit in bytes; 0 = kDefaultLimit. `goal`: instead of kFirstGoal, for tests; 0 = that.
+  // The limit in bytes; 0 = kDefaultLimit. `goal`: replaces kFirstGoal in tests; 0 = kFirstGoal.
   void set_limit(std::uint64_t limit, std::uint64_t goal = 0) {
     limit_ = limit;
     first_goal_ = goal;
   }
 
-  // A sweep is worth its while. Thread-safe.
+  // A sweep is worth its cost. Thread-safe.
   bool wants_sweep() const { return __atomic_load_n(&wants_sweep_, __ATOMIC_RELAXED); }
 
-  // The last sweep left more than half of what may be: what is kept out of courtesy should go.
+  // The last sweep left more than half of the limit: optional records should be dropped.
   bool is_tight() const { return live_units_ * format::kRefUnit > limit() / 2; }
 
-  // Much has been added beyond the goal, and is used. Thread-safe.
+  // Much room beyond the goal has been added and used. Thread-safe.
   bool is_overgrown() const { return __atomic_load_n(&is_overgrown_, __ATOMIC_RELAXED); }
 
   void clear_marks();
 
-  // Marks the record at `ref`, which may be any number. True when there is one and it had no mark. Thread-safe.
+  // Marks the record at `ref`, which may be any number. Returns true if there is a record and it had no mark.
+  // Thread-safe.
   bool mark(format::Ref ref) {
     const Place place = place_of(ref);
     if (place.piece == nullptr || !bit_at(place.piece->starts, place.unit)) return false;
@@ -75,14 +76,14 @@ class PackedSpace {
     for_each_bit([](const Piece& piece, std::uint32_t word) { return piece.starts[word] & piece.marks[word]; }, visit);
   }
 
-  // Frees every record without a mark; calls gone(ref) for each before.
+  // Frees every record without a mark; calls gone(ref) before freeing it.
   template <typename Gone>
   void sweep(Gone gone) {
     for_each_bit([](const Piece& piece, std::uint32_t word) { return piece.starts[word] & ~piece.marks[word]; }, gone);
     free_unmarked();
   }
 
-  // Bytes of the dump that this has; of those, bytes of records.
+  // Bytes of the dump in all pieces; bytes of records in them.
   std::uint64_t bytes() const { return total_units_ * format::kRefUnit; }
   std::uint64_t used_bytes() const { return used_units_ * format::kRefUnit; }
 
@@ -101,16 +102,16 @@ class PackedSpace {
     const Piece* piece;  // nullptr = in none
     std::uint32_t unit;
   };
-  // A stretch of free units, or where to look for the next one.
+  // A run of free units, or the place to search for the next one.
   struct Stretch {
     std::uint32_t piece;
     std::uint32_t begin;
     std::uint32_t end;
   };
 
-  // Sizes grow with the room, so that there are never many. 64 GiB, the most that a dump can have, takes 120.
+  // Piece sizes grow with the room, which keeps their number small: 64 GiB, the largest dump, takes 120.
   static constexpr std::uint32_t kMostPieces = 192;
-  // Larger records have a cursor of their own: looking for room for one must not pass over what fits the others.
+  // Larger records have their own cursor, so that a search for them does not skip room that fits smaller ones.
   static constexpr std::uint32_t kLarge = 40;
 
   static bool bit_at(const std::uint64_t* words, std::uint32_t unit) {
@@ -123,7 +124,7 @@ class PackedSpace {
   Place place_of(format::Ref ref) const {
     std::uint32_t low = 0;
     std::uint32_t high = __atomic_load_n(&piece_count_, __ATOMIC_ACQUIRE);
-    while (low < high) {  // the first piece that begins behind it
+    while (low < high) {  // finds the first piece that begins after `ref`
       const std::uint32_t middle = (low + high) / 2;
       if (pieces_[middle].first <= ref) {
         low = middle + 1;
@@ -158,10 +159,10 @@ class PackedSpace {
   std::uint64_t goal_;         // 0 = the first one
   std::uint64_t total_units_;  // of all pieces
   std::uint64_t used_units_;
-  std::uint64_t passed_units_;  // free, but in stretches that were too short for what was looked for
+  std::uint64_t passed_units_;  // free, but in runs too short for the requested size
   std::uint64_t live_units_;    // that the last sweep left
   std::uint64_t takes_;         // since the last sweep
-  std::uint64_t least_takes_;   // before the next one: its cost is shared by as many new records
+  std::uint64_t least_takes_;   // takes before the next sweep, which spread its cost
   Stretch small_, large_;
   bool wants_sweep_;
   bool is_overgrown_;

@@ -43,7 +43,7 @@ Ref RecordPool::refill_here(RecordCache* cache, DumpWriter& dump) {
   if (cache->fresh_count_ == 0) {
     Ref first = dump.allocate_records(format::ChunkType::kAllocations, RecordCache::kBatch, nullptr);
     if (first == 0) return cache->count_ > 0 ? cache->pop_oldest() : 0;
-    // From the end, so that they are used in the order in which they lie.
+    // From the end, so that they are used in the order of their addresses.
     for (std::uint32_t i = RecordCache::kBatch; i > 0; --i) {
       Ref units = static_cast<Ref>(sizeof(AllocationRecord) / format::kRefUnit);
       cache->fresh_[cache->fresh_count_++] = first + (i - 1) * units;

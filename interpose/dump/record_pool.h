@@ -1,8 +1,8 @@
-// Unused allocation records. Each thread keeps some at hand, so that making and ending an allocation takes no lock for
-// them; threads exchange them in batches.
+// Unused allocation records. Each thread caches some, so that making and ending an allocation needs no lock; threads
+// exchange records in batches.
 //
-// A record that was ended stays as it is until it is used again, and a thread uses its records in the order in which
-// they were ended: the last kKept of each thread can still tell a double free what it freed.
+// An ended record stays unchanged until it is reused, and a thread reuses its records in the order in which they were
+// ended: so the last kKept of each thread are still available for reports of double frees.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace culprit {
 
-// A thread's own. All zeros = empty.
+// The cache of one thread. All zeros = empty.
 class RecordCache {
  private:
   friend class RecordPool;
-  static constexpr std::uint32_t kKept = 128;  // ended ones that stay untouched as long as there are others
+  static constexpr std::uint32_t kKept = 128;  // ended records that are not reused while there are others
   static constexpr std::uint32_t kCapacity = 256;
   static constexpr std::uint32_t kBatch = 32;
   format::Ref pop_oldest() {
@@ -31,7 +31,8 @@ class RecordCache {
   format::Ref fresh_[kBatch];
 };
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Thread-safe, each cache being one thread's.
+// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Thread-safe, if each cache is used by one
+// thread only.
 class RecordPool {
  public:
   // An unused record; 0 when there is no room. `cache` may be nullptr.
@@ -42,8 +43,8 @@ class RecordPool {
     return refill(cache, dump);
   }
 
-  // A record that was ended and is published as empty. `forgotten`: nobody will ask for it, so that it is the next to
-  // be used, while it is in the processor's cache.
+  // Returns an ended record, which is published as empty. `forgotten`: it is not needed for reports, so it is reused
+  // first, while it is in the processor's cache.
   void give(RecordCache* cache, format::Ref ref, bool forgotten, DumpWriter& dump) {
     if (forgotten && cache != nullptr && cache->fresh_count_ < RecordCache::kBatch) {
       cache->fresh_[cache->fresh_count_++] = ref;
@@ -58,7 +59,7 @@ class RecordPool {
   void give_all(RecordCache* cache, DumpWriter& dump);
 
  private:
-  // Each of these with the lock, on the tracker's own stack.
+  // These take the lock and run on the tracker's own stack.
   CULPRIT_COLD format::Ref take_shared(DumpWriter& dump);
   CULPRIT_COLD format::Ref refill(RecordCache* cache, DumpWriter& dump);
   CULPRIT_COLD void give_shared(RecordCache* cache, format::Ref ref, DumpWriter& dump);

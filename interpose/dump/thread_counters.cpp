@@ -39,7 +39,7 @@ void CounterBlocks::sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWr
 }
 
 StackCounter* start_counting(StackCounter* counter, Ref stack, DumpWriter& dump) {
-  // Another stack of this thread has the place: its counts move to where all threads' sums are kept.
+  // Another stack of this thread has the counter: its counts move to the sums of all threads.
   if (counter->stack != 0) {
     auto* sum = dump.at<StackRecord>(counter->stack);
     add_counter(sum->allocations, counter->allocations);

@@ -1,6 +1,5 @@
-// What each thread counts for itself, in the dump: how much it made and ended, and with which stacks. Only the owner
-// stores, with plain instructions, so that threads that allocate at the same time share no cache line; a reader adds
-// them all up.
+// The counters of each thread, in the dump: how much it made and ended, and with which stacks. Only the owner stores,
+// with plain instructions, so that concurrent threads share no cache line; a reader sums the counters of all threads.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +13,11 @@ namespace culprit {
 // Thread-safe.
 class CounterBlocks {
  public:
-  // A block for the calling thread: one that an ended thread left, with its counts, or a new one. nullptr = no room.
+  // A block for the calling thread: an ended thread's, with its counts, or a new one. nullptr = no room.
   format::ThreadCounters* take(DumpWriter& dump);
   void give_back(format::ThreadCounters* block);
 
-  // What all threads made and ended together.
+  // The sums over all threads.
   void sum(std::uint64_t* allocations, std::uint64_t* frees, DumpWriter& dump);
 
  private:
@@ -31,11 +30,11 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
   __atomic_store_n(&counter, counter + amount, __ATOMIC_RELAXED);
 }
 
-// Gives a counter of the calling thread to `stack`. Returns it, so that the caller has one address to keep and not an
-// index to compute again.
+// Assigns a counter of the calling thread to `stack`. Returns its address, so that the caller need not compute an index
+// again.
 CULPRIT_COLD format::StackCounter* start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
-// Counts an allocation of `bytes` made with `stack`, a free, and that a free was none after all. `block`: the calling
+// Count an allocation of `bytes` with `stack`, count a free, and undo the count of a refused free. `block`: the calling
 // thread's.
 inline void count_allocation(format::ThreadCounters& block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
   add_own(block.allocations, 1);
@@ -49,7 +48,7 @@ inline void count_allocation(format::ThreadCounters& block, format::Ref stack, s
 inline void count_free(format::ThreadCounters& block) { add_own(block.frees, 1); }
 inline void uncount_free(format::ThreadCounters& block) { add_own(block.frees, ~std::uint64_t{0}); }
 
-// The same for a thread that may have none (nullptr).
+// Variants for a thread that may have no block (nullptr).
 inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
   if (CULPRIT_LIKELY(block != nullptr)) {
     count_allocation(*block, stack, bytes, dump);

@@ -10,9 +10,9 @@
 namespace culprit {
 namespace {
 
-// Untouched pages of it cost nothing.
+// Untouched pages of this table take no memory.
 struct Slot {
-  std::uint32_t thread;  // its number in the system; 0 = free, or being written
+  std::uint32_t thread;  // the kernel's thread ID; 0 = free, or being written
   char name[112];
 };
 constexpr std::uint32_t kSlots = 4096;
@@ -40,7 +40,7 @@ void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& du
   char name[sizeof(slot.name)];
   std::memcpy(name, slot.name, sizeof(name));
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&slot.thread, __ATOMIC_RELAXED) != thread) return;  // another thread took the place meanwhile
+  if (__atomic_load_n(&slot.thread, __ATOMIC_RELAXED) != thread) return;  // another thread took the slot meanwhile
   static_assert(sizeof(slot.name) == ThreadTable::kMostName + 1);
   threads.set_name(index, name, dump);
 }

@@ -1,5 +1,5 @@
 // Names that a program gives its threads itself (Python's threading.Thread(name=...)): they may be longer than the
-// operating system's, and may be told before the thread's first CUDA call.
+// operating system's, and may be set before the thread's first CUDA call.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace culprit {
 class DumpWriter;
 class ThreadTable;
 
-// Keeps the calling thread's name until its record is there; of two threads whose numbers share a place the later one's
-// is kept. Cut to 111 bytes. Thread-safe; no allocation, no lock.
+// Keeps the calling thread's name until its record exists. If two thread numbers share a slot, the later name is kept.
+// Names are cut to 111 bytes. Thread-safe, without allocation or lock.
 void keep_thread_name(const char* name);
 
-// Gives the calling thread's record (`index`) the name that was kept for it, if there is one and room for it. Only for
-// a thread that has told its name: the place may be that of an earlier one with the same number.
+// Stores the kept name in the calling thread's record (`index`), if there is a name and room for it. Only for a thread
+// that set its name: the slot may hold the name of an earlier thread with the same number.
 void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump);
 
 }  // namespace culprit

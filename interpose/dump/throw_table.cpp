@@ -37,17 +37,17 @@ Ref ThrowTable::count(const Throw& thrown, DumpWriter& dump) {
 
 Ref ThrowTable::add(const Throw& thrown, const char* what, DumpWriter& dump) {
   {
-    // Before its texts are stored: ever new throws must not grow the dump when there is no record for them.
+    // Before the texts are stored: new throws must not grow the dump when the table is full.
     SpinGuard guard(lock_);
     if (index_.size() == kCapacity) return count_locked(key_of(thrown), thrown, dump);
   }
-  // Outside the lock: reading a text that is not there must not hang other threads as well.
+  // Outside the lock: a hang while reading an invalid text must not block other threads.
   Ref type = store_text(thrown.type, kMostType, dump);
   Ref text = store_text(what, kMostWhat, dump);
   std::uint64_t key = key_of(thrown);
   SpinGuard guard(lock_);
   Ref ref = count_locked(key, thrown, dump);
-  if (ref != 0) return ref;  // another thread was faster
+  if (ref != 0) return ref;  // another thread added it meanwhile
   if (index_.size() == kCapacity) return 0;
   ref = dump.allocate_records(format::ChunkType::kThrows, 1, nullptr);
   if (ref == 0 || !index_.insert(key, ref, 0)) return 0;

@@ -1,4 +1,5 @@
-// The throws that abandoned something, in the dump. Equal ones (type, stacks, flags) share a record. Fixed size.
+// The table of throws that abandoned allocations, in the dump. Equal throws (type, stacks, flags) share a record. Fixed
+// size.
 #pragma once
 
 #include "interpose/base/hash_index.h"
@@ -18,10 +19,10 @@ class ThrowTable {
     std::uint64_t time_ns;
   };
 
-  // Counts a throw that is known. Returns its record, 0 if it is not.
+  // Counts a throw that has a record. Returns the record, 0 if there is none.
   format::Ref count(const Throw& thrown, DumpWriter& dump);
 
-  // Counts a throw, and records it if it is new, with `what` (nullptr = none). 0 when there is no room.
+  // Counts a throw, and records it with `what` (nullptr = none) if it is new. Returns 0 when there is no room.
   format::Ref add(const Throw& thrown, const char* what, DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.

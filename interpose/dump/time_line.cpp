@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::uint64_t kFirstBucketNs = 1 << 16;
 
-// A bucket's length is a power of two, and dividing by it would take longer than all the rest.
+// A bucket's length is a power of two: a shift, because a division would dominate the cost.
 std::uint64_t bucket_of(const TimeLineRecord& line, std::uint64_t now_ns) {
   return now_ns >> __builtin_ctzll(line.bucket_ns);
 }
 
-// Two buckets become one, as often as it takes until `now_ns` has a place.
+// Merges pairs of buckets until `now_ns` fits.
 void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
   while (line->bucket_ns != 0 && bucket_of(*line, now_ns) >= kTimeLineBuckets) {
     std::uint32_t used = (line->used + 1) / 2;
@@ -34,9 +34,9 @@ void make_room(TimeLineRecord* line, std::uint64_t now_ns) {
 
 void add(TimeLineRecord* line, std::uint64_t live, std::uint64_t now_ns) {
   make_room(line, now_ns);
-  // All zeros: somebody took the file's bytes away, see truncation_guard.h.
+  // All zeros: the file was truncated, see truncation_guard.h.
   if (line->bucket_ns == 0 || line->used > kTimeLineBuckets) return;
-  // A thread that read the clock before another one, and comes after it, belongs to the last bucket.
+  // A thread that read the clock before another thread but gets here later uses the last bucket.
   std::uint64_t at = bucket_of(*line, now_ns);
   if (line->used != 0 && at + 1 < line->used) at = line->used - 1;
   for (std::uint32_t i = line->used; i <= at; ++i) {
@@ -74,7 +74,7 @@ void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_
   constexpr std::uint32_t kLongestMs = 100;
   if (!lock_.try_lock_for(kLongestMs, thread_state.owner_of_locks())) return;
   if (TimeLineRecord* record = line(device, dump)) {
-    // Odd while it changes; never 0 again. A reader of a running process looks twice.
+    // Odd during the change; never 0 again. A reader of a running process reads it twice.
     __atomic_store_n(&record->state, record->state | 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     add(record, live, now_ns);

@@ -13,8 +13,8 @@
 namespace culprit {
 namespace {
 
-// What the kernel takes and returns. libc's sigaction() is not used: sanitizers, the JVM's libjsig and others stand in
-// front of it and would take the handler for one of the program's.
+// The kernel's struct sigaction. libc's sigaction() is not used: sanitizers, the JVM's libjsig and others interpose it
+// and would take the handler for the program's.
 struct KernelAction {
   void (*handler)(int, siginfo_t*, void*);
   unsigned long flags;
@@ -23,7 +23,7 @@ struct KernelAction {
 };
 
 std::atomic<DumpWriter*> guarded;
-std::atomic<int> owner;  // pid: a fork child has the handler and not the mapping
+std::atomic<int> owner;  // pid: a fork child has the handler without the mapping
 
 bool change_action(const KernelAction* wanted, KernelAction* present) {
   return syscall(SYS_rt_sigaction, SIGBUS, wanted, present, sizeof(present->mask)) == 0;
@@ -39,7 +39,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
     const KernelAction standard = {};
     KernelAction former;
     change_action(&standard, &former);
-    // A fault takes place again by itself. A signal that was sent has to be sent again.
+    // A fault happens again by itself. A signal that was sent must be sent again.
     if (!about_memory && info->si_code != BUS_ADRALN && info->si_code != BUS_MCEERR_AR)
       syscall(SYS_tgkill, pid, syscall(SYS_gettid), SIGBUS);
   }
@@ -47,7 +47,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 #if defined(__x86_64__)
-// The kernel wants to be told how a handler returns. Unwinders and debuggers know these very bytes.
+// The return from a signal handler, which the kernel requires. Unwinders and debuggers recognize these bytes.
 extern "C" __attribute__((visibility("hidden"))) void culprit_return_from_signal();
 asm(".pushsection .text\n"
     ".hidden culprit_return_from_signal\n"
@@ -61,7 +61,7 @@ asm(".pushsection .text\n"
 constexpr unsigned long kRestorerFlag = 0x04000000;
 constexpr auto kRestorer = culprit_return_from_signal;
 #else
-constexpr unsigned long kRestorerFlag = 0;  // the vdso has it
+constexpr unsigned long kRestorerFlag = 0;  // the vDSO has the return function
 constexpr void (*kRestorer)() = nullptr;
 #endif
 
@@ -72,7 +72,7 @@ void guard_dump(DumpWriter& dump) {
   guarded.store(&dump, std::memory_order_release);
   KernelAction present;
   if (!change_action(nullptr, &present) || present.handler != nullptr) return;
-  // On the alternate stack where a thread has one, as what the program would install: its stack may be small.
+  // On the thread's alternate stack if it has one, because its normal stack may be small.
   const KernelAction ours = {on_bus_error, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | kRestorerFlag, kRestorer,
                              0};
   change_action(&ours, &present);

@@ -1,23 +1,24 @@
-// What happens when somebody takes the dump's bytes away while the program runs (truncate, a full disk after a hole was
-// punched, a file system that goes): touching the mapping is a SIGBUS in the program's thread then, which would end it.
+// Protects the program when the dump file loses bytes while it runs (truncate, a full disk after a hole was punched, an
+// unmounted or failed file system): access to the mapping then raises SIGBUS in the program's thread, which would end
+// it.
 //
-// Decision: a handler for SIGBUS, which puts private memory in the place of what is gone, marks recording as stopped
-// and returns, so that the program never notices.
+// Decision: a handler for SIGBUS, which replaces the lost pages by private memory, marks recording as stopped and
+// returns, so that the program is not affected.
 //
 // Alternatives, and why not:
-//   - writing with pwrite(2) instead of a mapping: a system call for each event, and no live image after SIGKILL;
-//   - a memfd sealed against shrinking: it is gone when the program is killed;
-//   - a lease (F_SETLEASE): truncate(2) waits for us then, and we learn of it by a signal all the same;
+//   - writing with pwrite(2) instead of a mapping: a system call for each event, and no complete dump after SIGKILL;
+//   - a memfd sealed against shrinking: it is lost when the program is killed;
+//   - a lease (F_SETLEASE): truncate(2) then waits for us, and the notification is a signal as well;
 //   - mandatory locks: removed from Linux 5.15; userfaultfd: reports no missing bytes of files;
-//   - looking at the file's size before each event: a system call, and still too late for the store behind it.
+//   - checking the file's size before each event: a system call, and the file may still shrink before the store.
 //
-// What the program sees of it: SIGBUS has a handler where it had none, from the first CUDA call on. Its own way of
-// dying from a SIGBUS stays: any signal that is not about the dump gets the default action back and takes place again.
-// A program that has a handler, or ignores the signal, keeps that, and the dump is not guarded. A program that installs
-// one later replaces ours; Go's runtime and others that ask for the former one call ours for what is not theirs. exec()
-// resets it like every handler. In a fork child it does nothing until the child has a dump of its own.
+// Effects on the program: SIGBUS has a handler from the first CUDA call on. A SIGBUS elsewhere still ends the program:
+// the handler restores the default action, and the signal is raised again. If the program has a handler, or ignores the
+// signal, that stays, and the dump is not guarded. A handler that the program installs later replaces ours; Go's
+// runtime and others that chain to the old handler call ours for faults that are not theirs. exec() resets it like
+// every handler. In a fork child the handler ignores the dump until the child has its own.
 //
-// Not guarded: a thread that has SIGBUS blocked (the kernel then ends the process whatever the handler says), and
+// Not guarded: a thread that has SIGBUS blocked (the kernel then ends the process despite the handler), and
 // MADV_POPULATE or system calls of others into our memory, which fail with an error instead.
 #pragma once
 
@@ -25,10 +26,10 @@ namespace culprit {
 
 class DumpWriter;
 
-// Installs the handler if SIGBUS has its default action, and lets it look after `dump`. Call when the dump was made.
+// Installs the handler for `dump` if SIGBUS has its default action. Call when the dump was created.
 void guard_dump(DumpWriter& dump);
 
-// Before the dump is unmapped. Takes the handler away if it is still ours.
+// Call before the dump is unmapped. Removes the handler if it is still ours.
 void unguard_dump();
 
 }  // namespace culprit

@@ -22,7 +22,8 @@ void YoungList::open(YoungRecords* own) {
   SpinGuard guard(lock_);
   bool entered = false;
   for (const YoungRecords* records = first_; records != nullptr; records = records->other_) entered |= records == own;
-  // pause() takes the lock after it said so: it either comes later, or is seen here.
+  // pause() takes the lock after it cleared in_use_: so it either empties these records later, or in_use() is false
+  // here.
   if (entered && in_use()) own->open_.store(1, std::memory_order_release);
 }
 
@@ -31,7 +32,7 @@ void YoungList::close(Choice choice) {
   for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
     if (choice.covers(records)) was_open |= records->open_.exchange(0, std::memory_order_acq_rel) != 0;
   }
-  // Where membarrier is forbidden, time does it: a store is seen by all processors long before this is over.
+  // If membarrier(2) is forbidden, wait instead: a store is visible to all processors long before this time is over.
   if (was_open && !meet_other_threads()) sleep_microseconds(20000);
 }
 

@@ -1,18 +1,18 @@
-// The few records that each thread made last and has not ended yet: kept by the thread itself and not in the index that
-// all threads share, because much of what is made is ended at once, by the thread that made it. That saves two locks,
-// which is a fifth of what recording a pair of calls costs.
+// The few newest live records of each thread: kept by the thread itself instead of in the shared index, because many
+// things are ended soon, by the thread that made them. That saves two locks, a fifth of the cost of recording a pair of
+// calls.
 //
-// The owner uses plain loads and stores. Whoever else needs a thread's records (an allocation that another thread
-// frees, a look at everything that is live) takes them from it, into the index:
+// The owner uses plain loads and stores. Another thread that needs these records (to free such an allocation, or to
+// walk all live ones) moves them to the index:
 //
-//     owner                               somebody else, with the list's lock held
+//     owner                               another thread, with the list's lock held
 //     busy = 1                            open = 0
 //     open? then use the slots            membarrier(2): every thread passes a full barrier
 //     busy = 0                            wait until busy == 0, move the slots' records
 //
-// The barrier stands between the owner's store and its load: either the owner sees that it is closed, or it is seen to
-// be busy. A thread whose records were asked for uses the index for a while, longer each time, so that a program whose
-// threads free each other's memory pays for this seldom.
+// The barrier acts between the owner's store and its load: either the owner sees that its slots are closed, or the
+// other thread sees that it is busy. After its records were moved, the owner uses the index for a while, longer each
+// time, so that this is rare in a program whose threads free each other's memory.
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,8 @@ struct YoungRecord {
   bool is_free() const { return (handle | ref) == 0; }
 };
 
-// A thread's own, of one space: a handle names one record. All zeros = closed. All functions are for the owner, and not
-// to be entered from a signal handler that interrupted them: behind the guard of the hooks.
+// The young records of one thread and one space: a handle names one record. All zeros = closed. All functions are for
+// the owner, and not reentrant from signal handlers: they run behind the hook guard.
 class YoungRecords {
   friend class YoungList;
   struct Slot {
@@ -47,7 +47,7 @@ class YoungRecords {
       rest.store(std::uint64_t{record.tag} << 32 | record.ref, std::memory_order_relaxed);
       handle.store(record.handle, std::memory_order_release);
     }
-    // Whoever sees that the handle is gone sees that there is no record either.
+    // A thread that sees the cleared handle also sees the cleared record.
     void clear() {
       rest.store(0, std::memory_order_relaxed);
       handle.store(0, std::memory_order_release);
@@ -55,8 +55,8 @@ class YoungRecords {
   };
 
  public:
-  // Keeps a record; `evict(record)` receives what has to make place for it: a record that must go to the index, or (its
-  // handle is 0) a spare one. False when this is closed.
+  // Adds a record; `evict(record)` receives the one that it displaces: a live record, which must go to the index, or
+  // (handle 0) a spare one. Returns false when the slots are closed.
   template <typename Evict>
   bool add(YoungRecord record, Evict evict) {
     Use use(*this);
@@ -69,15 +69,16 @@ class YoungRecords {
     return true;
   }
 
-  // Takes a record out again. Returns 0 when it is not here.
+  // Removes and returns a record. Returns 0 when it is not here.
   format::Ref take(std::uint64_t handle) {
     return remove(handle, [](Slot& slot) { slot.clear(); });
   }
 
-  // A thread that makes and ends the same thing over and over leaves its record where it is. end(): take() that keeps
-  // the record as a spare one. spare(): the one that lies where the next record will, and had this tag; 0 = none. It
-  // stays there until add_spare() gives it a handle, or take_spare() takes it out: false when it is not there any more,
-  // for add_spare() when this was closed; then it is the caller's.
+  // For a thread that repeatedly makes and ends the same kind of thing, the record stays in its slot. end(): like
+  // take(), but keeps the record as a spare one. spare(): the spare record in the next slot, if it has this tag; 0 =
+  // none. It stays there until add_spare() gives it a handle, or take_spare() removes it. take_spare() returns false
+  // when the record is no longer there. add_spare() returns false when the slots are closed; the record then belongs to
+  // the caller.
   format::Ref end(std::uint64_t handle) {
     return remove(handle, [](Slot& slot) { slot.handle.store(0, std::memory_order_release); });
   }
@@ -111,7 +112,7 @@ class YoungRecords {
     return false;
   }
 
-  // Takes all spare ones out, by `give(ref)`.
+  // Removes all spare records and passes them to `give(ref)`.
   template <typename Give>
   void take_spares(Give give) {
     for (Slot& slot : slots_) {
@@ -125,12 +126,12 @@ class YoungRecords {
  private:
   static constexpr std::uint32_t kSlots = 4;  // a power of two
 
-  // The owner is at the slots.
+  // While it exists, the owner uses the slots.
   class Use {
    public:
     explicit Use(YoungRecords& records) : records_(records) {
       records_.busy_.store(1, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // for the compiler; the processor: see above
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // for the compiler only; see above for the processor
     }
     ~Use() { records_.busy_.store(0, std::memory_order_release); }
     Use(const Use&) = delete;
@@ -160,20 +161,23 @@ class YoungRecords {
 
   std::atomic<std::uint32_t> busy_;
   std::atomic<std::uint32_t> open_;
-  std::uint32_t next_;                // the owner's: counts what was added
-  std::atomic<std::uint32_t> waits_;  // calls that the owner makes without this before it may open it again
-  std::uint32_t asked_;               // how often somebody else asked for a record that was here
-  YoungRecords* other_;               // of the next thread
+  std::uint32_t next_;                // the owner's: number of records added
+  std::atomic<std::uint32_t> waits_;  // calls of the owner before it may open the slots again
+  std::uint32_t asked_;               // how often another thread moved a record from here
+  YoungRecords* other_;               // next in the list
   Slot slots_[kSlots];
 };
 
-// Those of all threads. All zeros = not in use. Lives in memory that the kernel wipes in a fork child. Thread-safe.
+// The YoungRecords of all threads. All zeros = not in use. Lives in memory that the kernel wipes in a fork child.
+// Thread-safe.
 class YoungList {
  public:
-  // Begins, if the kernel has what it takes. Call prepare_to_meet_threads() while the process has only one thread.
+  // Starts the use of young records, if the kernel has membarrier(2). Call prepare_to_meet_threads() while the process
+  // has only one thread.
   void start();
 
-  // Begins again (async-signal-safe), or moves everything to the index by `move(record)` and ends until then.
+  // pause() moves all records to the index by `move(record)` and closes all slots until resume(). resume() is
+  // async-signal-safe.
   void resume() { in_use_.store(started_, std::memory_order_release); }
   template <typename Move>
   void pause(Move move) {
@@ -183,15 +187,15 @@ class YoungList {
     empty(all(), move);
   }
 
-  // Whether any thread may have something here.
+  // Whether any thread may have young records.
   bool in_use() const { return in_use_.load(std::memory_order_acquire); }
 
-  // The calling thread begins and ends to use `own`.
+  // The calling thread starts (enter) and stops (leave) using `own`.
   void enter(YoungRecords* own);
   template <typename Move>
   void leave(YoungRecords* own, Move move);
 
-  // `own`, the calling thread's, was found closed: opens it when its time has come.
+  // The calling thread found `own` closed: opens it after the waiting time.
   void note_closed(YoungRecords* own) {
     std::uint32_t waits = own->waits_.load(std::memory_order_relaxed);
     if (waits != 0) {
@@ -201,12 +205,12 @@ class YoungList {
     }
   }
 
-  // Moves the records of the thread that has this handle, if any, to the index by `move(record)`. What the caller did
-  // not find in the index before may be there afterwards, whoever moved it.
+  // Moves the records of the thread that has this handle, if any, to the index by `move(record)`. The caller then
+  // searches the index again: another thread may have moved the record.
   template <typename Move>
   void fetch(std::uint8_t space, std::uint64_t handle, Move move);
 
-  // Moves everything.
+  // Moves the records of all threads.
   template <typename Move>
   void fetch_all(Move move) {
     if (!in_use()) return;
@@ -221,14 +225,14 @@ class YoungList {
   static constexpr std::uint32_t kFirstWait = 1024;
   static constexpr std::uint32_t kMostDoublings = 10;
 
-  // Which of the list: the given one, or all.
+  // The members of the list to treat: the given one, or all.
   struct Choice {
     YoungRecords* only;
     bool covers(const YoungRecords* records) const { return only == nullptr || only == records; }
   };
   static Choice all() { return {nullptr}; }
 
-  // With the lock held: closes, waits until the owners are done, and moves.
+  // With the lock held: closes the slots, waits until their owners are done, and moves the records.
   template <typename Move>
   void empty(Choice choice, Move move) {
     close(choice);
@@ -243,8 +247,8 @@ class YoungList {
     }
   }
   CULPRIT_COLD void close(Choice choice);
-  // The owner is at its slots for some instructions, unless a jump from a signal handler threw it out of them, or it
-  // has to wait for this very processor: then false, and its records stay where they are until it calls again or ends.
+  // The owner is busy only for some instructions, unless it left them by a jump from a signal handler, or waits for
+  // this processor: then returns false, and its records stay where they are until its next call or its end.
   CULPRIT_COLD static bool wait_until_idle(const YoungRecords& records);
   CULPRIT_COLD void open(YoungRecords* own);
 
@@ -260,8 +264,8 @@ void YoungList::leave(YoungRecords* own, Move move) {
   YoungRecords** link = &first_;
   while (*link != nullptr && *link != own) link = &(*link)->other_;
   if (*link == nullptr) return;
-  own->open_.store(0, std::memory_order_relaxed);  // by its owner: nobody to wait for
-  own->busy_.store(0, std::memory_order_relaxed);  // it may have been thrown out of its slots
+  own->open_.store(0, std::memory_order_relaxed);  // closed by the owner itself: no wait is needed
+  own->busy_.store(0, std::memory_order_relaxed);  // the owner may have left its slots by a jump
   empty({own}, move);
   *link = own->other_;
 }

@@ -1,4 +1,4 @@
-// The functions that culprit.h and the Python package look up in the process. Their names and what they take are a
+// The functions that culprit.h and the Python package look up in the process. Their names and parameters are a
 // contract: append only, and raise the version (CULPRIT_API_VERSION in culprit.h).
 #include <errno.h>
 
@@ -23,8 +23,8 @@ class KeepErrno {
   int saved_;
 };
 
-// Calls work(process) on the tracker's own stack, where nothing can interrupt it; not when nothing was recorded yet,
-// and not in a signal handler that interrupted the tracker.
+// Calls work(process) on the tracker's own stack, where it cannot be interrupted. Does nothing before recording has
+// started, or in a signal handler that interrupted the tracker.
 template <typename Work>
 void inspect(Work work) {
   Process* process = process_if_recording();

@@ -10,7 +10,7 @@
 
 using namespace culprit;
 
-// Writes the path of this process's dump to `path`, `bytes` long. 0, ENODATA as long as there is none, or ERANGE.
+// Writes the path of this process's dump to `path`, `bytes` long. Returns 0, ENODATA without a dump, or ERANGE.
 CULPRIT_EXPORT int culprit_api_dump_path(char* path, std::size_t bytes) {
   Process* process = process_if_recording();
   if (process == nullptr || path == nullptr) return ENODATA;
@@ -20,7 +20,7 @@ CULPRIT_EXPORT int culprit_api_dump_path(char* path, std::size_t bytes) {
   return 0;
 }
 
-// The calling thread's name, as its own program calls it. Copied.
+// Sets the calling thread's name as given by the program. The text is copied.
 CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   if (name == nullptr) return;
   int saved = errno;

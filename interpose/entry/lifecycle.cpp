@@ -2,8 +2,8 @@
 //
 // Order at exit(): handlers run last-registered first. Ours is registered at the first CUDA call, so it runs before the
 // destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free
-// memory, and the frees count. The handler registered when this library was loaded runs after everything, the loader's
-// own destructor calls included: what is still live then was never freed.
+// memory, and their frees count. The handler that was registered when this library was loaded runs last, after the
+// loader's own destructor calls: memory that is live then was never freed.
 #include "interpose/entry/lifecycle.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ pthread_key_t thread_end_key;
 bool thread_end_key_made = false;
 int loaded_pid;
 
-// The functions of libc that we stand in front of.
+// The functions of libc that we interpose.
 struct NextFunctions {
   void (*exit_now)(int);
   int (*close_library)(void*);
@@ -56,7 +56,7 @@ void find_next_functions() {
 
 void end_thread() {
   forget_open_marks();
-  // The thread's frames are gone, so it is in no hook: it was cancelled in one, or jumped out of it.
+  // The thread's frames are gone, so it left this hook by a cancellation or a jump.
   if (thread_state.outermost_hook != nullptr) repair_left_hook();
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
@@ -78,8 +78,8 @@ void end_thread() {
   unmap_private(memory, sizeof(ThreadMemory));
 }
 
-// Thread-specific destructors may call CUDA, and those of other keys run after ours: the end is noted in the last of
-// the rounds that POSIX guarantees, which a destructor that stores its value again takes part in.
+// Thread-specific destructors may call CUDA, and those of other keys may run after ours. So the end is handled in the
+// last round that POSIX guarantees: until then this destructor stores its value again.
 void thread_ends(void*) {
   constexpr int kRounds = 4;  // PTHREAD_DESTRUCTOR_ITERATIONS
   if (++thread_state.ends < kRounds) {
@@ -93,7 +93,7 @@ void thread_ends(void*) {
   release_own_stack();
 }
 
-// Free and total memory and what the default pool keeps, of each device that we know of.
+// Reads free and total memory and the default pool's sizes of each known device.
 void read_devices_at_exit(Process& process) {
   if (!driver_ready()) return;
   for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
@@ -120,12 +120,12 @@ void read_devices_at_exit(Process& process) {
   }
 }
 
-// The process ends in a signal handler that interrupted this thread inside the tracker, perhaps with a lock held that
-// adding up would wait for. The dump is complete as it is, up to the call that was interrupted.
+// The process ends in a signal handler that interrupted this thread inside the tracker, perhaps while it held a lock
+// that the summary needs. The dump is complete up to the interrupted call.
 bool interrupted_tracker() { return is_in_hook() && thread_state.in_tracker; }
 
 void begin_exit(int, void*) {
-  // Asked first: constructing Recording would begin a dump, in a fork child that never called CUDA.
+  // Check first: in a fork child that never called CUDA, constructing Recording would begin a dump.
   Process* process = process_if_recording();
   if (process == nullptr || interrupted_tracker() || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
   watch_runtime_frees();
@@ -137,11 +137,11 @@ void begin_exit(int, void*) {
     if (recording.options.fail[0] != '\0') header->exit_stack = current_stack(recording);
     read_devices_at_exit(recording);
     search_holders(recording);
-    if (!loaded_late()) note_unseen_users(recording);  // an attach looks for them itself, in all memory
+    if (!loaded_late()) note_unseen_users(recording);  // an attach searches all memory itself
   });
 }
 
-// No hook was ever called, and the driver was all the same: a dump says so. Not in a fork child, where another thread
+// If the driver was called but no hook ever was, creates a dump that says so. Not in a fork child, where another thread
 // of the parent may have held the loader's lock.
 void note_unseen_process() {
   if (loaded_late() || process_if_recording() != nullptr || static_cast<int>(getpid()) != loaded_pid) return;
@@ -158,7 +158,7 @@ void finish_here(Process& process, int status, bool interrupted) {
   if (!interrupted) log_summary(process);
 }
 
-// Marks the dump and says what was left, once, whichever way the process ends.
+// Marks the dump as exited and prints the summary, once, however the process ends.
 void finish(int status) {
   Process* process = process_if_recording();
   // A vfork child shares our memory but not our pid.
@@ -166,7 +166,7 @@ void finish(int status) {
     return;
   const bool interrupted = interrupted_tracker();
   on_own_stack([&] {
-    know_this_thread();  // a detach waits
+    know_this_thread();  // so that a detach waits for it
     const bool before = thread_state.in_tracker;
     thread_state.in_tracker = true;
     if (process_if_recording() == process) finish_here(*process, status, interrupted);
@@ -185,20 +185,20 @@ void at_quick_exit_handler() {
 }
 
 __attribute__((constructor)) void on_load() {
-  // Only what can not wait: each page that is touched here is paid by every process. Functions of libc that we stand in
-  // front of are looked up when they are called.
+  // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
+  // looked up when they are called.
   find_out_when_loaded();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
-  // In other processes at the first call: it has to look first whether a filter forbids it.
+  // Other processes do this at the first call, after a check for a seccomp filter.
   if (!loaded_late() && cuda_is_loaded()) prepare_to_meet_threads();
   prepare_cxx_runtime();
   find_other_interposers();
   prepare_failures();
   prepare_recording_switch();
-  // Made now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
+  // Created now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
-  // on_exit and not atexit: it hands over the exit status. Registered this early it needs no malloc either.
+  // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   on_exit(at_the_very_end, nullptr);
 }
 
@@ -209,10 +209,10 @@ std::atomic<bool> registered{false};
 }
 
 void register_exit_handlers() {
-  // Attached for the second time, or forked from a process that had them.
+  // Already registered: a second attach, or a fork child.
   if (registered.load(std::memory_order_relaxed)) return;
-  // A handler may have interrupted exit() while that holds the lock that on_exit() takes: the next thread or stack that
-  // is new registers them then.
+  // A signal handler may have interrupted exit(), which holds the lock of on_exit(): then the next new thread or stack
+  // registers the handlers.
   if (is_in_signal_handler() || registered.exchange(true)) return;
   on_exit(begin_exit, nullptr);
   at_quick_exit(at_quick_exit_handler);
@@ -236,8 +236,8 @@ void watch_thread_end() {
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-// A process that ends by _exit() runs no handlers. A vfork child that gives up ends so too: it shares our memory but
-// not our pid, and finish() looks at that.
+// A process that ends by _exit() runs no handlers. A vfork child that fails also calls _exit(): it shares our memory
+// but not our pid, which finish() checks.
 CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
   culprit::finish(status);
   if (culprit::next.exit_now == nullptr) culprit::find_next_functions();
@@ -247,7 +247,7 @@ CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
 
 CULPRIT_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
 
-// Addresses may mean something else after a module went: see StackTable.
+// After an unload, cached addresses may be stale: see StackTable.
 CULPRIT_EXPORT int dlclose(void* handle) {
   if (culprit::next.close_library == nullptr) culprit::find_next_functions();
   if (culprit::next.close_library == nullptr) return -1;

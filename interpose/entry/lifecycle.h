@@ -3,14 +3,14 @@
 
 namespace culprit {
 
-// Called when recording starts, and at each new stack: registers what must run when the process exits, once. On the
-// tracker's own stack only.
+// Registers the exit handlers, once. Called when recording starts, and at each new stack. On the tracker's own stack
+// only.
 void register_exit_handlers();
 
-// Called when a thread registers: sees to it that its end is noticed.
+// Called when a thread registers: arranges for a notification of its end.
 void watch_thread_end();
 
-// libc's functions that we stand in front of. Never nullptr once the library is loaded: a libc without them is none.
+// The libc functions behind our hooks. Never nullptr once the library is loaded.
 void* next_pthread_exit();
 void* next_pthread_cancel();
 

@@ -1,14 +1,14 @@
 // NVTX ranges, read through NVTX's own injection hook and without CUPTI.
 //
-// NVTX is header-only: each module that uses it looks, at its first call, for a tool to hand its table of functions to:
+// NVTX is header-only: each module that uses it searches, at its first call, for a tool that receives its table of
+// functions:
 //
-//   1. the library that NVTX_INJECTION64_PATH names, InitializeInjectionNvtx2 in it. `culprit run` sets it to us unless
-//   a
-//      profiler has set it, or another one of the variables by which profilers are loaded;
-//   2. the pointer InitializeInjectionNvtx2_fnptr. Libraries, whose symbols the loader binds, find ours when no
-//      profiler came first.
+//   1. InitializeInjectionNvtx2 in the library that NVTX_INJECTION64_PATH names. `culprit run` sets it to this library
+//      unless a profiler has set it, or another variable that loads a profiler;
+//   2. the pointer InitializeInjectionNvtx2_fnptr. Shared libraries find ours through the loader unless a profiler's is
+//      found first.
 //
-// A module has one tool: it is never taken from a profiler. Only pushed ranges are read; they belong to one thread.
+// A module has one tool, and we never replace a profiler. Only pushed ranges are read; they belong to one thread.
 #include <cstdint>
 #include <cstring>
 
@@ -59,14 +59,14 @@ static_assert(offsetof(EventAttributes, message) == 40);
 // Registered strings live as long as the process: programs register each name once.
 class StringArena {
  public:
-  // A copy of the text; nullptr when there are too many.
+  // A copy of the text; nullptr when the arena is full.
   const char* add(const char* text, std::uint32_t length) {
     return on_own_stack([&] { return add_here(text, length); });
   }
 
  private:
   const char* add_here(const char* text, std::uint32_t length) {
-    // A fork child may find it locked for ever by a thread that it does not have.
+    // In a fork child the lock may be held for ever by a thread of the parent.
     if (!lock_.try_lock_for(kLongestWaitMs)) return nullptr;
     const char* copy = add_locked(text, length);
     lock_.unlock();
@@ -98,7 +98,7 @@ std::uint32_t bounded_length(const char* text) {
   return static_cast<std::uint32_t>(strnlen(text, OpenMarks::kNameBytes - 1));
 }
 
-// What is not ASCII becomes '?'.
+// Characters outside ASCII become '?'.
 struct Narrow {
   explicit Narrow(const wchar_t* wide) {
     for (; wide[length] != L'\0' && length < OpenMarks::kNameBytes - 1; ++length)

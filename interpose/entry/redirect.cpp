@@ -1,14 +1,13 @@
 // Answers dlsym() for the functions we hook.
 //
 // Exporting cuMemAlloc_v2 is not enough. libcudart never links to libcuda: it dlopen()s it, asks dlsym() for
-// cuGetProcAddress_v2, and asks that for the rest. A program that only calls cudaMalloc would pass us by.
+// cuGetProcAddress_v2, and asks that for the rest. A program that only calls cudaMalloc would bypass our hooks.
 //
 //     libcudart --dlsym--> [us] --> libcuda                                  older than 11.3: every function
 //     libcudart --dlsym--> [us] --cuGetProcAddress--> [us] --> libcuda       11.3 and newer
 //
-// We do not hook dlopen: replacing it changes the caller, and glibc searches the CALLER's RUNPATH. Everything that is
-// not ours to answer goes on to the real dlsym by a tail jump (dlsym_x86_64.S), so that RTLD_NEXT still means "after
-// the caller".
+// We do not hook dlopen: replacing it changes the caller, and glibc searches the CALLER's RUNPATH. All other lookups go
+// on to the real dlsym by a tail jump (dlsym_x86_64.S), so that RTLD_NEXT still means "after the caller".
 #include "interpose/driver/redirect.h"
 
 #include <dlfcn.h>
@@ -25,7 +24,7 @@
 
 extern "C" {
 
-// What the assembly stubs call, and where they jump.
+// The result of the functions that the assembly stubs call.
 struct DlsymAnswer {
   void* value;
   std::uint64_t answered;  // 0: jump on to the real function
@@ -44,7 +43,7 @@ namespace {
 using Dlsym = void* (*)(void*, const char*);
 using Dlvsym = void* (*)(void*, const char*, const char*);
 
-// libc's own (libdl's before glibc 2.34): another interposer's, in front or behind, would ask us back.
+// libc's own (libdl's before glibc 2.34): another interposer's would call us again.
 Dlvsym real_dlvsym() {
   Dlvsym real = __atomic_load_n(&culprit_real_dlvsym, __ATOMIC_ACQUIRE);
   if (real != nullptr) return real;
@@ -61,7 +60,7 @@ Dlsym real_dlsym() {
   return real;
 }
 
-// Whether the module that `caller` lies in comes before ours in the order in which symbols are looked up.
+// Whether the module of `caller` comes before ours in symbol lookup order.
 struct Order {
   std::uint64_t caller;
   bool caller_seen;
@@ -98,10 +97,10 @@ using culprit::Api;
 
 DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void*) {
   constexpr DlsymAnswer kForward = {nullptr, 0};
-  // Whoever loads a library asks for something in it before it runs.
+  // After a dlopen() a program looks up symbols before it calls the library.
   if (culprit::loaded_late()) culprit::look_at_new_modules();
   auto real = culprit::real_dlsym();
-  // Our cudaFree is for those who are linked to one; nobody who asks by name needs it.
+  // Our cudaFree serves modules that are linked to cudaFree; lookups by name get the real one.
   if (!culprit::loaded_late() && handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cuda", 4) == 0 &&
       culprit::is_runtime_free(name)) {
     void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
@@ -114,12 +113,12 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
     return kForward;
   }
   culprit::note_sign_of_cuda();
-  // RTLD_DEFAULT, and the handle of the program itself, find our own export even where there is no CUDA: ask what
-  // stands behind us instead.
+  // RTLD_DEFAULT, and the handle of the program itself, find our own export even without CUDA: look up the next
+  // definition after us instead.
   void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
   if (culprit::loaded_late() && handle == RTLD_DEFAULT) {
-    // Nobody finds our exports by himself, and what he finds depends on who he is: asked in his name, unless it is
-    // libcuda's for everybody.
+    // Loaded late, we are last in lookup order, and RTLD_DEFAULT depends on the caller: the lookup must run for the
+    // caller, unless it finds libcuda's function for every caller.
     found = real(RTLD_DEFAULT, name);
     Api at_address;
     bool hooked = culprit::find_hooked(found, &at_address);
@@ -131,7 +130,7 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   if (found == nullptr) return {nullptr, 1};
   Api at_address;
   if (culprit::find_hooked(found, &at_address)) return {culprit::hook_address(at_address), 1};
-  // Not libcuda's: another interposer answered for libcuda. Our hook calls that one, so that both see the call.
+  // The function is not in libcuda: another interposer replaced it. Our hook calls that one, so that both see the call.
   if (!culprit::in_driver(found) && (everywhere || culprit::is_driver_handle(handle))) {
     culprit::set_next_address(api, found);
     return {culprit::hook_address(api), 1};
@@ -139,9 +138,8 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
   return {found, 1};
 }
 
-// Another interposer in front of us finds "the real dlsym" by version, as we do, and libc's has that version and ours
-// has none: it would pass us by. So it is given ours. Not for anybody behind us, to whom we forward: that would go
-// round for ever.
+// An interposer before us looks up "the real dlsym" by version, as we do. Only libc's has that version, so it would
+// bypass us. So it gets ours. Modules after us get libc's, because we forward to them: ours would be an endless loop.
 DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char*, const void* caller) {
   culprit::real_dlvsym();
   if (handle != RTLD_NEXT || name == nullptr || std::strcmp(name, "dlsym") != 0 || !culprit::stands_before_us(caller))

@@ -1,5 +1,5 @@
-// What `culprit attach` and `culprit detach` hand to the library inside the process: written into the process's memory,
-// with the library's answer in the same place. The library exports
+// The request of `culprit attach` and `culprit detach` to the library inside the process: written into the process's
+// memory, where the library also stores its answer. The library exports
 //
 //     void culprit_attach(culprit::AttachRequest*);
 //     void culprit_detach(culprit::AttachRequest*);
@@ -18,13 +18,13 @@ enum class AttachResult : std::uint32_t {
   kNone = 0,  // never called
   kDone = 1,
   kOtherVersion = 2,  // the library in the process is of another version
-  kPreloaded = 3,     // it was there from the program's start, and records by itself
-  kAlready = 4,       // attached already; detach: kNotAttached
+  kPreloaded = 3,     // loaded at the program's start, records without an attach
+  kAlready = 4,       // already attached
   kNotAttached = 5,
-  kBusy = 6,          // a thread is still in a CUDA call that it made when the process was attached last
+  kBusy = 6,          // a thread is still in a CUDA call from an earlier attach
   kNoDump = 7,        // the dump cannot be created: `error` is an errno
-  kNoMemory = 8,      // this process's memory cannot be read (a sandbox), or there is none
-  kNoCupti = 9,       // no libcupti in the process, and `cupti` names none that can be loaded
+  kNoMemory = 8,      // this process's memory cannot be read (a sandbox), or memory ran out
+  kNoCupti = 9,       // no libcupti in the process, and `cupti` cannot be loaded
   kCuptiTaken = 10,   // another tool holds CUPTI
   kCuptiFailed = 11,  // `error` is CUPTI's code
   kNoDriver = 12,     // CUPTI: the process has not loaded libcuda
@@ -33,8 +33,8 @@ enum class AttachResult : std::uint32_t {
 struct AttachRequest {
   std::uint32_t version;
   AttachBackend backend;
-  std::uint64_t time_limit_ms;  // for the search of memory
-  std::int32_t depth;           // frames kept of a stack; -1 = as the environment of the process says
+  std::uint64_t time_limit_ms;  // for the search for addresses
+  std::int32_t depth;           // frames kept of a stack; -1 = as set in the process's environment
   std::uint32_t reserved;
   char out[1024];    // pattern of the dump's path, as CULPRIT_OUT takes it
   char cupti[4096];  // libcupti to load when there is none; empty = none
@@ -45,7 +45,7 @@ struct AttachRequest {
   std::uint32_t words;  // addresses replaced in writable memory ...
   std::uint32_t slots;  // ... and in slots that the loader fills
   std::uint64_t searched_bytes;
-  std::uint64_t unsearched_bytes;  // there was no time for
+  std::uint64_t unsearched_bytes;  // left when the time was up
   char dump[4096];                 // path of the dump
 };
 static_assert(offsetof(AttachRequest, out) == 24);

@@ -1,5 +1,5 @@
-// What a dump knows of why something was not freed: refused calls, exceptions, contexts that ended, globals that hold
-// it. Part of dump_format.h.
+// Records of why something was not freed: refused calls, exceptions, destroyed contexts, globals that hold the handle.
+// Part of dump_format.h.
 #pragma once
 
 #include "interpose/format/dump_records.h"
@@ -9,24 +9,24 @@ namespace culprit::format {
 enum class ErrorType : std::uint8_t {
   kNone = 0,
   kDoubleFree = 1,      // the handle was freed before: `free_stack` says where
-  kInvalidFree = 2,     // nothing known has this handle
-  kMismatchedFree = 3,  // it lives, but this is not the function that frees it, or the pointer is not its start
-  kFailedFree = 4,      // the right function, refused by the driver: the allocation is still live
+  kInvalidFree = 2,     // no recorded allocation has this handle
+  kMismatchedFree = 3,  // live, but freed by the wrong function, or not by its start address
+  kFailedFree = 4,      // the driver refused the right function: the allocation is still live
 };
 
-// Equal errors (type, api, code, stacks) share one record; `count` counts them. The table has a fixed size.
+// Equal errors (type, api, code, stacks) share one record and are counted in `count`. The table has a fixed size.
 struct ErrorRecord {
   std::uint32_t state;  // live: 1 = valid
   ErrorType type;
-  Kind kind;  // of the allocation concerned; kNone = unknown
+  Kind kind;  // of the allocation; kNone = unknown
   std::uint16_t api;
   std::int32_t code;  // CUresult the driver gave
   Ref stack;          // of the refused call
   Ref allocation_stack;
   Ref free_stack;                   // double free: of the earlier, accepted free
-  std::uint64_t handle;             // as passed, in the first of these
+  std::uint64_t handle;             // as passed to the first of these calls
   std::uint64_t allocation_handle;  // mismatched: start of the allocation it lies in
-  std::uint64_t bytes;              // size of the allocation concerned
+  std::uint64_t bytes;              // size of the allocation
   std::uint64_t count;              // live
   std::uint64_t first_ns;
   std::uint64_t last_ns;  // live
@@ -37,8 +37,8 @@ struct ErrorRecord {
 };
 static_assert(sizeof(ErrorRecord) == 96);
 
-// Memory that was never freed by the program but went with its context, added up per (stack, teardown stack, device,
-// kind).
+// Memory that the program did not free and that was released with its context, summed per (stack, teardown stack,
+// device, kind).
 struct ReleaseRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;            // where the memory was allocated
@@ -55,27 +55,27 @@ struct ReleaseRecord {
   std::uint8_t device;
   Kind kind;
   std::uint8_t reserved0[2];
-  Ref evidence;  // EvidenceRecord of the memory, as it was when the context ended; 0 = nothing
-  Ref label;     // LabelRecord of the memory; 0 = nothing was open
+  Ref evidence;  // EvidenceRecord of the memory when the context ended; 0 = none
+  Ref label;     // LabelRecord of the memory; 0 = no mark or range was open
   std::uint8_t reserved1[4];
 };
 static_assert(sizeof(ReleaseRecord) == 80);
 
 enum ThrowFlags : std::uint8_t {
   kThrowCaught = 1,    // `catch_stack` says where
-  kThrowUncaught = 2,  // nobody caught it: the program was terminated
-  kThrowForced = 4,    // no exception but a forced unwinding: pthread_exit or pthread_cancel ended the thread
-  kThrowRethrown = 8,  // by `throw;` or std::rethrow_exception: `stack` is the first throw where that is known
+  kThrowUncaught = 2,  // uncaught: the program was terminated
+  kThrowForced = 4,    // a forced unwinding: pthread_exit or pthread_cancel ended the thread
+  kThrowRethrown = 8,  // by `throw;` or std::rethrow_exception: `stack` is the first throw if known
 };
 
-// A throw and where it was caught. Equal ones (type, stacks, flags) share one record; `count` counts them. The table
+// A throw and its handler. Equal throws (type, stacks, flags) share one record and are counted in `count`. The table
 // has a fixed size.
 struct ThrowRecord {
   std::uint32_t state;   // live: 1 = valid
   Ref type;              // string: the mangled name in its type_info; 0 = not known (foreign exception)
   Ref what;              // string: what() of the first of these, cut to 512 bytes; 0 = no std::exception
   Ref stack;             // of the throw
-  Ref catch_stack;       // of the catching function, at the start of its handler; 0 = not caught
+  Ref catch_stack;       // of the catching function at its handler's start; 0 = not caught
   std::uint32_t thread;  // of the first of these
   std::uint64_t count;   // live
   std::uint64_t first_ns;
@@ -89,8 +89,8 @@ enum FailedCallFlags : std::uint8_t {
   kFailedInjected = 1,  // culprit made it fail: CULPRIT_FAIL
 };
 
-// A CUDA call that failed (no free: those are ErrorRecords). Equal ones (api, code, stack) share one record. The table
-// has a fixed size.
+// A CUDA call that failed; failed frees are ErrorRecords instead. Equal calls (api, code, stack) share one record. The
+// table has a fixed size.
 struct FailedCallRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;
@@ -101,28 +101,27 @@ struct FailedCallRecord {
   std::uint64_t count;  // live
   std::uint64_t first_ns;
   std::uint64_t last_ns;  // live
-  std::uint64_t bytes;    // asked for, by the first of these; 0 = no allocation
+  std::uint64_t bytes;    // requested by the first of these; 0 = no allocation
   std::uint32_t thread;   // of the first of these
   std::uint8_t reserved[12];
 };
 static_assert(sizeof(FailedCallRecord) == 64);
 
 enum EvidenceFlags : std::uint8_t {
-  kEvidenceEarlier = 1,  // an older allocation of the stack that the throw struck: it may have been made by an earlier
-                         // call of the same function, and handed on
-  kEvidenceAmbiguous = 2,    // the catching function has another handler of the same type that may be meant
+  kEvidenceEarlier = 1,      // an older allocation of its path, perhaps made by an earlier call of the function
+  kEvidenceAmbiguous = 2,    // another handler of the same type in the catching function may be the right one
   kEvidenceEarlierCall = 4,  // like kEvidenceEarlier, for the failed call
 };
 
-// What is known of why an allocation was not freed. Equal ones are one record, which never changes; many allocations
-// name it.
+// Evidence of why an allocation was not freed. Records are immutable; equal evidence is stored once and shared by many
+// allocations.
 struct EvidenceRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref error;            // ErrorRecord of the last refused free
   Ref thrown;           // ThrowRecord of the exception that abandoned it
-  Ref failed_call;      // FailedCallRecord that its owner saw after it was made
-  // The owner, as seen from that event: the innermost activation that both stacks share. As the number of frames of
-  // the allocation's stack from the outermost up to and including it.
+  Ref failed_call;      // FailedCallRecord of a call that its owner saw fail later
+  // The owner as seen from that event: the innermost activation that both stacks share. Given as the number of frames
+  // of the allocation's stack from the outermost one up to and including the owner's.
   std::uint16_t thrown_owner;
   std::uint16_t failed_call_owner;
   std::uint8_t flags;  // EvidenceFlags
@@ -130,16 +129,16 @@ struct EvidenceRecord {
 };
 static_assert(sizeof(EvidenceRecord) == 32);
 
-// A global variable that holds the handle of something live at exit. Written by the search in the exit handler.
+// A global variable that holds the handle of a live allocation at exit. Written by the search in the exit handler.
 struct HolderRecord {
-  std::uint32_t state;  // live: that of the allocation when it was found; another generation there: not held any more
+  std::uint32_t state;  // live: the allocation's state when found; stale if the allocation's generation differs now
   Ref allocation;       // AllocationRecord
-  std::uint64_t place;  // like a frame: module index + 1 and offset in the module, where the handle was found
+  std::uint64_t place;  // where the handle was found, coded like a frame: module index + 1 and offset in the module
 };
 static_assert(sizeof(HolderRecord) == 16);
 
-// A stack from which memory was allocated, under a name that holds in another run of the same program. Kept only when
-// CULPRIT_FAIL asks for it.
+// A stack that allocated memory, with a name that is the same in other runs of the program. Kept only when CULPRIT_FAIL
+// asks for it.
 struct SiteRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;

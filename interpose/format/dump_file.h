@@ -1,4 +1,4 @@
-// The file that a dump is: its header and its chunks. Part of dump_format.h.
+// The dump file: its header and its chunks. Part of dump_format.h.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ constexpr std::uint64_t kRefUnit = 16;
 using Ref = std::uint32_t;  // file offset / kRefUnit; 0 = none
 
 enum class ProcessState : std::uint32_t {
-  kRunning = 0,   // also what a killed process leaves behind
+  kRunning = 0,   // also in the dump of a killed process
   kExiting = 1,   // exit handlers are running
   kExited = 2,    // exit(), return from main, quick_exit() or _exit()
-  kDetached = 3,  // by `culprit detach`; what the process did afterwards was not seen
+  kDetached = 3,  // by `culprit detach`; later calls of the process were not seen
 };
 
 enum class StopReason : std::uint32_t {
@@ -31,49 +31,49 @@ enum class StopReason : std::uint32_t {
   kFileReplaced = 4,   // our descriptor was closed by the target and the file could not be opened again
   kNoMemory = 5,       // the private index could not grow (mmap failed): stop_errno says why
   kNoDescriptor = 6,   // no descriptor was free to open the dump with when it had to grow
-  kNoAddresses = 7,    // our share of a limited address space (RLIMIT_AS) is used up, or the place behind the dump is
-  kTruncated = 8,      // somebody made the file shorter while the program ran, or its file system failed
+  kNoAddresses = 7,    // our share of RLIMIT_AS is used up, or the addresses after the dump are taken
+  kTruncated = 8,      // the file was truncated while the program ran, or its file system failed
 };
 
 // The search for globals that hold live handles, at exit.
 enum class HolderSearch : std::uint32_t {
   kNotRun = 0,   // the process did not end by an exit handler
-  kDone = 1,     // or nothing was unfreed
+  kDone = 1,     // or everything was freed
   kOff = 2,      // CULPRIT_SCAN=off
-  kStopped = 3,  // given up: no room, or it took too long
+  kStopped = 3,  // given up: no memory, or timeout
 };
 
 // Whether stacks have Python frames.
 enum class PythonState : std::uint32_t {
   kNoPython = 0,
-  kNotChecked = 1,      // an interpreter was found, and no Python code called CUDA yet
+  kNotChecked = 1,      // an interpreter was found; no Python code has called CUDA yet
   kRead = 2,            // yes
-  kUnknownVersion = 3,  // no: a version whose layout is not known
-  kDiffers = 4,         // no: the interpreter's layout is not that of its version
+  kUnknownVersion = 3,  // no: the layout of this version is not known
+  kDiffers = 4,         // no: the interpreter's layout differs from its version's
 };
 
-// Whether new allocations are recorded. Those that were are followed in any case.
+// Whether new allocations are recorded. The frees of recorded ones are always recorded.
 enum class RecordingState : std::uint32_t { kOn = 0, kOff = 1 };
 
-// What `culprit start` and `culprit stop` queue with the signal (sigqueue).
+// Signal values that `culprit start` and `culprit stop` send (sigqueue).
 constexpr int kSwitchOn = 0x43554c01;
 constexpr int kSwitchOff = 0x43554c00;
 
 // How libculprit.so came into the process.
 enum class Attached : std::uint32_t {
-  kNo = 0,  // it was there from the start
+  kNo = 0,  // it was loaded at the program's start
   kRedirect = 1,
   kCupti = 2,
 };
 
-// How a library comes to call the driver past the hooks.
+// How a library bypasses the hooks.
 enum class UnseenHow : std::uint8_t {
-  kDirect = 'd',     // it found the driver's functions before ours: dlopen(RTLD_DEEPBIND), or a look-up of its own
-  kNamespace = 'n',  // it has a driver of its own: dlmopen(LM_ID_NEWLM)
+  kDirect = 'd',     // it finds the driver's functions before ours: dlopen(RTLD_DEEPBIND), or its own symbol lookup
+  kNamespace = 'n',  // it has its own copy of the driver: dlmopen(LM_ID_NEWLM)
 };
 
 enum AttachFlags : std::uint32_t {
-  kAttachSeesThrows = 1,  // exceptions are followed as in a process in which the library was from the start
+  kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
 struct Header {
@@ -97,7 +97,7 @@ struct Header {
   Ref working_directory;  // string
   Ref tool_version;       // string: version of libculprit.so
 
-  // How it went.
+  // The course of the recording.
   ProcessState process_state;         // live
   std::int32_t exit_status;           // valid when kExited
   std::uint64_t end_time_ns;          // live: since time 0; valid when kExiting or kExited
@@ -106,51 +106,51 @@ struct Header {
   std::uint64_t stop_time_ns;         // live
   std::uint64_t dropped_allocations;  // live: allocations that happened and were not recorded
   std::uint64_t dropped_stacks;       // live: allocations recorded without their stack
-  std::uint64_t dropped_others;       // live: errors, contexts, threads, releases that found no room
+  std::uint64_t dropped_others;       // live: errors, contexts, threads, releases for which there was no room
   std::uint64_t allocations;        // live: successful calls that made something; a reader adds those in ThreadCounters
   std::uint64_t frees;              // live: successful calls that ended something; likewise
   std::uint64_t late_frees;         // live: frees refused because the driver was shutting down
   std::uint64_t unknown_frees;      // live: successful frees of something never seen (made before recording began)
-  std::uint64_t hook_calls;         // 1: hooks were called; 0: only the driver was, past them (unseen_users)
+  std::uint64_t hook_calls;         // 1: hooks were called; 0: all calls bypassed them (unseen_users)
   std::int32_t driver_version;      // cuDriverGetVersion, 0 = unknown
   std::uint32_t stack_depth_limit;  // CULPRIT_DEPTH
-  std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered stacks that were compared ...
+  std::uint64_t stacks_verified;    // live: with CULPRIT_VERIFY_STACKS=1, cached stacks that were compared ...
   std::uint64_t stack_mismatches;   // live: ... and were wrong
   HolderSearch holder_search;       // live
   std::uint32_t reserved2;
   std::uint64_t holder_search_ns;     // live: how long it took
   std::uint64_t holder_search_bytes;  // live: how much module data was read
   std::uint64_t throws;               // live: exceptions seen
-  std::uint64_t contexts_verified;    // live: with CULPRIT_VERIFY_STACKS=1, remembered current contexts that were asked
-                                      // for again ...
-  std::uint64_t context_mismatches;   // live: ... and were others
+  std::uint64_t contexts_verified;    // live: with CULPRIT_VERIFY_STACKS=1, cached current contexts that were compared
+                                      // with the driver's ...
+  std::uint64_t context_mismatches;   // live: ... and were wrong
   std::uint64_t injected_failures;    // live: calls that CULPRIT_FAIL made fail
-  Ref exit_stack;  // stack: of the call of exit(), main's caller's too; kept only when CULPRIT_FAIL is set
+  Ref exit_stack;  // stack: of the call of exit(), also by main's caller; kept only when CULPRIT_FAIL is set
   std::uint32_t python_version;    // PY_VERSION_HEX of the interpreter in the process, 0 = none, or older than 3.9
   PythonState python_state;        // live
-  RecordingState recording_state;  // live: as it was switched last
+  RecordingState recording_state;  // live
   std::uint64_t process_age_ns;    // how long the process had run at time 0; 0 = not known
   std::uint64_t last_switch_ns;    // live: 0 = never switched
-  std::uint64_t snapshot_ns;       // 0: the dump itself; else a copy of it, as it stood at this time
-  std::uint64_t dropped_marks;     // live: marks and ranges in which something was made, and that found no room
+  std::uint64_t snapshot_ns;       // 0: the dump itself; else a snapshot, taken at this time
+  std::uint64_t dropped_marks;     // live: marks and ranges with allocations for which there was no room
   Attached attached;
   std::uint32_t attach_flags;      // AttachFlags
-  std::uint32_t rank;              // in its parallel job, plus 1; 0 = in none
-  std::uint32_t job_size;          // ranks that the job has, 0 = not known
-  std::uint64_t unknown_refusals;  // live: refused frees of something never seen, when recording had not always been on
-  // What was not recorded, beside `dropped_*`. No field says what the events were: they were not looked at.
+  std::uint32_t rank;              // in its parallel job, plus 1; 0 = no job
+  std::uint32_t job_size;          // ranks of the job, 0 = not known
+  std::uint64_t unknown_refusals;  // live: refused frees of unknown handles after a time in which recording was off
+  // Events that were not recorded, besides `dropped_*`. Their types are not known.
   std::uint64_t handler_calls;  // live: CUDA calls of a signal handler that interrupted the tracker itself
-  std::uint64_t left_hooks;  // live: calls that siglongjmp or cancellation left before the tracker was done with them
+  std::uint64_t left_hooks;     // live: calls left by siglongjmp or cancellation before the tracker had finished
   std::uint64_t lock_timeouts;  // live: events given up because a lock of the tracker was not free in time
-  // At exit: libraries that call the driver past the hooks. A string: for each an UnseenHow as a byte, its path, a NUL.
+  // At exit: libraries that bypass the hooks. A string: for each an UnseenHow as a byte, its path, a NUL.
   Ref unseen_users;
   std::uint32_t unseen_user_count;  // the string has the first of them
   std::uint64_t size_limit;         // CULPRIT_MAX_DUMP: file_bytes stays below; 0 = as large as a dump can be
-  std::uint64_t merged_stacks;      // live: stacks that found no room, and were shortened to their innermost frames
-  std::uint64_t reused_stacks;      // live: stacks that nothing named any more and whose room was given to others ...
-  std::uint64_t reused_calls;       // live: ... and the calls with those stacks that made something
+  std::uint64_t merged_stacks;      // live: stacks shortened to their innermost frames because there was no room
+  std::uint64_t reused_stacks;      // live: unreferenced stacks whose room was reused ...
+  std::uint64_t reused_calls;       // live: ... and the allocations made with those stacks
   std::uint32_t limited_types;      // live: bit N: a chunk of ChunkType N found no room below the limit
-  std::uint32_t stack_sweeps;       // live: how often room was looked for; see StackRecord::born
+  std::uint32_t stack_sweeps;       // live: collections of unreferenced stacks; see StackRecord::born
   std::uint8_t reserved1[4096 - 504];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

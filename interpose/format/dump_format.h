@@ -1,5 +1,4 @@
-// The layout of a dump: the one thing that libculprit.so (which writes it) and the culprit command (which reads it)
-// share.
+// The layout of a dump: the interface between libculprit.so, which writes it, and the culprit command, which reads it.
 //
 // A dump is the tracker's own memory. The file is mapped shared into the target from its first CUDA call on, so there
 // is no "write at exit" to lose: after SIGKILL the file holds everything up to the last finished call, and while the
@@ -11,9 +10,9 @@
 //     +----------+----------------+----------------+-- ... --+-------+
 //                 ChunkHeader (64 B), then records of one type, the chunk padded to a multiple of 4096 bytes
 //
-// All numbers are little-endian and of fixed width; there are no pointers. Where a record names another one it holds a
-// Ref: the other record's offset in the file divided by 16, or 0 for "none". A reader must treat every offset, count
-// and Ref as hostile input. A tail of zeros in a chunk was reserved and never written; that is no error.
+// All numbers are little-endian and of fixed width; there are no pointers. A record refers to another one by a Ref: the
+// other record's offset in the file divided by 16, or 0 for "none". A reader must treat every offset, count and Ref as
+// hostile input. A tail of zeros in a chunk was reserved and never written; that is no error.
 //
 // Publishing: a record whose first field is `state` is valid when state is not zero. The writer fills the other fields
 // first and stores `state` last, with release order; it clears `state` before it re-uses a record. The upper bits of
@@ -27,4 +26,4 @@
 
 #include "interpose/format/dump_causes.h"   // why something was not freed
 #include "interpose/format/dump_file.h"     // the header and the chunks
-#include "interpose/format/dump_records.h"  // what there is
+#include "interpose/format/dump_records.h"  // allocations, stacks, modules, threads, contexts, devices

@@ -1,12 +1,11 @@
-// What a dump knows of what there is: allocations, stacks, modules, threads, contexts, devices, and when. Part of
-// dump_format.h.
+// Records of allocations, stacks, modules, threads, contexts, devices and times. Part of dump_format.h.
 #pragma once
 
 #include "interpose/format/dump_file.h"
 
 namespace culprit::format {
 
-// What was made. The values are part of the format: append only.
+// The kind of an allocation or resource. The values are part of the format: append only.
 enum class Kind : std::uint8_t {
   kNone = 0,
   // Memory.
@@ -57,33 +56,33 @@ constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation
 
 enum AllocationFlags : std::uint8_t {
   kFlagExitPhase = 1,       // made while exit handlers were running
-  kFlagNotPhysical = 2,     // graph memory that no launch has made real yet: counts 0 bytes
+  kFlagNotPhysical = 2,     // graph memory before its first launch: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
-  kFlagEnded = 16,          // in an empty record, the writer's: how it was ended is in `extra` ...
-  kFlagTornDown = 32,       // ... and it went with its context
-  kFlagForgotten = 64,      // in an empty record, the writer's: that is forgotten, and its stacks may be gone
+  kFlagEnded = 16,          // in an empty record, for the writer only: `extra` says how it was ended ...
+  kFlagTornDown = 32,       // ... and it was released with its context
+  kFlagForgotten = 64,      // in an empty record, for the writer only: `extra` is void, its stacks may be gone
 };
 
 struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;    // physical bytes (see "What counts" in README)
+  std::uint64_t bytes;    // physical bytes (see "What counts" in report/README.md)
   std::uint64_t extra;    // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
-  std::uint64_t time_ns;  // in a thread that makes many things a tick of the kernel (1 to 10 ms): after that tick
+  std::uint64_t time_ns;  // in a busy thread only as exact as the kernel's tick (1 to 10 ms), see clock.h
   std::uint32_t thread;   // index into threads
-  std::uint32_t context;  // index into contexts, kNoIndex = none was current
-  Ref evidence;           // live: EvidenceRecord, what is known of why it was not freed; 0 = nothing
+  std::uint32_t context;  // index into contexts, kNoIndex = no context was current
+  Ref evidence;           // live: EvidenceRecord, why it was not freed; 0 = none
   std::uint16_t api;      // index into apis
-  std::uint8_t device;    // ordinal as the process sees it, kNoDevice = belongs to none
+  std::uint8_t device;    // ordinal as the process sees it, kNoDevice = none
   Kind kind;
   std::uint8_t flags;              // live: AllocationFlags
-  std::uint8_t handle_references;  // VMM physical memory, IPC memory: how often it must still be released
-  std::uint16_t mappings;          // VMM physical memory: places where it is mapped
+  std::uint8_t handle_references;  // VMM physical memory, IPC memory: releases still needed
+  std::uint16_t mappings;          // VMM physical memory: number of its mappings
   union {
-    Ref label;     // LabelRecord: what was open in its thread; 0 = nothing
-    Ref physical;  // instead, of a VMM mapping: the memory mapped there; 0 = not known
+    Ref label;     // LabelRecord: open marks and ranges of its thread; 0 = none
+    Ref physical;  // for a VMM mapping: the memory mapped there; 0 = not known
   };
 };
 static_assert(sizeof(AllocationRecord) == 64);
@@ -93,10 +92,9 @@ static_assert(offsetof(AllocationRecord, evidence) == 48);
 constexpr std::uint32_t kNoIndex = 0xffffffff;
 constexpr std::uint8_t kNoDevice = 0xff;
 
-// A frame is one number: bit 63 set = the address itself is where the frame stands (interrupted by a signal); clear =
-// it is a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = in no known module (the
-// offset is then the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the
-// ELF file.
+// A frame is one number: bit 63 set = the address is the frame's current instruction (interrupted by a signal); clear =
+// it is a return address, the call lies just before it. Bits 48..62: module index + 1, 0 = no known module (the offset
+// is then the address). Bits 0..47: address minus the module's load bias, i.e. the virtual address inside the ELF file.
 constexpr std::uint64_t kFrameExact = 1ULL << 63;
 constexpr int kFrameModuleShift = 48;
 constexpr std::uint64_t kFrameModuleMask = 0x7fff;
@@ -105,48 +103,49 @@ constexpr std::uint64_t kFrameOffsetMask = (1ULL << 48) - 1;
 constexpr std::uint64_t kPythonModule = kFrameModuleMask;
 
 struct PythonFrameRecord {
-  Ref file;                  // string, as the code object has it: most often a path
+  Ref file;                  // string, as in the code object: usually a path
   Ref function;              // string: qualified name
-  std::uint32_t line;        // 0 = in no line
+  std::uint32_t line;        // 0 = no line
   std::uint32_t first_line;  // of the function
-  std::uint64_t identity;    // of all these, the same in another run of the same program
-  std::uint32_t born;        // as in StackRecord: its room may have been another's
+  std::uint64_t identity;    // hash of all these, the same in other runs of the program
+  std::uint32_t born;        // as in StackRecord: its room may have been reused
   std::uint32_t reserved;
 };
 static_assert(sizeof(PythonFrameRecord) == 32);
 
 enum StackFlags : std::uint32_t {
   kStackTruncated = 1,  // deeper than stack_depth_limit
-  kStackMerged = 2,     // stands for all stacks with these innermost frames for which there was no room
-  kStackFree = 4,       // nothing names it any more; its room may hold other stacks by now
+  kStackMerged = 2,     // stands for all stacks with these innermost frames that had no room of their own
+  kStackFree = 4,       // unreferenced; its room may hold other stacks by now
 };
 
 // Followed by frame_count u64 frames, innermost first, padded to 16 bytes. Frames of libculprit.so itself are left out.
-// The Python frames that an evaluation loop of the interpreter runs come before its native frame. Records that count
-// frames of a stack mean the native ones.
+// The Python frames that an evaluation loop of the interpreter runs come before its native frame. Frame counts in other
+// records count native frames only.
 //
-// The room of a stack that nothing names any more is used again, for stacks of other sizes. A reader of a dump that is
-// being written, or of a copy that was made meanwhile, tells so by `check` and `born`: it may believe a stack that was
-// there when it read the header, Header::stack_sweeps being that number or a later one.
+// The room of an unreferenced stack is reused, for stacks of other sizes. A reader of a running dump or of a snapshot
+// detects this by `check` and `born`: a stack is valid if its `born` is at most the Header::stack_sweeps that the
+// reader saw.
 struct StackRecord {
   std::uint32_t frame_count;
   std::uint32_t flags;
-  // What was ended again is the difference to what is live, or was released with its context.
-  std::uint64_t allocations;  // live: calls with this stack that made something; a reader adds those in ThreadCounters
+  // The difference to the live allocations was freed, or released with its context.
+  std::uint64_t allocations;      // live: allocations with this stack; a reader adds those in ThreadCounters
   std::uint64_t bytes_allocated;  // live: likewise
   std::uint32_t born;             // Header::stack_sweeps when it was written
-  std::uint32_t check;            // stack_check(); 0 = of an earlier version, which never used room again
+  std::uint32_t check;            // stack_check(); 0 = written by an earlier version, which never reused room
 };
 static_assert(sizeof(StackRecord) == 32);
 
-// Of the frames and of `flags`: never 0.
+// A hash of the frames and `flags`: never 0.
 inline std::uint32_t stack_check(const std::uint64_t* frames, std::uint32_t count, std::uint32_t flags) {
   std::uint64_t hash = count * 0x9e3779b97f4a7c15ULL ^ flags;
   for (std::uint32_t i = 0; i < count; ++i) hash = (hash ^ frames[i]) * 0xff51afd7ed558ccdULL ^ hash >> 29;
   return static_cast<std::uint32_t>(hash >> 32) | 1;
 }
 
-// What one thread (or several after each other) counted, not yet added to the sums in Header and StackRecord.
+// Counts of one thread, or of several one after the other, that are not yet added to the sums in Header and
+// StackRecord.
 struct StackCounter {
   Ref stack;  // 0 = unused
   std::uint32_t reserved;
@@ -161,8 +160,8 @@ struct ThreadCounters {
   std::uint64_t allocations;  // live
   std::uint64_t frees;        // live
   Ref self;
-  Ref next_free;   // the writer's: chain of blocks that no thread has
-  Ref next_block;  // the writer's: chain of all blocks
+  Ref next_free;   // for the writer only: chain of blocks without a thread
+  Ref next_block;  // for the writer only: chain of all blocks
   std::uint8_t reserved[36];
   StackCounter stacks[kStackCounters];  // live
 };
@@ -170,7 +169,7 @@ static_assert(sizeof(ThreadCounters) == 4096);
 
 enum ModuleFlags : std::uint32_t {
   kModuleExecutable = 1,  // the program itself
-  kModuleUnloaded = 2,    // live: gone since (dlclose); another module may have taken its addresses
+  kModuleUnloaded = 2,    // live: unloaded (dlclose); another module may have its addresses
   kModuleNoFile = 4,      // vdso and the like
 };
 
@@ -201,9 +200,9 @@ struct ThreadRecord {
   char name[16];
   std::uint64_t first_seen_ns;
   std::uint64_t ended_ns;         // live
-  std::uint64_t made;             // when ended: records that name it, ever (its number is used again when none is left)
-  std::uint64_t ended_by_itself;  // when ended: of those, gone through this thread
-  std::uint64_t ended_by_others;  // live: of those, gone through other threads
+  std::uint64_t made;             // when ended: records that ever named it (its number is reused once none is left)
+  std::uint64_t ended_by_itself;  // when ended: of those, ended by this thread
+  std::uint64_t ended_by_others;  // live: of those, ended by other threads
 };
 static_assert(sizeof(ThreadRecord) == 64);
 constexpr std::size_t kThreadNameRef = 12;  // where in `name`
@@ -220,9 +219,9 @@ struct ContextRecord {
   std::uint16_t destroy_api;   // live
   std::uint8_t device;
   Kind kind;          // kContext, kPrimaryContext or kGreenContext
-  std::uint16_t api;  // that made it
+  std::uint16_t api;  // of the call that made it
   std::uint16_t reserved0;
-  std::uint32_t thread;  // that made it
+  std::uint32_t thread;  // of that call
   std::uint8_t reserved[16];
 };
 static_assert(sizeof(ContextRecord) == 64);
@@ -244,20 +243,20 @@ struct DeviceRecord {
   std::uint32_t reserved0;
   std::uint8_t uuid[16];
   char name[96];
-  MemoryReading first;       // live: cuMemGetInfo around the first call that concerned the device
+  MemoryReading first;       // live: cuMemGetInfo around the first call on the device
   MemoryReading peak;        // live: the reading with the least free bytes
   MemoryReading exit;        // live: in the exit handler
   std::uint64_t live_bytes;  // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
   std::uint64_t peak_live_bytes;  // live
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
-  std::uint64_t pool_used;        // live: the same, USED_MEM_CURRENT
+  std::uint64_t pool_used;        // live: likewise, USED_MEM_CURRENT
   std::uint8_t reserved[24];
 };
 static_assert(sizeof(DeviceRecord) == 256);
 
 constexpr std::uint32_t kTimeLineBuckets = 512;
 
-// What was in use on a device during a stretch of time, as DeviceRecord::live_bytes counts it.
+// Bytes in use on a device during an interval, as DeviceRecord::live_bytes counts them.
 struct TimeLineBucket {
   std::uint64_t low;
   std::uint64_t high;
@@ -265,16 +264,16 @@ struct TimeLineBucket {
 };
 static_assert(sizeof(TimeLineBucket) == 24);
 
-// Bucket i is about the time from i * bucket_ns on. When the run is longer than all of them, two become one and
+// Bucket i covers the time from i * bucket_ns on. When the buckets are used up, pairs of buckets are merged and
 // bucket_ns doubles.
 struct TimeLineRecord {
-  std::uint32_t state;   // live: 0 = not valid; changes with every change of the rest, odd while it goes on
+  std::uint32_t state;   // live: 0 = not valid; a sequence number, odd while the record is being changed
   std::uint32_t device;  // ordinal
-  std::uint32_t used;    // live: buckets from 0 on that mean something
+  std::uint32_t used;    // live: number of valid buckets
   std::uint32_t reserved0;
   std::uint64_t bucket_ns;   // live
-  std::uint64_t peak_bytes;  // live: the most that was seen ...
-  std::uint64_t peak_ns;     // live: ... and when first
+  std::uint64_t peak_bytes;  // live: maximum ...
+  std::uint64_t peak_ns;     // live: ... and its first time
   std::uint64_t reserved1;
   TimeLineBucket buckets[kTimeLineBuckets];  // live
 };
@@ -283,11 +282,11 @@ static_assert(sizeof(TimeLineRecord) == 48 + 24 * kTimeLineBuckets);
 enum class MarkKind : std::uint32_t {
   kNone = 0,
   kMark = 1,    // opened and closed by the program (culprit.h)
-  kRange = 2,   // an NVTX range; only those in which something was made
-  kMoment = 3,  // a moment that the program named
+  kRange = 2,   // an NVTX range in which something was allocated
+  kMoment = 3,  // a moment named by the program
 };
 
-// A name that the program gave. Equal ones (kind, name) share one record.
+// A name given by the program. Equal names (kind, name) share one record.
 struct MarkRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref name;             // string
@@ -295,12 +294,12 @@ struct MarkRecord {
   std::uint32_t thread;  // of the first of these, kNoIndex = not known
   std::uint64_t first_ns;
   std::uint64_t last_ns;  // live
-  std::uint64_t count;    // live: how often it was opened; of ranges, how often something was made in it first
+  std::uint64_t count;    // live: how often it was opened; for ranges, openings with an allocation
   std::uint64_t reserved;
 };
 static_assert(sizeof(MarkRecord) == 48);
 
-// What was open in a thread when it allocated: the innermost mark and the innermost NVTX range.
+// The innermost mark and the innermost NVTX range that were open in a thread when it allocated.
 struct LabelRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref mark;             // MarkRecord; 0 = none
@@ -310,19 +309,19 @@ struct LabelRecord {
 static_assert(sizeof(LabelRecord) == 16);
 
 enum SpanFlags : std::uint8_t {
-  kSpanReadAtBegin = 1,  // the memory in use was read when it began, not at the first allocation in it
+  kSpanReadAtBegin = 1,  // memory in use was read at its begin, not at its first allocation
 };
 
-// A stretch in which allocations were recorded, from the first one in it on. Kept only where recording did not go on
-// from the first CUDA call to the end.
+// An interval in which recording was on, from its first allocation on. Kept only when recording was off for part of the
+// time between the first CUDA call and the end.
 struct SpanRecord {
   std::uint32_t state;  // live: 1 = valid
-  std::uint8_t device;  // whose memory was read when it began, kNoDevice = none's
+  std::uint8_t device;  // whose memory was read at its begin, kNoDevice = none
   std::uint8_t flags;   // SpanFlags
   std::uint8_t reserved[2];
   std::uint64_t begin_ns;
-  std::uint64_t end_ns;      // live: 0 = it goes on
-  std::uint64_t used_bytes;  // in use when it began, by whomever
+  std::uint64_t end_ns;      // live: 0 = still open
+  std::uint64_t used_bytes;  // in use at its begin, by all processes
   std::uint64_t total_bytes;
   std::uint64_t reserved1;
 };
@@ -334,7 +333,7 @@ enum class PictureReason : std::uint8_t {
   kOutOfMemory = 2,  // an allocation failed with CUDA_ERROR_OUT_OF_MEMORY
 };
 
-// One stack's part of a picture.
+// One stack's share of a picture.
 struct PictureShare {
   Ref stack;
   std::uint16_t api;  // of its first live allocation, like `kind`
@@ -347,24 +346,24 @@ static_assert(sizeof(PictureShare) == 24);
 
 constexpr std::uint32_t kPictureShares = 24;
 
-// What was live on a device at one moment: the stacks with the most bytes, and the sum of the others. Made without
-// stopping other threads, so that what they did meanwhile may be in it or not. Records are used again.
+// The live memory of a device at one moment: the stacks with the most bytes, and the sum of the others. Other threads
+// are not stopped, so their concurrent changes may be included or missing. Records are reused.
 struct PictureRecord {
-  std::uint32_t state;  // live: 0 = not valid, else counts how often the record was used
+  std::uint32_t state;  // live: 0 = not valid, else the number of uses of the record
   PictureReason reason;
   std::uint8_t device;
   std::uint16_t api;     // out of memory: the call that failed
   Ref stack;             // likewise
-  std::uint32_t thread;  // that made it
+  std::uint32_t thread;  // that took the picture
   std::uint64_t time_ns;
   std::uint64_t asked_bytes;  // out of memory
   std::uint64_t live_bytes;
   std::uint64_t live_count;
   std::uint64_t free_bytes;  // cuMemGetInfo at that moment; total 0 = not known
   std::uint64_t total_bytes;
-  std::uint64_t other_bytes;  // of live_bytes, of stacks that are not in the list
+  std::uint64_t other_bytes;  // part of live_bytes, of stacks outside the list
   std::uint64_t other_count;
-  std::uint32_t other_stacks;  // how many; too low when there were more than could be told apart
+  std::uint32_t other_stacks;  // number of those stacks; too low if there were more than could be counted
   std::uint32_t times;         // live; out of memory: calls with this stack that failed so far
   std::uint8_t reserved[8];
   PictureShare shares[kPictureShares];  // most bytes first

@@ -1,10 +1,10 @@
-// How many bytes an array's description asks for.
+// The bytes of an array according to its description.
 #include "interpose/hooks/hooks.h"
 
 namespace culprit {
 namespace {
 
-// Bits a channel takes. Block-compressed formats store blocks of 4 x 4 texels in 8 or 16 bytes: 4 or 8 bits a texel.
+// Bits per channel. Block-compressed formats store blocks of 4 x 4 texels in 8 or 16 bytes: 4 or 8 bits per texel.
 unsigned bits_of(CUarray_format format) {
   switch (static_cast<unsigned>(format)) {
     case CU_AD_FORMAT_BC1_UNORM:
@@ -52,7 +52,8 @@ std::uint64_t at_least_one(std::uint64_t value) { return value == 0 ? 1 : value;
 
 std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth, CUarray_format format,
                        unsigned channels, unsigned flags, unsigned levels) {
-  // Sparse and deferred arrays have no memory of their own: it is mapped into them, and counted where it was created.
+  // Sparse and deferred arrays have no memory of their own: memory is mapped into them, and counted where it was
+  // created.
   if ((flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   bool depth_is_layers = (flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
   bool compressed = is_block_compressed(format);

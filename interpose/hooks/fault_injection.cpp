@@ -14,7 +14,7 @@ namespace {
 
 FailRules rules;
 
-// Calls that a rule was meant for; the last place counts allocation calls. A fork child counts anew.
+// Calls that match each rule; the last element counts allocation calls. A fork child counts anew.
 std::atomic<std::uint32_t> counts[FailRules::kMost + 1];
 std::atomic<int> counting_pid;
 
@@ -38,7 +38,7 @@ void count_injected() {
   record_on_own_stack([](Process& process) { add_counter(process.dump.header()->injected_failures, 1); });
 }
 
-// Whether this call is to fail, and how.
+// Whether this call must fail, and with which code.
 bool fails(Api api, CUresult* code) {
   thread_state.injected = false;
   begin_counting();
@@ -55,7 +55,7 @@ bool fails(Api api, CUresult* code) {
     thread_state.injected = true;
     *code = static_cast<CUresult>(rule.code);
   }
-  // A process that has not begun to record (cuInit was made to fail) leaves no dump for it.
+  // A process that does not record yet (cuInit was made to fail) gets no dump for this.
   if (thread_state.injected && process_if_recording() != nullptr) count_injected();
   return thread_state.injected;
 }

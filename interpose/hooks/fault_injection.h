@@ -1,10 +1,10 @@
-// Makes calls fail as CULPRIT_FAIL asks (fail_rules.h). Without it nothing is in the way: when it is set, stubs are put
-// between all hooks and what they call.
+// Makes calls fail according to CULPRIT_FAIL (fail_rules.h). Only if it is set, stubs are put between all hooks and the
+// functions that they call.
 #pragma once
 
 namespace culprit {
 
-// Looks at CULPRIT_FAIL. Call once, at load.
+// Reads CULPRIT_FAIL. Call once, at load.
 void prepare_failures();
 
 }  // namespace culprit

@@ -9,7 +9,7 @@ namespace {
 using namespace culprit;
 }
 
-// What programs call most often lies with what records it (placement.h).
+// The most frequent hooks are placed next to the recording code (placement.h).
 #define CULPRIT_CALLED_OFTEN(symbol) extern "C" CULPRIT_HOT decltype(::symbol) symbol;
 CULPRIT_CALLED_OFTEN(cuMemAllocAsync)
 CULPRIT_CALLED_OFTEN(cuMemAllocAsync_ptsz)
@@ -21,7 +21,7 @@ CULPRIT_CALLED_OFTEN(cuEventCreate)
 CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #undef CULPRIT_CALLED_OFTEN
 
-// The beginning of each hook: `call` is what it has to call.
+// The beginning of each hook: `call` is the function that it must call.
 #define CULPRIT_ENTER(symbol, arguments)                                                   \
   if (CULPRIT_UNLIKELY(thread_state.outermost_hook != nullptr)) {                          \
     Reentry reentry(static_cast<const char*>(__builtin_frame_address(0)));                 \

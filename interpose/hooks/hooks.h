@@ -1,6 +1,5 @@
-// What the hook files share: the guard each hook starts with, what is special of some rows, the values a row may use,
-// and the custom bodies.
-// Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
+// Shared by the hook files: the guard at the start of each hook, properties of rows, the values that a row may use, and
+// the custom bodies. Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
 #pragma once
 
 #include <cuda.h>
@@ -28,9 +27,9 @@ class HookScope {
   HookScope& operator=(const HookScope&) = delete;
 };
 
-// A hook that is entered while the thread is, or seems to be, in one. The call of a signal handler that interrupted the
-// driver is a call of the user, and goes through the hook once more as if nothing had been interrupted. A call that the
-// driver or another interposer makes while it serves such a call goes straight to libcuda and is not recorded again.
+// A hook that is entered while the thread is, or seems to be, in another one. A call by a signal handler that
+// interrupted the driver is the user's call, and is handled like any other. A call that the driver or another
+// interposer makes while it serves a user's call goes straight to libcuda and is not recorded.
 class Reentry {
  public:
   explicit Reentry(const char* frame) : interrupted_(thread_state.outermost_hook), entry_(enter_again(frame)) {
@@ -43,7 +42,7 @@ class Reentry {
   Reentry& operator=(const Reentry&) = delete;
   bool is_users() const { return entry_ == Entry::kInHandler; }
   bool is_first() const { return entry_ == Entry::kOutermost; }
-  // What the hook of this row has to call.
+  // The function that this row's hook must call.
   template <typename Function>
   Function* target(Api api) const {
     return reinterpret_cast<Function*>(entry_ == Entry::kNested ? driver_address(api) : next_address(api));
@@ -54,8 +53,8 @@ class Reentry {
   Entry entry_;
 };
 
-// Custom rows whose failure is noted here. Those that know how much was asked for note it themselves; what ends
-// something keeps a refusal as an error; a look-up, an initialization or a launch is not followed.
+// Custom rows whose failures the generic hook records. Rows that know the requested size record failures themselves;
+// refused frees are ErrorRecords; failures of look-ups, initializations and launches are not recorded.
 inline constexpr bool is_followed(Api api) {
   switch (api) {
     case Api::cuMemRetainAllocationHandle:
@@ -86,8 +85,8 @@ inline constexpr bool is_followed(Api api) {
   }
 }
 
-// After these another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it makes one on
-// the device that the thread works with anyway.)
+// Calls after which another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it creates
+// a context on the device that the thread already uses.)
 inline constexpr bool changes_context(Api api) {
   switch (api) {
     case Api::cuCtxSetCurrent:
@@ -114,13 +113,13 @@ inline constexpr bool changes_context(Api api) {
   }
 }
 
-// The result of a row that makes something of this kind. `bytes()`: how much was asked for.
+// Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
-  // Of graphs, code and textures a failure is not followed: those calls are tried out.
+  // Failures for graphs, code and textures are not recorded: programs try out those calls.
   constexpr bool kFollowed =
       kind < format::Kind::kContext || kind == format::Kind::kStream || kind == format::Kind::kEvent;
-  // How much a pitched allocation takes is known when it succeeded.
+  // The size of a pitched allocation is known only if it succeeded.
   if constexpr (kFollowed) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
 }
 
@@ -147,7 +146,7 @@ inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* desc
   return description == nullptr ? 0 : description->size;
 }
 
-// Bytes of an array as its description asks for them: padding that the hardware adds is the driver's secret.
+// Bytes of an array according to its description, without the hardware's padding, which the driver does not report.
 std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v1* description, unsigned levels);
 std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v2* description, unsigned levels);
 std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v1* description, unsigned levels);

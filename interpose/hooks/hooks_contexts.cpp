@@ -1,4 +1,4 @@
-// Contexts: made, counted, destroyed; and what that does to everything that lived in them.
+// Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 
@@ -25,8 +25,8 @@ CUresult destroy(Api api, Call call, CUcontext context) {
   return status;
 }
 
-// The runtime releases the primary context when it is unloaded at exit. That ends the process's memory as the end of
-// the process does, and tells nothing about the program.
+// The runtime releases the primary context when it is unloaded at exit. This frees the process's memory like the end of
+// the process, and says nothing about the program.
 bool is_exiting() {
   Process* process = process_if_recording();
   return process != nullptr && (process->mode.load(std::memory_order_relaxed) & kModeExiting) != 0;
@@ -88,7 +88,7 @@ CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctx
   return status;
 }
 
-// Deprecated reference counting: the context goes with its last reference, which the driver counts.
+// Deprecated reference counting: the driver destroys the context with its last reference.
 CUresult cuCtxAttach(decltype(&::cuCtxAttach) call, CUcontext* pctx, unsigned int flags) {
   CUresult status = call(pctx, flags);
   if (status == CUDA_SUCCESS && pctx != nullptr) add_reference(*pctx, 1);
@@ -128,7 +128,7 @@ CUresult cuDevicePrimaryCtxReset_v2(decltype(&::cuDevicePrimaryCtxReset_v2) call
   return reset_primary(Api::cuDevicePrimaryCtxReset_v2, call, dev);
 }
 
-// A green context is known by two handles: its own, and that of the context made from it.
+// A green context has two handles: its own, and that of the context made from it.
 CUresult cuGreenCtxCreate(decltype(&::cuGreenCtxCreate) call, CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev,
                           unsigned int flags) {
   CUresult status = call(phCtx, desc, dev, flags);

@@ -1,8 +1,8 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
-// A graph's memory node has an address from the moment it is added; memory stands behind it only after a launch, until
-// a free node or a cuMemFree gives it back. Its record is kept from the start and marked kFlagNotPhysical (0 bytes)
-// until a launch; freed from outside the graph it goes back to that state, because the next launch makes it again.
+// A graph's memory node has an address from the moment it is added; the address has memory only after a launch, until a
+// free node or a cuMemFree frees it. Its record is kept from the start and marked kFlagNotPhysical (0 bytes) until a
+// launch; after a free from outside the graph it returns to that state, because the next launch allocates it again.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 
@@ -27,7 +27,7 @@ CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
 __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (process == nullptr) process = process_if_recording();
-  // In a fork child that has not begun to record this is the wiped, empty one.
+  // In a fork child that does not record yet this Process is wiped.
   if (process == nullptr || process->captures.load(std::memory_order_relaxed) == 0) return nullptr;
   return ask_captured_graph(stream);
 }
@@ -71,7 +71,7 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   CUresult status = call(stream, graph);
   Process* process = process_if_recording();
   if (process == nullptr) return status;
-  // The capture goes on only when it was another thread's or another stream's to end.
+  // The capture continues only if another thread or another stream must end it.
   bool goes_on = status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_ILLEGAL_STATE ||
                  status == CUDA_ERROR_INVALID_VALUE;
   if (!goes_on && process->captures.load(std::memory_order_relaxed) > 0)
@@ -85,8 +85,8 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   return status;
 }
 
-// The graph (or executable graph) `owner` is gone. Its memory passes to `heir`, if there is one; else no launch will
-// make it again: what is not real is dropped, what is real stays until it is freed.
+// The graph (or executable graph) `owner` was destroyed. Its memory passes to `heir`, if there is one. Otherwise no
+// launch will allocate it again: records without physical memory are dropped, others stay until they are freed.
 void leave_memory(std::uint64_t owner, std::uint64_t heir) {
   record_on_own_stack([&](Process& process) {
     process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
@@ -106,7 +106,8 @@ bool has_graph_memory() {
   return process != nullptr && process->graph_memory.load(std::memory_order_relaxed) > 0;
 }
 
-// An executable graph that was made from `graph`; it keeps the graph's memory nodes going after the graph is destroyed.
+// An executable graph that was made from `graph`; it keeps the graph's memory nodes in use after the graph is
+// destroyed.
 std::uint64_t executable_of(std::uint64_t graph) {
   std::uint64_t found = 0;
   record_on_own_stack([&](Process& process) {

@@ -1,21 +1,20 @@
-// cuGetProcAddress: whatever address the driver finds is answered with the hook of that address.
+// cuGetProcAddress: the address that the driver returns is replaced by the hook of that address.
 //
-// By address, not by name: which of a name's versions and default-stream variants a caller gets depends on the CUDA
-// version and the flags it asks for, and the driver has done that sum already (design: each answer is one of libcuda's
-// exports).
+// By address, not by name: the version and default-stream variant of a name depend on the requested CUDA version and
+// flags, and the driver has chosen already (each result is one of libcuda's exports).
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
 namespace {
 
-// `own` is what libcuda itself would have answered; asked only when the answer is not libcuda's.
+// `own` is libcuda's own result; it is requested only when the result is not in libcuda.
 template <typename AskDriver>
 void* redirect(void* answer, AskDriver ask_driver) {
   Api api;
   if (find_hooked(answer, &api)) return hook_address(api);
   if (in_driver(answer)) return answer;
-  // Another interposer's function: found by what it stands for, and called by our hook.
+  // Another interposer's function: its row is that of libcuda's own result, and our hook calls it.
   void* own = ask_driver();
   if (own == nullptr || own == answer || !find_hooked(own, &api) || answer == hook_address(api)) return answer;
   set_next_address(api, answer);

@@ -7,7 +7,7 @@ namespace {
 
 using format::Kind;
 
-// Adds to the references that the program itself owns. Returns those left, -1 when the object is not known.
+// Adds to the references that the program itself owns. Returns the references left, -1 for an unknown object.
 long add_references(CUuserObject object, long amount) {
   long left = -1;
   record_on_own_stack([&](Process& process) {
@@ -52,7 +52,7 @@ CUresult cuUserObjectRelease(decltype(&::cuUserObjectRelease) call, CUuserObject
   return status;
 }
 
-// With CU_GRAPH_USER_OBJECT_MOVE the graph takes the program's references over: what is left is the graph's to release.
+// With CU_GRAPH_USER_OBJECT_MOVE the graph takes over references of the program, and will release them.
 CUresult cuGraphRetainUserObject(decltype(&::cuGraphRetainUserObject) call, CUgraph graph, CUuserObject object,
                                  unsigned int count, unsigned int flags) {
   CUresult status = call(graph, object, count, flags);

@@ -1,8 +1,8 @@
-// Virtual memory management and IPC memory: things with reference counts.
+// Virtual memory management and IPC memory, which have reference counts.
 //
-// cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease gives
-// up a handle. The memory goes when the last handle and the last mapping are gone, in either order. It is counted once,
-// where it was created; a mapping and a reservation are 0 bytes.
+// cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease
+// releases a handle. The memory is freed when the last handle and the last mapping are released, in either order. It is
+// counted once, where it was created; a mapping and a reservation are 0 bytes.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 
@@ -17,8 +17,8 @@ constexpr std::uint8_t kMostReferences = 255;
 
 std::uint8_t vmm_space() { return space_of(Kind::kVmmPhysical); }
 
-// Calls use(process, ref, record) for the live record of this handle, with the reference counts locked. False when
-// there is none, else what `use` returns.
+// Calls use(process, ref, record) for the live record of this handle, with the reference counts locked. Returns false
+// when there is none, else the result of `use`.
 template <typename Use>
 bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
   bool used = false;
@@ -30,7 +30,7 @@ bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
   return used;
 }
 
-// Counts one more reference to something known. False when it is not known.
+// Adds a reference to a known handle. Returns false for an unknown one.
 bool add_reference(std::uint8_t space, std::uint64_t handle) {
   return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
     if (record.handle_references < kMostReferences) ++record.handle_references;
@@ -38,7 +38,7 @@ bool add_reference(std::uint8_t space, std::uint64_t handle) {
   });
 }
 
-// True, and one reference fewer, when others are left; false when this is the last one or the handle is not known.
+// Removes a reference unless it is the last one. Returns false for the last one or an unknown handle.
 bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
   return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
     if (record.handle_references <= 1) return false;
@@ -47,8 +47,8 @@ bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
   });
 }
 
-// The last handle is given up while the memory is still mapped somewhere: it lives on without a handle. False when it
-// is not mapped.
+// Releases the last handle while the memory is still mapped: it stays live without a handle. Returns false when it is
+// not mapped.
 bool release_mapped(std::uint64_t handle) {
   return with_record(vmm_space(), handle, [](Process& process, Ref ref, AllocationRecord& record) {
     if (record.mappings == 0) return false;
@@ -85,7 +85,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
       physical = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
       if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
     });
-    // The record of a mapping names its memory where others have their label.
+    // The record of a mapping holds the Ref of its memory in place of a label.
     Ref label = thread_state.label;
     thread_state.label = physical;
     note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
@@ -107,7 +107,7 @@ void drop_mapping(Process& process, Ref mapping) {
   }
 }
 
-// The mappings that a call is about to unmap. A few stand on the stack of the caller, which may be small.
+// The mappings that a call is about to unmap. Only a few are kept on the caller's stack, which may be small.
 class TakenMappings {
  public:
   void take(CUdeviceptr begin, std::size_t size) {
@@ -152,14 +152,14 @@ class TakenMappings {
   Ref few_[kFew];
   Ref* many_ = nullptr;
   int count_ = 0;
-  std::uint32_t generation_ = 0;  // of the process that they are of: a fork child has others
+  std::uint32_t generation_ = 0;  // of the process that they belong to; differs in a fork child
 };
 
 template <typename Call>
 CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, CUipcMemHandle ipc_handle, unsigned int flags) {
   CUresult status = call(pdptr, ipc_handle, flags);
   if (status != CUDA_SUCCESS || pdptr == nullptr) return status;
-  // Opened again, the driver counts and returns the address it gave before.
+  // When a handle is opened again, the driver counts it and returns the same address.
   if (!add_reference(space_of(Kind::kIpcMemory), *pdptr)) note_made({api, Kind::kIpcMemory, *pdptr, 0, 0});
   return status;
 }

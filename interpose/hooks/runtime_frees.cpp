@@ -28,11 +28,11 @@ constexpr int kInitializationError = 3;
 
 std::atomic<int> exiting;
 
-// Which libcudart a module is linked to: the first that it names itself.
+// Finds the libcudart that a module is linked to: the first one in its DT_NEEDED entries.
 struct Search {
   const char* name;
   std::uint64_t caller;
-  const char* needed;       // the caller's libcudart by name, nullptr = it names none
+  const char* needed;       // the name of the caller's libcudart, nullptr = none
   std::uint64_t in_needed;  // the function there
   std::uint64_t in_caller;  // the caller defines it itself (a static cudart inside a library)
   std::uint64_t in_first;   // the first definition in load order
@@ -76,7 +76,7 @@ void* find_real(std::uint64_t function, const void* caller) {
   return found != 0 ? reinterpret_cast<void*>(found) : reinterpret_cast<void*>(&no_runtime);
 }
 
-// A call site always has the same libcudart, until a module goes.
+// A call site keeps its libcudart until a module is unloaded.
 struct Known {
   std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
   std::atomic<void*> real;
@@ -104,7 +104,8 @@ void* real_of(std::uint64_t function, const void* caller) {
   return real;
 }
 
-// What the stubs jump to once exit handlers run: calls the real function, which the stub's question has left here.
+// The target of the stubs once exit handlers run: calls the real function, which the stub's lookup left in
+// thread_state.
 template <int kFunction>
 int free_at_exit(void* pointer, void* stream) {
   auto* real = reinterpret_cast<int (*)(void*, void*)>(thread_state.runtime_free);

@@ -1,5 +1,6 @@
-// cudaFree and its like: asks where to, and jumps there with the caller's arguments and return address as they were, so that
-// no frame of ours stands between the program and its runtime. The numbers are indexes into kNames in runtime_frees.cpp.
+// cudaFree and similar functions: each looks up its target, and jumps there with the caller's arguments and return
+// address, so that no frame of ours is between the program and its runtime. The numbers are indexes into kNames in
+// runtime_frees.cpp.
     .macro FORWARD function, number
     .globl \function
     .type \function, @function

@@ -13,8 +13,8 @@ using Path = ThreadPaths::Path;
 
 std::uint64_t plain(std::uint64_t address) { return address & ~format::kFrameExact; }
 
-// Whether two frames at the same place, called from the same call, are of one function. An indirect call, or one that
-// was followed by a tail call, can reach several.
+// Whether two frames at the same place, called from the same call site, belong to one function. An indirect call, or a
+// call followed by a tail call, can reach several functions.
 bool same_function(std::uint64_t a, std::uint64_t b, FunctionAt function_at) {
   if (a == b) return true;
   FunctionInfo at_a = {};
@@ -35,17 +35,17 @@ Owner owner_of(const ThreadPaths& paths, Path path, Path event, FunctionAt funct
 
 namespace {
 
-// A path that was cut short does not know the CFA of its outermost frame; the other one may.
+// A truncated path lacks the CFA of its outermost frame; the other path may have it.
 std::uint64_t owner_cfa(const ThreadPaths& paths, const Owner& owner) {
   std::uint64_t mine = paths.cfa(owner.mine);
   std::uint64_t theirs = paths.cfa(owner.theirs);
   return mine < theirs ? mine : theirs;
 }
 
-// Remembered under the handler 0: whether an exception thrown there ever abandoned what was made by `path`.
+// Handler 0 in the cache: whether an exception thrown there can abandon allocations of `path` with any handler.
 constexpr Path kAnyHandler = 0;
 
-// Counts, in a part of a function, the calls of the function that the call before `return_address` calls: that of
+// Counts the calls in a part of a function that have the same target as the call before `return_address`:
 // __cxa_begin_catch, with which each handler begins. Adds to `count`.
 void count_calls_like(std::uint64_t return_address, const FunctionInfo& part, int* count) {
 #if defined(__x86_64__)
@@ -94,8 +94,8 @@ SameHandler handler_waits_for(std::uint64_t thrown, std::uint64_t made, std::uin
 Landing look_for_landing(const ThreadPaths& paths, Path thrown, Path caught, FunctionAt function_at) {
   ThreadPaths::Meeting meeting = paths.meet(caught, thrown);
   if (meeting.a == 0) return {Landing::How::kUnknown, 0, 0};
-  // The handler is in a frame that stood at the throw. Anything else that takes an exception is a part of the runtime
-  // that is about to end the program: it found no handler, or a function that must not throw.
+  // A real handler is in a frame that existed at the throw. Otherwise the C++ runtime caught the exception to end the
+  // program: there is no handler, or the exception left a noexcept function.
   bool in_handler = meeting.a_inner == paths.innermost(caught) && meeting.b_inner != 0 &&
                     same_function(paths.address(meeting.a_inner), paths.address(meeting.b_inner), function_at);
   if (!in_handler) return {Landing::How::kUncaught, ThreadPaths::kOutermost, 0};

@@ -5,7 +5,8 @@
 namespace culprit {
 namespace {
 
-// A std::type_info and those that derive from it. The names of libstdc++ and libc++abi; both keep to the ABI's layout.
+// A std::type_info and its derived classes. The names are those of libstdc++ and libc++abi; both follow the ABI's
+// layout.
 struct TypeInfoLayout {
   const void* const* vtable;
   const char* name;
@@ -27,7 +28,7 @@ enum class Shape { kOther, kSingleBase, kManyBases, kPointer };
 
 const TypeInfoLayout* layout(TypeInfo type) { return static_cast<const TypeInfoLayout*>(type); }
 
-// A type_info is itself an object: the type_info in front of its vtable tells which of them it is.
+// A type_info is itself an object: the type_info before its vtable gives its class.
 Shape shape_of(TypeInfo type) {
   const char* name = type_name(layout(type)->vtable[-1]);
   if (std::strcmp(name, "N10__cxxabiv120__si_class_type_infoE") == 0) return Shape::kSingleBase;
@@ -40,14 +41,14 @@ Shape shape_of(TypeInfo type) {
 
 bool same_type(TypeInfo a, TypeInfo b) {
   if (a == b) return true;
-  // A name with a star is that of a type of one object file: equal only by address.
+  // A name that begins with a star is local to an object file: compare such types by address only.
   return layout(a)->name[0] != '*' && std::strcmp(layout(a)->name, layout(b)->name) == 0;
 }
 
-// Hierarchies deeper or wider than this are given up.
+// Larger hierarchies are given up.
 constexpr int kMostSteps = 64;
 
-// Counts the public subobjects of class `wanted` in a `type` at `object` (may be null where only the count matters).
+// Counts the public subobjects of class `wanted` in a `type` at `object` (may be null when only the count matters).
 // Different paths to one virtual base lead to the same address and count once.
 struct Search {
   bool (*is_wanted)(TypeInfo type, TypeInfo wanted);
@@ -73,7 +74,7 @@ struct Search {
       long offset = base.offset_flags >> 8;
       const char* place = object;
       if (object != nullptr && (base.offset_flags & 1) != 0) {
-        // A virtual base: its offset stands in the object's own vtable.
+        // A virtual base: its offset is in the object's vtable.
         const char* vtable = *reinterpret_cast<const char* const*>(object);
         std::memcpy(&offset, vtable + offset, sizeof(offset));
       }

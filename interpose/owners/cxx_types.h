@@ -1,5 +1,5 @@
-// What a std::type_info says, read as data: the target may have several C++ runtimes, none of them ours, so that our
-// own dynamic_cast and typeid know nothing of its types. Layout: Itanium C++ ABI, "RTTI Layout".
+// Reads a std::type_info as data: the target's C++ runtimes differ from ours, so our dynamic_cast and typeid do not
+// work on its types. Layout: Itanium C++ ABI, "RTTI Layout".
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ const char* type_name(TypeInfo type);
 // known (pointers that need a conversion). A null handler type is catch (...).
 int is_caught_by(TypeInfo type, TypeInfo handler_type);
 
-// The std::exception inside a thrown object of this type. nullptr when it is none, or has several.
+// The std::exception base of a thrown object of this type; nullptr unless there is exactly one.
 const void* as_std_exception(TypeInfo type, const void* object);
 
-// what() of a std::exception: runs the target's code.
+// Calls what(), which is the target's code.
 const char* what_of(const void* std_exception);
 
 // Itanium C++ ABI, "Exception Handling", 2.2.1: the thrown object follows its header; a dependent exception (made by

@@ -12,18 +12,18 @@ using format::Ref;
 using Node = ThreadPaths::Node;
 using Path = ThreadPaths::Path;
 
-// What was made by one path belongs to an owner that saw the failure, as far as it was made after hook call `since`.
+// The allocations of a path after hook call `since`, which belong to an owner that saw the failure.
 struct OwnedPath {
   Path path;
   std::uint32_t since;
   std::uint16_t owner_depth;
 };
 
-// An activation that saw the failure. There are no more of them than frames.
+// An activation that saw the failure. There is at most one per frame.
 struct Witness {
   std::uint64_t cfa;
   std::uint32_t since;
-  bool is_startup;  // what calls main, or a thread's function: it owns nothing
+  bool is_startup;  // libc's caller of main, or of a thread's function: never an owner
 };
 
 class OwnedPaths {
@@ -39,7 +39,7 @@ class OwnedPaths {
     });
   }
 
-  // Everything that is owned was made after this hook call.
+  // All owned allocations were made after this hook call.
   std::uint32_t oldest() const { return oldest_; }
   const OwnedPath* find(Path path) const {
     for (int i = 0; i < count_; ++i) {
@@ -72,8 +72,8 @@ class OwnedPaths {
   Witness witnesses_[kMaxStackDepth];
 };
 
-// Errors after which every call on the context fails, until the process ends (cuda.h says so at each): the first of
-// them is the reason, those that follow come of it.
+// Sticky errors: every later call on the context fails, until the process ends (documented in cuda.h at each). Only the
+// first one is a cause.
 bool is_lasting(std::int32_t code) {
   return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_ILLEGAL_ADDRESS ||
          code == CUDA_ERROR_LAUNCH_TIMEOUT || code == CUDA_ERROR_ASSERT ||
@@ -101,8 +101,8 @@ void unmark(Process& process, AllocationRecord* record) {
   });
 }
 
-// Whether two calls are the same up to the function where they part, and that one is the same activation: a loop that
-// the compiler unrolled calls from several places.
+// Whether two calls differ only by the call site in one activation of a function: an unrolled loop calls from several
+// places.
 bool same_call(const ThreadPaths& paths, Path a, Path b, FunctionAt function_at) {
   if (a == b) return true;
   Owner owner = owner_of(paths, a, b, function_at);
@@ -115,15 +115,15 @@ bool same_call(const ThreadPaths& paths, Path a, Path b, FunctionAt function_at)
   return owner.mine != 0 && at_a == owner.mine && at_b == owner.theirs;
 }
 
-// The CFA of the frame of this depth, counted from the outermost.
+// The CFA of the frame at this depth, counted from the outermost.
 std::uint64_t cfa_at_depth(const ThreadPaths& paths, Path path, std::uint16_t depth) {
   Node node = paths.innermost(path);
   while (node != 0 && paths.depth(node) > depth) node = paths.outer(node);
   return node == 0 ? ThreadPaths::kOutermost : paths.cfa(node);
 }
 
-// Paths by which something was made since a failure: their function was called anew, and what it made before is no
-// longer in its hands. Too many to remember are all.
+// Paths with allocations since a failure: their function was called anew, and no longer owns its earlier allocations.
+// If there were more paths than fit, treat every path as called anew.
 class MadeAgain {
  public:
   void add(Path path) {
@@ -150,14 +150,14 @@ void PendingFailures::failed(Process& process, ThreadPaths& paths, Path path, Re
   if (path == 0 || !paths.any_live()) return;
   std::uint32_t newest = paths.newest_made();
   for (Failure& failure : failures_) {
-    // A loop of failing calls: what there was is marked.
+    // A loop of failing calls: the present allocations are already marked.
     if (failure.path == path && failure.epoch == paths.epoch() && failure.call == call && failure.newest == newest)
       return;
   }
   OwnedPaths owned(paths, path, function_at);
   paths.for_each_live(owned.oldest(), [&](Ref record, Path made_by, std::uint32_t made) {
     const OwnedPath* mine = owned.find(made_by);
-    // Where the newest one is gone, this activation's is: the others are of earlier ones.
+    // If the newest allocation was freed, this activation cleaned up; the rest were made by earlier calls.
     if (mine == nullptr || made <= mine->since || !paths.newest_lives(made_by)) return;
     mark(process, process.dump.at<AllocationRecord>(record), call, mine->owner_depth, made == paths.newest(made_by));
   });
@@ -177,7 +177,7 @@ void PendingFailures::succeeded(Process& process, ThreadPaths& paths, Path path,
     paths.for_each_live(0, [&](Ref ref, Path made_by, std::uint32_t made) {
       auto* record = process.dump.at<AllocationRecord>(ref);
       if (made > failure.clock) {
-        // Not what the retry itself has just made.
+        // Skip the retry's own allocation.
         if (made != before || record->api != api) made_again.add(made_by);
         return;
       }
@@ -185,7 +185,7 @@ void PendingFailures::succeeded(Process& process, ThreadPaths& paths, Path path,
       if (known == 0 || made_again.contains(made_by)) return;
       const auto& evidence = *process.dump.at<EvidenceRecord>(known);
       if (evidence.failed_call != failure.call) return;
-      // A call outside the owner since then: it has returned, with the failure.
+      // A later call outside the owner means that the owner has returned with the failure.
       std::uint64_t owner = cfa_at_depth(paths, made_by, evidence.failed_call_owner);
       if (paths.last_call_outside(made_by, owner, 0) <= failure.clock) unmark(process, record);
     });

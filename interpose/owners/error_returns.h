@@ -1,9 +1,9 @@
-// Which allocations a failed call may have left behind: those whose owner saw it.
+// Which allocations a failed call may have left behind: those whose owner saw the failure.
 //
 // The owner of an allocation, as seen from the failing call, is the innermost activation that both share
-// (thread_paths.h): the function that made the allocation, directly or not, and was told of the failure, directly or
-// not. Whether it returned without freeing shows when the process ends and nobody did. Here, at the failure, each
-// allocation with an owner gets it as evidence; it is taken back when the call is tried again with success.
+// (thread_paths.h): the function that, directly or not, made both the allocation and the failed call. Whether it
+// returned without freeing is known at the end of the process. At the failure, each allocation with an owner gets the
+// failed call as evidence; the evidence is removed when a retry of the call succeeds.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace culprit {
 
 struct Process;
 
-// The failures of a thread that may still be tried again. All zeros = none.
+// The failed calls of a thread that it may still retry. All zeros = none.
 class PendingFailures {
  public:
-  // A call failed: marks what it may have left behind. `call` is its FailedCallRecord, `path` where it was made.
+  // A call failed: marks the allocations that it may have left behind. `call` is its FailedCallRecord, `path` its path.
   void failed(Process& process, ThreadPaths& paths, ThreadPaths::Path path, format::Ref call, FunctionAt function_at);
 
-  // A call succeeded. The same call as one that failed (the same function of the driver from the same place, or an
-  // allocation of as many bytes, wherever it is made) was that one's retry: its marks are taken back. `before`: the
-  // paths' clock when the call began to be noted.
+  // A call succeeded. If it matches a failed call (the same driver function from the same place, or an allocation of
+  // the same size from any place), it was the retry, and the failure's marks are removed. `before`: the paths' clock
+  // before this call was recorded.
   void succeeded(Process& process, ThreadPaths& paths, ThreadPaths::Path path, std::uint16_t api, std::uint64_t bytes,
                  std::uint32_t before, FunctionAt function_at);
 

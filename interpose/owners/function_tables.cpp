@@ -1,4 +1,4 @@
-// What the unwind tables of the running process say of a function. Takes no lock of the loader.
+// Looks up functions in the unwind tables of the running process. Takes no lock of the loader.
 #include <cstring>
 
 #include "interpose/base/loader_modules.h"
@@ -8,7 +8,7 @@
 namespace culprit {
 namespace {
 
-// The end of the mapped part of its module that `address` lies in, 0 = it lies in none.
+// The end of the module segment that contains `address`, 0 = none.
 std::uint64_t end_of_segment(std::uint64_t address) {
   struct dl_phdr_info module;
   if (address == 0 || !find_module(address, &module)) return 0;

@@ -90,7 +90,7 @@ struct Cursor {
   }
 };
 
-// Bytes of an entry of the type table, 0 = no fixed size.
+// Size of an entry of the type table, 0 = no fixed size.
 std::uint64_t size_of(std::uint8_t encoding) {
   switch (encoding & 0x0f) {
     case kAbsolute:
@@ -116,7 +116,7 @@ Lsda::Lsda(const std::uint8_t* data, const std::uint8_t* end, std::uint64_t func
   Cursor cursor = {data, end};
   std::uint8_t start_encoding = cursor.byte();
   if (start_encoding != kOmitted) {
-    // Where landing pads are counted from; compilers leave it out.
+    // The base of landing pads; compilers omit it.
     if ((start_encoding & 0x70) != kAbsolute || (start_encoding & kIndirect) != 0) return;
     landing_pads_ = cursor.number(start_encoding);
   }
@@ -193,7 +193,7 @@ bool Lsda::type_of(std::int64_t filter, TypeInfo* type) const {
   std::uint64_t value = cursor.number(type_encoding_);
   if (!cursor.ok) return false;
   if (value != 0 && relation == kRelativeToItself) value += reinterpret_cast<std::uint64_t>(place);
-  // The pointer is one that the loader filled in; it is as good as the program's own use of it.
+  // The pointer was relocated by the loader, and is as valid as for the program's own use.
   if (value != 0 && (type_encoding_ & kIndirect) != 0)
     std::memcpy(&value, reinterpret_cast<void*>(value), sizeof(value));
   *type = reinterpret_cast<TypeInfo>(value);
@@ -207,7 +207,7 @@ SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Ls
   if (from.count == 0 || to.count == 0) return SameHandler::kNo;
   if (from.landing_pad == to.landing_pad) return SameHandler::kYes;
 
-  // The handler that caught it: the first of the chain that takes this type.
+  // The handler that caught the exception: the first one in the chain that accepts this type.
   int caught = -1;
   int unknown = -1;
   for (int i = 0; i < from.count && caught < 0; ++i) {
@@ -219,8 +219,8 @@ SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Ls
   if (caught < 0) caught = unknown;
   if (caught < 0) return SameHandler::kNo;
 
-  // It waits for the other call too when what follows it is the end of the other's chain. Chains of one function number
-  // their types alike.
+  // It also covers the other call if the chain from it on is the end of the other's chain. All chains of one function
+  // number their types alike.
   const std::int64_t* tail = from.filters + caught;
   int length = from.count - caught;
   if (to.count < length) return SameHandler::kNo;
@@ -229,8 +229,8 @@ SameHandler same_handler(const Lsda& thrown_lsda, std::uint64_t thrown, const Ls
   }
   if (only_handler) return SameHandler::kYes;
 
-  // Several try blocks may have such handlers. Two landing pads with the same ones, in one part of the function, and
-  // nothing to clean up between, are two blocks; clang++ does not mention cleanups before a catch (...).
+  // Several try blocks may have such handlers. Two landing pads with the same handlers, in one part of the function,
+  // without cleanups in between, are two blocks; clang++ omits cleanups before a catch (...).
   TypeInfo last = nullptr;
   bool catches_all = thrown_lsda.type_of(tail[length - 1], &last) && last == nullptr;
   if (catches_all || !thrown_lsda.same_table(other_lsda)) return SameHandler::kPerhaps;

@@ -50,7 +50,8 @@ ThreadPaths::Path ThreadPaths::add_path(const std::uint64_t* addresses, const st
 ThreadPaths::Path ThreadPaths::intern(const RawStack& stack, const std::uint64_t* pointers) {
   Path path = add_path(stack.frames, pointers, stack.count, stack.truncated);
   if (path != 0 || stack.count == 0) return path;
-  // Full. Numbering anew helps when most paths have nothing alive; when that was so just now, it does not.
+  // The tables are full. Renumbering helps if most paths have no live allocations; it does not help again directly
+  // afterwards.
   drop_ended();
   if (entries_when_full_ != 0 && count_ > entries_when_full_ / 2) return 0;
   renumber();
@@ -90,7 +91,8 @@ void ThreadPaths::drop_ended() {
   count_ = kept;
 }
 
-// Builds the tree anew from the paths that have entries. A flight's path is lost: its exception is blamed for nothing.
+// Builds the tree anew from the paths that have entries. An exception in flight loses its path: no allocation is
+// attributed to it.
 void ThreadPaths::renumber() {
   int error = 0;
   auto* old = static_cast<NodeData*>(map_private(sizeof(nodes_) + sizeof(paths_), &error));
@@ -112,7 +114,7 @@ void ThreadPaths::renumber() {
       addresses[count] = old[node].address;
       pointers[count++] = old[node].pointer;
     }
-    Path path = add_path(addresses, pointers, count, cut);  // fits: it did before
+    Path path = add_path(addresses, pointers, count, cut);  // fits, as it did before
     paths_[path] = {paths_[path].innermost, data.seen, data.newest, data.settled};
     old_paths[active_[i]].innermost = path;  // from now on: its new number
     active_[i] = path;
@@ -121,7 +123,7 @@ void ThreadPaths::renumber() {
   unmap_private(old, sizeof(nodes_) + sizeof(paths_));
 }
 
-// After 2^32 hook calls. What lives counts as judged: an exception is not blamed for it any more.
+// After 2^32 hook calls. Live allocations count as judged: they are not attributed to later exceptions.
 void ThreadPaths::restart_clock() {
   on_own_stack([this] { restart_clock_here(); });
 }
@@ -147,7 +149,7 @@ ThreadPaths::Meeting ThreadPaths::meet(Path path_a, Path path_b) const {
   while (a != 0 && b != 0) {
     const NodeData& at_a = nodes_[a];
     const NodeData& at_b = nodes_[b];
-    // Where the outermost frames are not known, the same address at the same place has to do.
+    // If the outermost frames are not known, the same address at the same place is enough.
     if (a == b || (cut && at_a.pointer == at_b.pointer && at_a.address == at_b.address)) {
       meeting.a = a;
       meeting.b = b;
@@ -177,12 +179,12 @@ std::uint32_t ThreadPaths::last_call_outside(Path path, std::uint64_t owner_cfa,
   Node caller = paths_[path].innermost;
   while (caller != 0 && nodes_[caller].pointer != owner_cfa) caller = nodes_[caller].outer;
   std::uint32_t since = least;
-  if (caller == 0) return since;  // the stack was cut short inside it
+  if (caller == 0) return since;  // the stack was truncated inside it
   for (Path other = 1; other < path_count_; ++other) {
     if (paths_[other].seen <= since) continue;
     Node node = paths_[other].innermost;
     while (node != 0 && nodes_[node].pointer < owner_cfa) node = nodes_[node].outer;
-    // A stack that was cut short before it got there proves nothing.
+    // A stack that was truncated before that frame proves nothing.
     bool passes = node == 0 ? nodes_[paths_[other].innermost].cut
                             : node == caller ||
                                   (nodes_[node].pointer == owner_cfa && nodes_[node].address == nodes_[caller].address);

@@ -1,8 +1,9 @@
-// Where each live allocation of a thread was made, as activations: what a throw needs to tell whose frames are gone.
+// Where each live allocation of a thread was made, as activations: a throw needs this to find the allocations whose
+// frames are gone.
 //
-// A stack (a Ref) says which functions were active. A path says where on the stack, too: for each frame the return
-// address and the stack pointer that the frame has after the return. Two paths that share the outer frames and reach
-// the same function at the same place share its activation; the innermost one that they share is the owner:
+// A stack (a Ref) says which functions were active. A path also says where on the stack they are: for each frame the
+// return address and the stack pointer that the frame has after the return. Two paths that share the outer frames and
+// reach the same function at the same place share its activation; the innermost one that they share is the owner:
 //
 //     allocation:  main  step  make_buffer  cudaMalloc ...
 //     throw:       main  step  check  __cxa_throw              owner: step, unless it was called anew in between
@@ -10,7 +11,7 @@
 // A frame's activation is named by its CFA, the stack pointer of its caller after the return: the deeper, the smaller.
 //
 // One object a thread, written by its thread only. Paths share their outer frames (a tree of nodes), and live as long
-// as the thread. An entry of a record that somebody else ended is noticed by the record's generation.
+// as the thread. The generation of a record shows that another thread has ended it.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@
 
 namespace culprit {
 
-// An exception between its throw and its handler; afterwards, what is remembered of it for a rethrow.
+// An exception between its throw and its handler; afterwards, its data for a rethrow.
 struct Flight {
   const void* object;   // the thrown object, nullptr = unused
   std::uint32_t path;   // where it was thrown, 0 = not known
   std::uint32_t epoch;  // of the paths' numbers
-  std::uint32_t clock;  // what was made later was made while frames were being unwound
+  std::uint32_t clock;  // later allocations were made during the unwinding
   format::Ref stack;    // of its first throw
   bool flying;
   bool rethrown;
@@ -40,20 +41,21 @@ class ThreadPaths {
   using Node = std::uint32_t;                         // a frame of a path, 0 = none
   static constexpr std::uint64_t kOutermost = ~0ULL;  // CFA of a frame without a caller
 
-  // In memory of its own, nullptr when there is none. Free with destroy().
+  // In private memory; nullptr when there is none. Free with destroy().
   static ThreadPaths* create(DumpWriter& dump);
   void destroy();
 
   // The path of a stack: return addresses and stack pointers, innermost first. 0 when there is no room, or no frame.
   Path intern(const RawStack& stack, const std::uint64_t* pointers);
 
-  // A hook was called by this path. While an exception is in flight that proves nothing about the frames at its throw.
+  // Records a hook call by this path. Ignored while an exception is in flight, since the call says nothing about the
+  // frames at the throw.
   void see(Path path) {
     if (CULPRIT_UNLIKELY(++clock_ == 0)) restart_clock();
     paths_[path & seen_mask_].seen = clock_;
   }
 
-  // The hook call that was seen last made `record`, whose state is `state`.
+  // The last seen hook call made `record`, whose state is `state`.
   void made(format::Ref record, std::uint32_t state, Path path) {
     if (CULPRIT_UNLIKELY(path == 0)) return;
     if (CULPRIT_UNLIKELY(count_ == capacity_)) {
@@ -66,21 +68,21 @@ class ThreadPaths {
     entries_[count_++] = {record, state >> format::kStateBits, path, false, clock_};
   }
 
-  // This thread ended `record`. Most often it is the newest one.
+  // This thread ended `record`, usually the newest one.
   void ended(format::Ref record) {
     if (count_ != 0 && entries_[count_ - 1].record == record) --count_;
   }
 
-  // Whether something that this thread made may still live. Drops what does not, newest first, up to one that does.
+  // Whether an allocation of this thread may be live. Drops dead entries, newest first, up to a live one.
   bool any_live() {
     while (count_ != 0 && !lives(entries_[count_ - 1])) --count_;
     return count_ != 0;
   }
 
-  // The innermost frame that two paths share: the same return address at the same place, and all outside it.
+  // The innermost frame that two paths share: the same return address at the same place, and equal outer frames.
   struct Meeting {
-    Node a, b;              // the shared frame, 0 = they share none (another stack); the same node, unless cut short
-    Node a_inner, b_inner;  // the frames that it called, 0 = it is the path's innermost
+    Node a, b;              // the shared frame, 0 = they share none (another stack); a == b, unless one is cut
+    Node a_inner, b_inner;  // the frames that it called, 0 = it is the innermost
   };
   Meeting meet(Path a, Path b) const;
 
@@ -97,11 +99,11 @@ class ThreadPaths {
   bool is_cut(Path path) const { return is_node_cut(paths_[path].innermost); }
   bool is_node_cut(Node node) const { return nodes_[node].cut; }
 
-  // Hook calls so far; the one that made the newest thing, of this path or of all.
+  // Hook calls so far; the one that made the newest allocation, of this path or of all.
   std::uint32_t clock() const { return clock_; }
   std::uint32_t newest(Path path) const { return paths_[path].newest; }
   std::uint32_t newest_made() const { return count_ == 0 ? 0 : entries_[count_ - 1].made; }
-  // Whether what this path made last lives.
+  // Whether the newest allocation of this path is live.
   bool newest_lives(Path path) const;
 
   // Calls visit(path) for each path with entries.
@@ -110,8 +112,8 @@ class ThreadPaths {
     for (std::uint32_t i = active_count_; i > 0; --i) visit(active_[i - 1]);
   }
 
-  // Calls visit(record, path, made) for what lives and was made after hook call `since`, newest first. Looks at the
-  // newest 100,000 entries: a millisecond.
+  // Calls visit(record, path, made) for live allocations made after hook call `since`, newest first. Visits only the
+  // newest 100,000 entries, which takes a millisecond.
   template <typename Visit>
   void for_each_live(std::uint32_t since, Visit visit) {
     std::uint32_t last = count_ > kMostLooked ? count_ - kMostLooked : 0;
@@ -121,7 +123,7 @@ class ThreadPaths {
     }
   }
 
-  // Calls visit(path) for each path with entries that were not yet settled.
+  // Calls visit(path) for each path with unsettled entries.
   template <typename Visit>
   void for_each_unsettled(Visit visit) {
     for (std::uint32_t i = 0; i < active_count_; ++i) {
@@ -130,23 +132,23 @@ class ThreadPaths {
     }
   }
 
-  // The owner, as seen from an event, of what was made by `path`: the activation with this CFA. Returns the last hook
-  // call outside that activation: what was made before was made by an earlier one at the same place.
+  // `owner_cfa`: the activation that owns allocations of `path`, as seen from an event. Returns the last hook call
+  // outside that activation: allocations before it were made by an earlier activation at the same place.
   std::uint32_t running_since(Path path, std::uint64_t owner_cfa) const {
     return last_call_outside(path, owner_cfa, paths_[path].settled);
   }
-  // The same without looking at what was settled; `least` if there is no later one.
+  // Like running_since(), but ignores settled calls; returns `least` if there is no later call.
   std::uint32_t last_call_outside(Path path, std::uint64_t owner_cfa, std::uint32_t least) const;
 
-  // Where several allocations of `path` are unsettled: remembers whose handles stand in the stack between `begin` and
-  // `end`, the frames of the owner and of what it called. They were made by the activation that is there now: an
-  // earlier one's variables were overwritten.
+  // If several allocations of `path` are unsettled: marks those whose handles are on the stack between `begin` and
+  // `end`, the frames of the owner and its callees. They were made by the present activation: the variables of earlier
+  // ones were overwritten.
   void look_in_frames(Path path, const std::uint64_t* begin, const std::uint64_t* end);
 
-  // Calls visit(record, is_sure) for what lives, was made by `path` after hook call `since` and before the throw at
-  // `clock`, newest first, and was not settled before; settles it: its event was judged. The newest one is sure, and so
-  // are those in the owner's frames. When the owner keeps the newest one in its frames, those that are not there were
-  // made by an earlier activation at the same place, and are left out.
+  // Calls visit(record, is_sure) for live unsettled allocations made by `path` after hook call `since` and before the
+  // throw at `clock`, newest first. Then marks the path as settled: its allocations were judged. The newest allocation
+  // is sure, and so are those in the owner's frames. If the owner keeps the newest one in its frames, allocations
+  // outside the frames were made by an earlier activation at the same place, and are skipped.
   template <typename Visit>
   void settle(Path path, std::uint32_t since, std::uint32_t clock, Visit visit) {
     PathData& data = paths_[path];
@@ -162,10 +164,10 @@ class ThreadPaths {
     data.settled = clock_;
   }
 
-  // Whether settle() would visit anything. Settles the path if not.
+  // Whether settle() would visit any allocation. Settles the path if not.
   bool has_unsettled(Path path, std::uint32_t since, std::uint32_t clock);
 
-  // What is known of this object, nullptr if nothing. begin_flight() takes the oldest slot when all are in use.
+  // The flight of this object, nullptr if unknown. begin_flight() reuses the oldest slot when all are in use.
   Flight* flight_of(const void* object);
   Flight* begin_flight(const void* object, Path path, format::Ref stack);
   void end_flight(Flight* flight);
@@ -174,14 +176,14 @@ class ThreadPaths {
     *flight = {};
   }
 
-  // Calls visit(stack) for the throws that are remembered. For other threads too.
+  // Calls visit(stack) for the remembered throws. May be called by other threads.
   template <typename Visit>
   void for_each_flight_stack(Visit visit) const {
     for (const Flight& flight : flights_) visit(__atomic_load_n(&flight.stack, __ATOMIC_ACQUIRE));
   }
 
-  // What was found out about (path of an allocation, path of a throw, path of its handler), remembered: see
-  // abandoned.h. `path` 0: about the throw and the handler alone.
+  // A cached result for (path of an allocation, path of a throw, path of its handler), see abandoned.h. `path` 0: about
+  // the throw and the handler alone.
   struct Verdict {
     Path path, thrown, caught;
     std::uint16_t owner_depth;
@@ -190,22 +192,22 @@ class ThreadPaths {
     std::uint64_t cfa;
     bool is_about(Path p, Path t, Path c) const { return path == p && thrown == t && caught == c; }
   };
-  // The place where this one is kept, or has to be stored: see is_about().
+  // The cache slot of this verdict; test it with is_about().
   Verdict* verdict(Path path, Path thrown, Path caught);
-  // Addresses may mean something else: a module was unloaded.
+  // Call after a module was unloaded: addresses may be stale.
   void forget_verdicts(std::uint32_t generation);
 
-  // How often paths were numbered anew: numbers from before mean nothing. A memo of stacks must forget them.
+  // Number of times that paths were renumbered: older path numbers are void, and a memo of stacks must forget them.
   std::uint32_t epoch() const { return epoch_; }
   std::uint32_t entries() const { return count_; }
   bool in_flight() const { return seen_mask_ == 0; }
 
  private:
-  // A path's numbers: of hook calls, counted by clock_.
+  // The numbers are hook calls, counted by clock_.
   struct PathData {
     Node innermost;
     std::uint32_t seen;     // the last call by this path
-    std::uint32_t newest;   // the last one that made something; 0 = no entries
+    std::uint32_t newest;   // the last call that made something; 0 = no entries
     std::uint32_t settled;  // entries up to this one were judged
   };
   struct Entry {
@@ -219,7 +221,7 @@ class ThreadPaths {
     std::uint64_t address;  // return address in this frame; bit 63 as in RawStack
     std::uint64_t pointer;  // stack pointer after that return
     Node outer;
-    Path path;  // whose innermost frame this is, 0 = none's
+    Path path;  // the path with this innermost frame, 0 = none
     std::uint16_t depth;
     bool cut;  // the outermost frames of its stack are not known
   };

@@ -1,4 +1,4 @@
-// The calling thread's stack where it is not known from the last time.
+// The calling thread's stack when it is not in the memo.
 #include "interpose/dump/thread_names.h"
 #include "interpose/entry/lifecycle.h"
 #include "interpose/owners/thread_paths.h"
@@ -9,7 +9,7 @@ namespace culprit {
 
 void keep_stacks(format::Ref first, format::Ref second) {
   if (thread_state.memory == nullptr) return;
-  // A throw may be recorded while the what() of another one runs; no deeper.
+  // A throw may be recorded while the what() of another one runs; there is no deeper nesting.
   format::Ref* place = &thread_state.memory->holder.kept[thread_state.what_frame != nullptr ? 2 : 0];
   __atomic_store_n(place, first, __ATOMIC_RELEASE);
   __atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
@@ -35,7 +35,7 @@ std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
 
 namespace {
 
-// Once for the whole process after a module went; each thread's memo notices by the generation itself.
+// Runs once per process after a module was unloaded; each thread's memo checks the generation itself.
 void forget_unloaded(Process& process, std::uint32_t generation) {
   std::uint32_t known = process.module_generation.load(std::memory_order_acquire);
   if (known == generation || !process.module_generation.compare_exchange_strong(known, generation)) return;
@@ -55,7 +55,7 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
     if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
       refresh_thread_name(thread);
   }
-  // Every call has a caller: a walk that found none could not be made.
+  // Every call has a caller: a stack without frames means that the walk failed.
   if (ref == 0 || stack.count == 0) add_counter(process.dump.header()->dropped_stacks, 1);
   if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
   if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
@@ -80,7 +80,7 @@ format::Ref find_current_stack_here(Process& process) {
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
   if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
   if (ref == 0) {
-    register_exit_handlers();  // where the first call was a signal handler's
+    register_exit_handlers();  // needed if the first call came from a signal handler
     if (process.options.python) process.python.look(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);

@@ -13,9 +13,9 @@ using format::Ref;
 
 namespace {
 
-// Memory of these kinds goes with its context. Pools, what was allocated from them, graph memory and VMM memory belong
-// to the device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free
-// of them succeeds.
+// Memory of these kinds is released with its context. Pools, their memory, graph memory and VMM memory belong to the
+// device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free of
+// them succeeds.
 bool lives_in_context(Kind kind) {
   switch (kind) {
     case Kind::kStreamOrdered:
@@ -38,7 +38,7 @@ bool lives_in_context(Kind kind) {
   }
 }
 
-// Whether the function that ends `by` is a right way to end something of kind `what`.
+// Whether the function that ends kind `by` may also end something of kind `what`.
 bool ends(Kind by, Api api, Kind what) {
   if (by == what) return true;
   bool ordered = api == Api::cuMemFreeAsync || api == Api::cuMemFreeAsync_ptsz;
@@ -76,7 +76,7 @@ CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
   return thread.stream_place;
 }
 
-// A stream's handle may be used again once the stream is gone.
+// The driver may reuse the handle of a destroyed stream.
 void note_stream(Process& process, Kind kind) {
   if (kind == Kind::kStream) process.stream_epoch.fetch_add(1, std::memory_order_release);
 }
@@ -97,15 +97,15 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
   return current_place(process);
 }
 
-// What is live on the device has grown by a sixteenth (and 32 MiB) since free and total memory were read last.
+// Live memory on the device has grown by a sixteenth (and 32 MiB) since the last reading of free and total memory.
 bool is_peak(const format::DeviceRecord* device, std::uint64_t live) {
   constexpr std::uint64_t kLeastGrowth = 32ULL << 20;
   std::uint64_t peak = __atomic_load_n(&device->peak_live_bytes, __ATOMIC_RELAXED);
   return device->first.total_bytes == 0 || live >= peak + peak / 16 + kLeastGrowth;
 }
 
-// A reading of free and total memory at such a peak, at most 20 times a second: it costs a driver call. Never during a
-// stream capture.
+// Reads free and total memory at such a peak, at most 20 times a second because it costs a driver call, and never
+// during a stream capture.
 CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, format::DeviceRecord* device,
                                       std::uint64_t live) {
   constexpr std::uint64_t kLeastInterval = 50000000;
@@ -130,7 +130,7 @@ CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, s
 
 }  // namespace
 
-// On the caller's stack as a rule: a program that allocates much at a time comes here on every call.
+// Usually runs on the caller's stack: a program with large allocations gets here on every call.
 void flush_live_bytes(Process& process) {
   ThreadState& thread = thread_state;
   if (thread.live_delta == 0) return;
@@ -154,7 +154,7 @@ void flush_live_bytes(Process& process) {
   });
 }
 
-// Each thread keeps its share to itself until it matters: one shared counter would cost every thread a cache line.
+// Each thread adds up its own changes until they are large: a shared counter would be a contended cache line.
 __attribute__((always_inline)) inline void change_own_live_bytes(Process& process, std::uint8_t ordinal,
                                                                  std::int64_t change) {
   constexpr std::uint64_t kHeldBack = 4 << 20;
@@ -285,7 +285,7 @@ void Ending::begin(std::uint8_t space, bool memory) {
   Recording recording;
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr)) return;
-  // Of what is no memory nobody is told where it was ended, unless that is refused.
+  // Release stacks are kept for memory only; streams, events and the like get one only when the release fails.
   if (memory) stack_ = current_stack(*process);
   record_ = process->live.take(
       space, handle_, [&] { return current_place(*process).device; }, process->dump, own_records());
@@ -293,8 +293,8 @@ void Ending::begin(std::uint8_t space, bool memory) {
 
 namespace {
 
-// Graph memory that is freed from outside its graph, which still exists: the next launch makes it again, at the same
-// address.
+// Graph memory that is freed from outside its graph while the graph exists: the next launch allocates it again, at the
+// same address.
 CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
   if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
   record->flags |= format::kFlagNotPhysical;
@@ -304,7 +304,7 @@ CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
   return true;
 }
 
-// Memory that is freed is gone for good.
+// Retires the record of freed memory.
 __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
   const auto& record = *process.dump.at<AllocationRecord>(ref);
   if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
@@ -323,12 +323,12 @@ void Ending::finish(CUresult status) {
   if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(recording.is_first_of_thread())) return;
   format::Header* header = process->dump.header();
   if (CULPRIT_LIKELY(status == CUDA_SUCCESS) || status == CUDA_ERROR_DEINITIALIZED) {
-    // Refused because the driver is shutting down: the program did give it back, the driver is past caring.
+    // Refused because the driver is shutting down: the program did free it.
     bool late = CULPRIT_UNLIKELY(status != CUDA_SUCCESS);
     if (late) add_counter(header->late_frees, 1);
     if (CULPRIT_UNLIKELY(record_ == 0)) {
-      // While recording is off there will be more of these, of what was made unseen, and none is to look into every
-      // thread for it. Here, because a signal handler switches it off.
+      // While recording is off, frees of unrecorded allocations are frequent, and must not search every thread's young
+      // records. Done here, because recording is switched off in a signal handler.
       const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
       if (off) process->live.pause_young(process->dump);
       if (!late && !off) add_counter(header->unknown_frees, 1);
@@ -395,7 +395,7 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
     error.bytes = record.bytes;
     error.device = record.device;
   } else if (process.live.find_ended(space_of(kind_), handle_, &ended, &by, process.dump)) {
-    // Memory that went with its context was never freed by the program: its free is late, not double.
+    // Memory that was released with its context was not freed by the program: this free is late, not double.
     error.type = by.teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
     error.kind = ended.kind;
     error.allocation_stack = ended.stack;
@@ -405,7 +405,7 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
     error.bytes = ended.bytes;
     error.device = ended.device;
   } else if (began_late()) {
-    // It may well have been made, and freed, when nobody looked.
+    // It may have been made, and freed, while recording was off.
     add_counter(process.dump.header()->unknown_refusals, 1);
     return;
   } else {
@@ -463,7 +463,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
   process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
     count_end(*process, record, false);
-    if (!is_memory(record.kind)) return true;  // streams, events and modules go with their context as they should
+    if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};
     format::ReleaseRecord release = {};
     release.stack = record.stack;

@@ -1,5 +1,5 @@
-// What hooks report: something was made, something is about to end and did or did not, a context went away.
-// Every function here is thread-safe, keeps errno, never throws, and does nothing when recording is off.
+// The hooks report here that something was made, is about to be ended, was ended or refused, and that contexts are
+// destroyed. Every function here is thread-safe, keeps errno, never throws, and does nothing when recording is off.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,7 @@ namespace culprit {
 
 struct Process;
 
-// Where a row says its allocation lives.
+// Where an allocation lives, as given by its row in hooks.def.
 struct Where {
   enum class By { kCurrentContext, kDevice, kStream } by = By::kCurrentContext;
   int device = -1;
@@ -34,8 +34,8 @@ struct Made {
   std::uint8_t flags = 0;
 };
 
-// The driver made something. In two versions, because nearly every caller knows when it is compiled which it needs:
-// for memory and what is special, and for what is nothing but a handle in the current context.
+// The driver made something. There are two versions, and nearly every caller can choose at compile time: one for memory
+// and special cases, one for things that are only a handle in the current context.
 CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
 inline void note_made(const Made& made) {
@@ -50,12 +50,12 @@ inline void note_made(const Made& made) {
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
-  // `kind`: what this function ends; the handle is looked up among everything that could be mistaken for it. Handle 0
-  // is nothing.
+  // `kind`: what this function ends; the handle is looked up in the space of that kind (live_table.h). Handle 0 is
+  // ignored.
   Ending(Api api, format::Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
     if (handle != 0) begin(space_of(kind), is_memory(kind));
   }
-  // The same where the look-up gave `record` already (LiveTable::take()).
+  // With the `record` that LiveTable::take() already returned.
   Ending(Api api, format::Kind kind, std::uint64_t handle, format::Ref record)
       : api_(api), kind_(kind), handle_(handle), record_(record) {}
   CULPRIT_HOT void finish(CUresult status);
@@ -72,10 +72,10 @@ class Ending {
   format::Ref stack_ = 0;
 };
 
-// The runtime refused a free because it is unloading, and did not ask the driver: given back late.
+// The runtime refused a free because it is unloading, without calling the driver: counted as a late free.
 void note_late_free(format::Kind kind, std::uint64_t handle);
 
-// A call that destroys a context or resets a device, in the same two steps.
+// A call that destroys a context or resets a device: construct before the driver call, finish() after it.
 class Teardown {
  public:
   Teardown(Api api, CUcontext handle);
@@ -92,19 +92,19 @@ class Teardown {
 
 void note_context_made(Api api, format::Kind kind, CUcontext handle, CUdevice device);
 
-// Memory was made (or, negative, ended) on a device.
+// Memory was allocated (or, negative, freed) on a device.
 void change_live_bytes(Process& process, std::uint8_t device, std::int64_t change);
 
-// Adds what the calling thread holds back to its device's sum of live bytes.
+// Adds the calling thread's pending change to its device's sum of live bytes.
 CULPRIT_COLD void flush_live_bytes(Process& process);
 
-// Counts every device's live bytes anew, exactly. Walks all live allocations.
+// Recounts every device's live bytes exactly, by a walk over all live allocations.
 void sum_live_bytes(Process& process);
 
 // A record that names `thread` was dropped by the calling thread.
 void count_gone(Process& process, std::uint32_t thread);
 
-// The stack-independent part of "something was given back": counters, the device's sum, the thread's.
+// The part of an end that needs no stack: counters, the device's sum, the thread's.
 void count_end(Process& process, const format::AllocationRecord& record, bool explicitly);
 
 }  // namespace culprit

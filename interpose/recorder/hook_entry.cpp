@@ -11,8 +11,8 @@ NestingMemo::Entry describe(const char* outermost, const char* frame) {
   return {static_cast<std::uint64_t>(outermost - frame), return_address(outermost), return_address(frame)};
 }
 
-// No unwinding where it was done before: an interposer that stands between the program and the driver would pay for it
-// on every call.
+// Skips an unwind that was done before: with an interposer between the program and the driver it would be needed on
+// every call.
 bool is_known(const char* outermost, const char* frame) {
   if (thread_state.memory == nullptr || thread_state.in_tracker || frame >= outermost) return false;
   for (const NestingMemo::Entry& entry : thread_state.memory->nestings.entries) {
@@ -34,19 +34,19 @@ bool is_gone(FrameSearch found) { return found == FrameSearch::kGone || found ==
 }  // namespace
 
 Entry enter_again(const char* frame) {
-  // The tracker's own question to the driver, which calls back.
+  // The tracker itself called the driver, which calls back.
   if (thread_state.on_own_stack) return Entry::kNested;
   const char* outermost = thread_state.outermost_hook;
   if (is_known(outermost, frame)) return Entry::kNested;
   return on_own_stack([&] {
     const FrameSearch found = find_frame(reinterpret_cast<std::uint64_t>(outermost));
-    // Where the stack can not be walked to its end, what lies below the hook is taken for a part of its call.
+    // If the stack cannot be walked to its end, a frame below the hook counts as part of its call.
     if (is_gone(found) || (found == FrameSearch::kNotKnown && frame >= outermost)) {
       repair_left_hook();
       return Entry::kOutermost;
     }
     if (found == FrameSearch::kBehindSignal) {
-      // In a fork child the hook that was interrupted is the parent's, and comes to its end first.
+      // In a fork child the interrupted hook belongs to the parent's recording, and returns before the child records.
       const Process* process = process_if_recording();
       const bool inherited = process == nullptr || process->generation != thread_state.generation;
       if (!thread_state.in_tracker && !inherited) return Entry::kInHandler;

@@ -1,9 +1,9 @@
 // Entering a hook while the calling thread is, or seems to be, in another one.
 //
-// Four things look alike then: the driver or another interposer calls back while it serves the user's call; a signal
-// handler interrupted the hook, and calls CUDA; it interrupted the tracker's own work in the hook; or the thread left
-// the hook by a jump or a cancellation, and nothing told us. An unwind tells them apart: is the hook's frame on the
-// stack, and is there a signal frame in between?
+// There are four cases: the driver or another interposer calls back while it serves the user's call; a signal handler
+// interrupted the hook, and calls CUDA; a handler interrupted the tracker's own work in the hook; or the thread left
+// the hook by a jump or a cancellation, unnoticed. An unwind distinguishes them: is the hook's frame on the stack, and
+// is there a signal frame in between?
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ enum class Entry : std::uint8_t {
   kUnrecorded,  // a signal handler's call that interrupted the tracker: counted
 };
 
-// What the hook with this frame address is, thread_state.outermost_hook being set. A hook that was left is repaired and
-// counted (repair_left_hook()). Leaves errno alone.
+// Classifies the call of the hook with this frame address; thread_state.outermost_hook is set. If the outer hook was
+// left by a jump, repairs the thread's state and counts it (repair_left_hook()). Keeps errno.
 CULPRIT_COLD Entry enter_again(const char* frame);
 
-// Whether the calling thread is in a hook. One that was left is repaired and counted.
+// Whether the calling thread is in a hook. Repairs and counts a hook that was left by a jump.
 bool is_in_hook();
 
-// Another interposer nests a call in each of the user's: what one unwind found out holds for all calls that look the
-// same. One a thread; all zeros = empty.
+// A cache of enter_again(): with another interposer each call of the user contains a nested one, and the result of one
+// unwind holds for all calls with the same frames. One per thread; all zeros = empty.
 struct NestingMemo {
   struct Entry {
     std::uint64_t distance;  // between the two frames, 0 = unused

@@ -15,8 +15,8 @@
 namespace culprit {
 namespace {
 
-// In memory that the kernel wipes in a fork child, whose threads are others, and in which the lock may be held by one
-// that is not there.
+// In memory that the kernel wipes in a fork child: its threads are different, and the lock may be held by a thread of
+// the parent.
 struct List {
   std::atomic<std::uint32_t> number;  // 0 = wiped, or new
   SpinLock lock;

@@ -12,7 +12,7 @@
 namespace culprit {
 namespace {
 
-// One line to stderr, cut when it is very long.
+// One line for stderr, cut if it is very long.
 class Line {
  public:
   Line() : writer_(text_, sizeof(text_) - 1) { writer_ << "culprit: "; }
@@ -30,7 +30,7 @@ class Line {
   TextWriter writer_;
 };
 
-// What an error number means, in libc's words where it has some. Found in libc itself: nothing is translated.
+// The text of an error number, from libc if it has one, untranslated.
 void add_error(TextWriter& to, int error) {
   auto* describe = reinterpret_cast<const char* (*)(int)>(libc_function("strerrordesc_np"));
   const char* text = describe != nullptr ? describe(error) : nullptr;
@@ -41,7 +41,7 @@ void add_error(TextWriter& to, int error) {
   }
 }
 
-// At most so much of a value that somebody chose.
+// Adds a user's value, cut at a maximum length.
 void add_value(TextWriter& to, const char* value) {
   constexpr std::size_t kMost = 60;
   std::size_t length = 0;
@@ -197,7 +197,7 @@ void log_summary(Process& process) {
   }
   if (process.options.quiet) return;
   if (header->unseen_users != 0) {
-    // The first one: its kind, then its path and a NUL.
+    // The first entry: its kind, then its path and a NUL.
     const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
     Line line;
     *line << entry + 1 << " calls the CUDA driver past culprit ("
@@ -207,7 +207,7 @@ void log_summary(Process& process) {
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;
   const bool kept = process.dump.leaves_file();
-  if (process.dump.stop_reason() == format::StopReason::kTruncated) return;  // said before, and not countable
+  if (process.dump.stop_reason() == format::StopReason::kTruncated) return;  // warned before; the counts are lost
   Line line;
   (*line).bytes(unfreed.bytes) << " in " << unfreed.count << " allocation" << (unfreed.count == 1 ? "" : "s")
                                << " not freed. "

@@ -1,5 +1,5 @@
-// What the library says on standard error: with write(2) and without malloc, since some of it is said in a hook and
-// some in a signal handler that ends the process, wherever that interrupted the program.
+// Messages on standard error: written with write(2) and without malloc, because some are written in a hook, and some in
+// a signal handler that ends the process.
 #pragma once
 
 #include "interpose/recorder/options.h"
@@ -8,22 +8,23 @@ namespace culprit {
 
 struct Process;
 
-// The dump could not be made: once, at the first CUDA call.
+// The dump could not be created. Written once, at the first CUDA call.
 void warn_not_recording(const Options& options, const char* path, int error);
 
-// With CULPRIT_START=signal: CULPRIT_SIGNAL is `chosen`, which cannot be used, and signal `used` is used instead.
+// With CULPRIT_START=signal: the value `chosen` of CULPRIT_SIGNAL cannot be used; signal `used` is used instead.
 void warn_signal_refused(const char* chosen, int used);
 
-// With CULPRIT_START=signal: the program handles signal `number` itself, or it is ignored: recording stays off.
+// With CULPRIT_START=signal: the program handles or ignores signal `number`, so recording stays off.
 void warn_signal_taken(int number, bool ignored);
 
-// Names the environment variables whose values cannot be used, and what is used instead: once, fork children included.
+// Names the environment variables with unusable values and the values used instead. Written once, fork children
+// included.
 void warn_refused_options(const Options& options);
 
-// Recording stopped half-way (full disk), or the dump reached its limit: once each. Cheap when there is nothing to say.
+// Recording stopped early (full disk), or the dump reached its limit. Written once each. Cheap in the usual case.
 void warn_if_stopped(Process& process);
 
-// The line at exit, and with CULPRIT_LOG=info or debug what was recorded.
+// The line at exit, and with CULPRIT_LOG=info or debug a summary of the recording.
 void log_summary(Process& process);
 
 }  // namespace culprit

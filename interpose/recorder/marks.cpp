@@ -17,9 +17,9 @@ using format::Ref;
 
 namespace {
 
-// Marks and moments that a program named before its first CUDA call, the first few.
+// The first few marks and moments from before the first CUDA call.
 struct EarlyMark {
-  std::atomic<MarkKind> kind;  // stored last; 0 = not there
+  std::atomic<MarkKind> kind;  // stored last; 0 = empty
   char name[OpenMarks::kNameBytes];
 };
 constexpr std::uint32_t kMostEarly = 64;
@@ -34,12 +34,12 @@ std::uint32_t thread_index(const Process& process) {
   return thread_state.generation == process.generation ? thread_state.index : format::kNoIndex;
 }
 
-// Into the dump, or, as long as there is none, where begin_marks() finds it.
+// Stores a name in the dump, or before there is a dump, in the list for begin_marks().
 Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
   if (Process* process = process_if_recording()) {
     const Ref ref =
         process->marks.note(name, length, kind, thread_index(*process), now_ns(*process), true, process->dump);
-    // A mark counts when something is made in it.
+    // A mark matters only if something is allocated in it.
     if (ref == 0 && kind == MarkKind::kMoment) add_counter(process->dump.header()->dropped_marks, 1);
     return ref;
   }
@@ -56,7 +56,7 @@ Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
 OpenMarks* own_marks() {
   if (thread_state.marks != nullptr) return thread_state.marks;
   int error = 0;
-  // Not map_private(): what is open stays open in a fork child.
+  // Not map_private(): open marks stay open in a fork child.
   thread_state.marks = static_cast<OpenMarks*>(
       os.map(nullptr, sizeof(OpenMarks), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
   if (thread_state.marks != nullptr) watch_thread_end();
@@ -80,7 +80,7 @@ int push(OpenMarks::Stack& stack, const char* name, std::uint32_t length, const 
   return static_cast<int>(before);
 }
 
-// Takes the innermost one of this domain away.
+// Removes the innermost range or mark of this domain.
 int pop(OpenMarks::Stack& stack, const void* domain) {
   if (stack.depth == 0) return -1;
   thread_state.label = kUnresolvedLabel;
@@ -97,7 +97,7 @@ int pop(OpenMarks::Stack& stack, const void* domain) {
   return before;
 }
 
-// The record of the innermost one, which is written now when it is not there yet.
+// The record of the innermost range or mark; written now if it does not exist yet.
 Ref innermost(Process& process, OpenMarks::Stack& stack, MarkKind kind) {
   if (stack.depth == 0) return 0;
   std::uint32_t known = stack.depth < OpenMarks::kLevels ? stack.depth : OpenMarks::kLevels;
@@ -207,7 +207,7 @@ Ref resolve_label_here(Process& process) {
   OpenMarks* marks = thread_state.marks;
   if (marks == nullptr) return thread_state.label = 0;
   if (marks->generation != process.generation) {
-    // Of another dump: the parent's, before this process was forked.
+    // The records belong to another dump: that of the fork parent.
     for (OpenMarks::Stack* stack : {&marks->marks, &marks->ranges}) {
       for (OpenMarks::Level& level : stack->levels) level.record = 0;
     }

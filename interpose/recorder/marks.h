@@ -1,10 +1,9 @@
-// Marks: names that a program (culprit.h, NVTX) gives to stretches of what a thread does, and to moments. An allocation
+// Marks: names that a program (culprit.h, NVTX) gives to intervals of a thread's work, and to moments. An allocation
 // carries the innermost mark and the innermost NVTX range that are open in its thread.
 //
-// What is open stands on a stack of the thread's own, outside of the dump: a program may open ranges by the million,
-// each with another name, and may do so before its first CUDA call. Of the NVTX ranges only those go into the dump in
-// which something is allocated; thread_state.label is kUnresolvedLabel until then, and the label of what is open
-// afterwards.
+// Each thread has a stack of open marks and ranges outside the dump: a program may open millions of ranges with
+// different names, also before its first CUDA call. Only NVTX ranges with an allocation are written to the dump; until
+// then thread_state.label is kUnresolvedLabel, afterwards it is the label of the open marks and ranges.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +16,16 @@ namespace culprit {
 
 struct Process;
 
-// Names in the dump, and the pairs of them that allocations carry. All zeros = empty; lives in memory that the kernel
-// wipes in a fork child. Thread-safe.
+// The names in the dump, and the labels (pairs of names) of allocations. All zeros = empty; lives in memory that the
+// kernel wipes in a fork child. Thread-safe.
 class MarkTable {
  public:
-  // The mark with this name; seen now, in this way (format::MarkKind). `counts`: it was opened, or its moment is now. 0
-  // when there is no room, or too many names.
+  // The record of the mark with this name and kind (format::MarkKind), seen now. `counts`: it was opened, or its moment
+  // is now. Returns 0 when there is no room, or there are too many names.
   format::Ref note(const char* name, std::uint32_t length, format::MarkKind kind, std::uint32_t thread,
                    std::uint64_t now_ns, bool counts, DumpWriter& dump);
 
-  // The label of this pair. 0 when both are 0 or there is no room.
+  // The label of this pair. 0 when both are 0, or when there is no room.
   format::Ref label(format::Ref mark, format::Ref range, DumpWriter& dump);
 
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
@@ -45,14 +44,14 @@ class MarkTable {
 
 constexpr format::Ref kUnresolvedLabel = 0xffffffff;
 
-// What is open in one thread. In memory of its own.
+// The open marks and ranges of one thread, in private memory.
 struct OpenMarks {
-  static constexpr int kLevels = 32;  // deeper ones are counted, and have no name
+  static constexpr int kLevels = 32;  // deeper levels are counted, without names
   static constexpr int kNameBytes = 112;
   struct Level {
-    format::Ref record;  // in the dump of `generation`, 0 = not there yet
+    format::Ref record;  // in the dump of `generation`, 0 = not yet written
     std::uint32_t length;
-    const void* domain;  // of NVTX, else nullptr
+    const void* domain;  // the NVTX domain, else nullptr
     char name[kNameBytes];
   };
   struct Stack {
@@ -65,23 +64,24 @@ struct OpenMarks {
 };
 
 // Opens and closes a mark, or an NVTX range of `domain`, in the calling thread. Names are cut to kNameBytes - 1 bytes.
-// Each returns how many were open before (of this domain), close() -1 when there was none. Nothing here starts a dump.
+// Each returns the number of marks or ranges (of this domain) that were open before the call; close returns -1 when
+// there was none. These calls never start a dump.
 int open_mark(const char* name);
 int close_mark();
 int open_range(const char* name, std::uint32_t length, const void* domain);
 int close_range(const void* domain);
 
-// A moment, for `culprit report --since-mark`.
+// Records a moment, for `culprit report --since-mark`.
 void note_moment(const char* name);
 
-// Marks of before the first CUDA call: the dump has just begun.
+// Called when the dump has just begun: writes the marks from before the first CUDA call.
 void begin_marks(Process& process);
 
-// The calling thread registers with a process, or ends.
+// Called when the calling thread registers with a process, and when it ends.
 format::Ref label_at_start();
 void forget_open_marks();
 
-// The label of what is open in the calling thread, thread_state.label being kUnresolvedLabel.
+// The label of the calling thread's open marks and ranges, when thread_state.label is kUnresolvedLabel.
 CULPRIT_COLD format::Ref resolve_label(Process& process);
 
 }  // namespace culprit

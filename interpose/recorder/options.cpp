@@ -76,7 +76,7 @@ bool read_flag(bool* member, const char* variable, bool otherwise) {
 }
 
 bool parse_scan(const char* text, bool* search_holders) {
-  *search_holders = strcasecmp(text, "off") != 0;  // what is not understood is as if it were not set
+  *search_holders = strcasecmp(text, "off") != 0;  // an invalid value is treated as unset
   return !*search_holders || strcasecmp(text, "exit") == 0;
 }
 
@@ -122,7 +122,7 @@ void read_options(Options* options) {
   if (!read_flag(&options->member, variable, value)) refuse(options, variable, value ? "1" : "0");
 #include "interpose/recorder/options.def"
   if (!parse_log_level(options->log, &options->log_level)) refuse(options, "CULPRIT_LOG", "warn");
-  // What can not be understood fails nothing: see fault_injection.cpp, which had to decide at load.
+  // Only checked here: fault_injection.cpp has read the rules at load, and ignores an invalid value.
   FailRules rules;
   if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) refuse(options, "CULPRIT_FAIL", "no rule");
   if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)

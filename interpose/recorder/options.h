@@ -7,12 +7,12 @@ namespace culprit {
 
 enum class LogLevel { kOff, kError, kWarn, kInfo, kDebug };
 
-// A variable of the environment whose value cannot be used. The texts live as long as the process, as long as the
-// program leaves the variable alone.
+// A variable of the environment whose value cannot be used. The texts stay valid until the program changes the
+// variable.
 struct RefusedOption {
   const char* variable;
   const char* value;
-  const char* used;  // instead of it
+  const char* used;  // the value used instead
 };
 
 struct Options {
@@ -23,7 +23,7 @@ struct Options {
 #include "interpose/recorder/options.def"
   LogLevel log_level;
   bool search_holders;
-  // Variables whose values cannot be used. CULPRIT_SIGNAL is not among them: see recording_switch.cpp.
+  // Variables with unusable values, except CULPRIT_SIGNAL: see recording_switch.cpp.
   static constexpr int kMostRefused = 16;
   int refused_count;
   RefusedOption refused[kMostRefused];
@@ -32,7 +32,7 @@ struct Options {
 // Reads the environment. Never allocates.
 void read_options(Options* options);
 
-// CULPRIT_LOG alone, for what is said before the options are read.
+// CULPRIT_LOG alone, for messages before the options are read.
 LogLevel chosen_log_level();
 
 // Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are; a path that does not fit is

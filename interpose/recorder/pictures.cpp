@@ -22,7 +22,7 @@ struct Sums {
   static constexpr std::uint32_t kMost = 6000;
 
   std::uint32_t used;
-  std::uint64_t other_bytes;  // of those that found no slot
+  std::uint64_t other_bytes;  // of stacks without a slot
   std::uint64_t other_count;
   PictureShare slots[kSlots];
 
@@ -55,7 +55,7 @@ bool is_live(const AllocationRecord& record) {
   return state == static_cast<std::uint32_t>(format::AllocationState::kLive);
 }
 
-// Puts `share` into the record's list where it belongs; what falls out of it goes to the others.
+// Inserts `share` into the record's sorted list; a share that drops out is added to the others.
 void insert(const PictureShare& share, PictureRecord* record) {
   PictureShare moving = share;
   for (PictureShare& place : record->shares) {
@@ -88,7 +88,7 @@ void add_up(Process& process, Sums* sums, PictureRecord* record) {
 
 }  // namespace
 
-// Pictures may cost one part in `share` of the time, and the first few nothing.
+// Pictures may take one part in `share` of the time; the first few are always taken.
 bool Pictures::may_take(std::uint64_t now, std::uint64_t share) const {
   constexpr std::uint64_t kFree = 20'000'000;
   return spent_ns_ <= kFree + now / share;
@@ -124,7 +124,7 @@ void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t
       PictureRecord* pair = process.dump.at<PictureRecord>(peaks_[device]);
       take(process, pair + turn_[device], fields);
       pictured_[device].store(live, std::memory_order_relaxed);
-      // The earlier one is needed no more.
+      // The earlier picture is no longer needed.
       __atomic_store_n(&pair[turn_[device] ^ 1].state, 0U, __ATOMIC_RELEASE);
     }
   }
@@ -138,7 +138,7 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
   if (failures_ == 0) failures_ = process.dump.allocate_records(format::ChunkType::kPictures, kFailures, nullptr);
   if (failures_ != 0) {
     PictureRecord* records = process.dump.at<PictureRecord>(failures_);
-    // A program that tries again and again has one picture, the latest.
+    // A program that retries again and again keeps one picture, the latest.
     PictureRecord* record = nullptr;
     for (int i = 0; i < kFailures; ++i) {
       if (records[i].state != 0 && records[i].stack == stack && records[i].device == place.device) record = records + i;

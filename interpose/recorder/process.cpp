@@ -42,7 +42,7 @@ namespace {
 std::atomic<Process*> the_process;
 bool wiped_on_fork = false;
 
-// The mapping is made once and serves all descendants; which one of two racing threads made it does not matter.
+// The mapping is made once and serves all fork descendants; of two racing threads either may make it.
 Process* mapped_process() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process != nullptr) return process;
@@ -60,7 +60,7 @@ Process* mapped_process() {
   return static_cast<Process*>(memory);
 }
 
-// What a thread has for itself, of a thread that does not use it any more.
+// Frees the private data of a thread that no longer uses it.
 void release_thread(ThreadState* state) {
   if (state->paths != nullptr) state->paths->destroy();
   if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
@@ -93,7 +93,7 @@ void make_thread_memory(Process& process) {
 }
 
 void register_thread(Process& process) {
-  release_thread(&thread_state);  // a fork child's copy of what the thread had in the parent
+  release_thread(&thread_state);  // a fork child's copy of the parent's thread data
   thread_state.owner = static_cast<std::uint32_t>(syscall(SYS_gettid));
   thread_state.generation = process.generation;
   thread_state.label = label_at_start();
@@ -125,7 +125,7 @@ Process* process_if_recording() {
 
 namespace {
 
-// How long a thread waits for another one that is starting the recording.
+// How long a thread waits for another one to start recording.
 constexpr std::uint32_t kLongestStartUs = 5000000;
 constexpr std::uint32_t kPollUs = 100;
 
@@ -133,13 +133,13 @@ constexpr std::uint32_t kPollUs = 100;
 
 namespace {
 
-// `called`: a hook was. See begin_without_calls().
+// `called`: a hook was called. See begin_without_calls().
 Process* begin_process(bool called) {
   if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
   if (process == nullptr) return nullptr;
-  // A kernel that can not wipe the page in a fork child.
+  // The kernel could not wipe the page in this fork child.
   if (!wiped_on_fork && process->pid != 0 && process->pid != static_cast<int>(getpid()))
     std::memset(static_cast<void*>(process), 0, sizeof(*process));
   for (std::uint32_t waited = 0;; waited += kPollUs) {
@@ -155,7 +155,7 @@ Process* begin_process(bool called) {
         process->phase.store(Phase::kFailed, std::memory_order_release);
       }
     } else if (waited < kLongestStartUs) {
-      sleep_microseconds(kPollUs);  // another thread is starting it: a millisecond, unless the disk is slow
+      sleep_microseconds(kPollUs);  // another thread is starting it: takes a millisecond, unless the disk is slow
     } else {
       count_lost_call();
       return nullptr;
@@ -178,7 +178,7 @@ void count_lost_call() {
 
 Process* begin_without_calls() {
   Process* process = begin_process(false);
-  if (process != nullptr) process->mode.fetch_or(kModeExiting);  // exit handlers that are registered now have no work
+  if (process != nullptr) process->mode.fetch_or(kModeExiting);  // exit handlers registered from now on do nothing
   return process;
 }
 
@@ -225,7 +225,7 @@ void release_recording() {
   process->releases.free_memory();
   unguard_dump();
   process->dump.close();
-  // All but the phase, by which the hooks of threads that pass by see that there is nothing.
+  // Clears all fields except the phase, which tells concurrent hooks that recording is off.
   auto* bytes = reinterpret_cast<char*>(process);
   std::memset(bytes + sizeof(process->phase), 0, sizeof(*process) - sizeof(process->phase));
   process->phase.store(Phase::kDetached, std::memory_order_release);
@@ -233,7 +233,7 @@ void release_recording() {
 
 namespace {
 
-// Whether a call may be recorded, for those that are not: without changing stacks.
+// A quick check whether a call may be recorded, without a switch of stacks.
 bool may_record() {
   if (loaded_late() && !attached_here()) return false;
   const Process* process = the_process.load(std::memory_order_acquire);
@@ -261,7 +261,7 @@ Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   thread_state.in_tracker = true;
   Process* process = on_own_stack([&]() -> Process* {
     thread_state.error_number = &errno;
-    // A detach waits for the threads that it knows of: before looking whether something is recorded.
+    // A detach waits for known threads, so register before testing whether recording is on.
     if (!know_this_thread()) {
       count_lost_call();
       return nullptr;
@@ -289,7 +289,7 @@ void repair_left_hook() {
   process->live.repair_left_shard(process->dump);
   process->time_lines.repair_left();
   if (!torn) return;
-  // Thrown out of the tracker itself: what this thread has for itself may be in disorder, and is made anew.
+  // The thread left the tracker itself by a jump: its private data may be inconsistent, and is created anew.
   if (thread.memory != nullptr) {
     process->holders.leave(&thread.memory->holder);
     process->live.abandon_thread(&thread.memory->records, process->dump);

@@ -1,9 +1,9 @@
-// Everything that recording knows about this process, in one mapping.
+// The whole state of recording in this process, in one mapping.
 //
 // Its first page is wiped by the kernel in a fork child (MADV_WIPEONFORK): a child finds `phase` zero and starts a dump
-// of its own at its first event. The rest is copied, and the dump stays mapped: a signal handler may have forked after
-// it had interrupted this very code, which then comes to its end in the child as well as in the parent, and stores the
-// same there. The child gives the copy up when it begins its own dump.
+// of its own at its first event. The other pages are copied, and the dump stays mapped: a signal handler that forks may
+// have interrupted the tracker, whose code then runs to its end in the child too, and stores the same values there. The
+// child drops the copy when it begins its own dump.
 #pragma once
 
 #include <atomic>
@@ -45,19 +45,19 @@ enum class Phase : std::uint32_t {
   kDetached = 4,  // attached and not recording yet, or detached again: hooks only forward
 };
 
-// Process::mode: what is not as usual. One word, because what is usual is asked for on every call.
+// Process::mode: flags of unusual states, in one word so that the hot path tests all of them with one load.
 enum Mode : std::uint32_t {
   kModeExiting = 1,  // exit handlers are running
   kModeOff = 2,
-  kModeJustOn = 4,  // switched on, and nothing was made since
-  // What is made is looked at before it is noted, see note_mode().
+  kModeJustOn = 4,  // switched on, no allocation since
+  // The modes in which a new allocation needs note_mode().
   kModesOfNoting = kModeExiting | kModeOff | kModeJustOn,
   kModeVerify = 8,     // CULPRIT_VERIFY_STACKS
   kModeNoStacks = 16,  // CULPRIT_DEPTH=0
-  kModePython = 32,    // an interpreter whose frames can be read is there
+  kModePython = 32,    // there is an interpreter whose frames can be read
 };
 
-// What a thread has for itself, in one mapping.
+// The private data of one thread, in one mapping.
 struct ThreadMemory {
   ThreadRecords records;
   StackMemo stacks;
@@ -72,20 +72,21 @@ struct ThreadMemory {
 struct Process {
   static constexpr std::uint64_t kWipedBytes = 4096;
 
-  // What every call reads, and hardly any writes, in three cache lines; the first of them in the page that is wiped.
+  // Fields that every call reads and that rarely change, in three cache lines; the first line is in the wiped page.
   std::atomic<Phase> phase;
   std::atomic<std::uint32_t> mode;
   std::atomic<std::uint32_t> session;  // `generation` while something is recorded, else 0: see ThreadState
   std::uint32_t generation;
   int pid;
   Clock clock;
-  // Set while the rest is in use. Set already when a recording starts: the rest is a copy of a fork parent's.
+  // Set while the fields below are in use. If it is already set when recording starts, they are a copy of a fork
+  // parent's.
   alignas(kWipedBytes) bool in_use;
   alignas(64) DumpWriter dump;
-  alignas(64) std::atomic<std::uint32_t> stream_epoch;  // moves whenever a stream comes or goes
+  alignas(64) std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
   std::atomic<int> captures;                            // streams being captured
   std::atomic<int> graph_memory;                        // graph memory records
-  std::atomic<int> unlaunched_memory;                   // of those, the ones that no launch has made real
+  std::atomic<int> unlaunched_memory;                   // of those, the ones that were never launched
   ContextTable contexts;
 
   LiveTable live;
@@ -107,12 +108,12 @@ struct Process {
   TimeLines time_lines;
   CounterBlocks counters;
   Pictures pictures;
-  std::atomic<std::uint32_t> module_generation;  // up to which unloaded modules were taken note of
+  std::atomic<std::uint32_t> module_generation;  // up to which module unloads were handled
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
   std::atomic<std::uint64_t> last_reading_ns;
   std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<std::uint32_t> spans;  // how many were begun
-  std::atomic<format::Ref> span;     // SpanRecord of the stretch that is being recorded; 0 = none was written
+  std::atomic<std::uint32_t> spans;  // number of spans begun
+  std::atomic<format::Ref> span;     // SpanRecord of the current span; 0 = none written
   std::atomic<int> summary_done;
 };
 
@@ -120,36 +121,37 @@ struct Process {
 // load or after a fork.
 Process* recording_process();
 
-// The same without starting anything: nullptr when nothing is being recorded.
+// Like recording_process(), but never starts recording: nullptr when it is off.
 Process* process_if_recording();
 
-// For a process that ends, and in which no hook was called: begins a dump that says so, without a call of the driver.
-// nullptr when recording is off or there can be no dump.
+// For a process that exits without any hook call: begins a dump that says so, without calling the driver. nullptr when
+// recording is off or no dump can be created.
 Process* begin_without_calls();
 
-// For attach.cpp. Makes a dump, and leaves it to the caller to follow with begin_recording(). nullptr when that is not
-// possible; `error` is then an errno.
+// For attach.cpp. Creates a dump; the caller follows with begin_recording(). Returns nullptr on failure; `error` is
+// then an errno.
 Process* prepare_recording(int* error);
 
 // Hooks record from now on.
 void begin_recording(Process& process);
 
-// Sets Phase::kDetached, and marks the dump so. No hook writes to it any more once wait_for_threads() has returned
-// true.
+// Sets Phase::kDetached, and marks the dump as detached. Once wait_for_threads() has returned true, no hook writes to
+// the dump any more.
 void end_recording(Process& process);
 
-// Gives back what recording has mapped, so that it can begin anew. Only when no thread is in the tracker.
+// Frees all mappings of recording, so that it can begin again. Only when no thread is in the tracker.
 void release_recording();
 
-// The time of what is rare, and of what events are compared with; of an event, cheaply (see Clock).
+// now_ns(): exact, for rare records, and for times that event times are compared with. event_ns(): cheaper, for each
+// allocation (see Clock).
 inline std::uint64_t now_ns(Process& process) { return process.clock.now(); }
 inline std::uint64_t event_ns(Process& process) { return process.clock.event(&thread_state.times); }
 
-// The process whose phase says whether something is recorded, for the way that is taken on every call; nullptr as long
-// as nothing was, and where the kernel can not wipe it in a fork child.
+// The Process, for the hot path; its phase says whether recording is on. nullptr before recording first starts, and on
+// kernels that cannot wipe it in a fork child.
 extern CULPRIT_OWN Process* quick_process;
 
-// The same where the calling thread has all that recording takes, else nullptr: what every call asks.
+// quick_process if it is recording and the calling thread is fully registered, else nullptr. The hot path's test.
 __attribute__((always_inline)) inline Process* process_at_hand() {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (CULPRIT_UNLIKELY(process == nullptr)) return nullptr;
@@ -157,12 +159,12 @@ __attribute__((always_inline)) inline Process* process_at_hand() {
   return process;
 }
 
-// Counts a call that is not recorded: of a signal handler that interrupted the tracker, of a thread that is past its
-// end, or while another thread takes too long to start the recording. Thread-safe and async-signal-safe.
+// Counts a call that is not recorded: by a signal handler that interrupted the tracker, by a thread past its end, or
+// while another thread takes too long to start recording. Thread-safe and async-signal-safe.
 CULPRIT_COLD void count_lost_call();
 
-// Marks one stretch of our own bookkeeping. `process()` is nullptr when nothing is to be recorded: recording is off, or
-// this is a signal handler that interrupted another such stretch. Keeps errno as the user's thread had it.
+// A section of the tracker's own work. `process()` is nullptr when nothing is to be recorded: recording is off, or this
+// is a signal handler that interrupted another section. Keeps errno.
 class Recording {
  public:
   __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
@@ -173,7 +175,7 @@ class Recording {
       thread_state.in_tracker = true;
       process_ = process;
     } else {
-      // Not this object's address: in registers it costs half of what it does in memory.
+      // The address of this object is not passed: it then stays in registers, which halves its cost.
       int saved = 0;
       bool first = false;
       process_ = begin(&saved, &first);
@@ -190,7 +192,8 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   Process* process() const { return process_; }
-  // Whether the thread came to this process only now: what it found out about records before was in a fork parent.
+  // Whether the thread just registered with this process: any records that it knows from before belong to a fork
+  // parent.
   bool is_first_of_thread() const { return first_of_thread_; }
 
  private:
@@ -201,7 +204,7 @@ class Recording {
   bool first_of_thread_ = false;
 };
 
-// Calls work(process) as a Recording, on the tracker's own stack: for whatever is not done on every call.
+// Calls work(process) inside a Recording, on the tracker's own stack: for rare work.
 template <typename Work>
 void record_on_own_stack(Work work) {
   on_own_stack([&] {
@@ -210,12 +213,12 @@ void record_on_own_stack(Work work) {
   });
 }
 
-// The calling thread was thrown out of its outermost hook: brings its state, and the lock that it may hold, in order,
-// and counts it. On the tracker's own stack only.
+// After a jump out of the outermost hook: repairs the calling thread's state and the shard that it may have locked, and
+// counts the hook as left. On the tracker's own stack only.
 void repair_left_hook();
 
-// Adds to what is known of why `record` is not freed: `change(fields)` sets what is new. Two threads that do so at the
-// same time may lose one of the two.
+// Adds evidence to `record`: `change(fields)` sets the new fields. When two threads do so at the same time, one change
+// may be lost.
 template <typename Change>
 void add_evidence(Process& process, format::AllocationRecord* record, Change change) {
   format::EvidenceRecord fields = {};
@@ -226,37 +229,35 @@ void add_evidence(Process& process, format::AllocationRecord* record, Change cha
   if (ref != 0) __atomic_store_n(&record->evidence, ref, __ATOMIC_RELAXED);
 }
 
-// Counts the times that a module may have been unloaded.
+// Number of times that a module may have been unloaded.
 extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 
-// A module may have been unloaded: addresses remembered so far may mean something else now.
+// A module may have been unloaded: cached addresses may be stale.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-// Makes the dump of a process that has none; `called`: a hook was. Returns 0, or the errno for which there is none. On
-// the tracker's own stack only, in one thread.
+// Creates the process's dump; `called`: a hook was called. Returns 0 or an errno. On the tracker's own stack only, in
+// one thread.
 int start_recording(Process& process, bool called);
 
-// The path of a stack that this thread just walked, 0 if it could not be stored. Here and in the next two: on the
-// tracker's own stack only.
-// Goes on with a collection of stacks, if there is one to be made. Where the calling thread is about to store a new
-// stack, and holds none but what its StackHolder says.
+// Advances a collection of stacks, if one is due. Call before the calling thread stores a new stack, when it holds only
+// the stacks in its StackHolder. On the tracker's own stack only.
 void collect_stacks(Process& process);
 
-// The calling thread holds these stacks (0 = none) in no place that a collection knows, also when this Recording is
-// over: keeps them until the next call. Call it in the Recording in which it got them.
+// Protects these stacks (0 = none) from a collection until the next call, also after this Recording: for stacks that
+// the calling thread holds outside its StackHolder. Call in the Recording in which it got them.
 void keep_stacks(format::Ref first, format::Ref second);
 
-// The path of a stack that this thread just walked, 0 if it could not be stored.
+// The path of a stack that this thread just walked, 0 if it could not be stored. This and the next two functions run on
+// the tracker's own stack only.
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
 
 // The path of the calling thread's stack as far as it can be walked, beyond CULPRIT_DEPTH. 0 if it could not be stored.
 std::uint32_t walk_path(const std::uint64_t* frame);
 
-// The stack of a path's frames from `node` outward. `innermost`: what stands for the address of the first one, 0 =
-// that.
+// The stack of a path's frames from `node` outward. `innermost`: replaces the address of the first frame; 0 = keep it.
 format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint32_t node, std::uint64_t innermost);
 
-// current_stack() when the stack is not known from the last time.
+// current_stack() when the stack is not in the memo.
 CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
 // `native` with the calling thread's Python frames.
@@ -286,14 +287,14 @@ inline ThreadRecords* own_records() {
   return CULPRIT_UNLIKELY(thread_state.memory == nullptr) ? nullptr : &thread_state.memory->records;
 }
 
-// Asks the driver which context is current, and remembers its place.
+// Asks the driver for the current context, and caches its place.
 CULPRIT_COLD Place ask_current_place(Process& process);
 
-// With CULPRIT_VERIFY_STACKS=1: compares what is remembered with what the driver says, and counts.
+// With CULPRIT_VERIFY_STACKS=1: compares the cached place with the driver's answer, and counts mismatches.
 CULPRIT_COLD void verify_place(Process& process, Place remembered);
 
-// The place of the context that is current to the calling thread. Asking the driver costs as much as all the rest of
-// recording an event, so it is asked once.
+// The place of the context that is current to the calling thread. It is cached, because a query of the driver costs as
+// much as the rest of recording an event.
 inline Place current_place(Process& process) {
   if (CULPRIT_UNLIKELY(thread_state.context_epoch != process.contexts.epoch())) return ask_current_place(process);
   Place place = thread_state.context_place;

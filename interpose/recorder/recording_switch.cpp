@@ -18,16 +18,16 @@
 namespace culprit {
 namespace {
 
-// All zeros = on. Inherited by a fork child, which begins as its parent stood.
+// All zeros = on. A fork child inherits the state.
 std::atomic<int> switched_off;
-std::atomic<int> late;  // it was off once, or the program ran before
+std::atomic<int> late;  // recording was off once, or the program ran before it
 
-// The signal that is to switch recording as soon as the process is known to use CUDA; 0 = none, or taken already.
+// The signal for which to install our handler at the first sign of CUDA; 0 = none, or already done.
 std::atomic<int> pending_signal;
 
 void on_signal(int, siginfo_t* info, void*) {
   int saved_errno = errno;
-  bool on = switched_off.load(std::memory_order_relaxed) != 0;  // a plain kill turns it over
+  bool on = switched_off.load(std::memory_order_relaxed) != 0;  // a plain kill toggles recording
   if (info != nullptr && info->si_code == SI_QUEUE) {
     if (info->si_value.sival_int == format::kSwitchOn) on = true;
     if (info->si_value.sival_int == format::kSwitchOff) on = false;
@@ -36,16 +36,16 @@ void on_signal(int, siginfo_t* info, void*) {
   errno = saved_errno;
 }
 
-// The stretch in which is being recorded, nullptr when none was written down.
+// The current span, nullptr when none was written.
 format::SpanRecord* current_span(Process& process) {
   format::Ref ref = process.span.load(std::memory_order_acquire);
   return ref == 0 ? nullptr : process.dump.at<format::SpanRecord>(ref);
 }
 
-// A new stretch began when recording was switched on. What is in use is asked now, because a signal handler can not:
-// what was just made is taken off again.
+// Begins a span for recording that was switched on. The memory in use is read now, because a signal handler cannot do
+// so; the allocation just made is subtracted.
 void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
-  // A program may be switched on and off for ever: from then on the last stretch goes on.
+  // Recording may be switched without end: after this many spans the last one continues.
   constexpr std::uint32_t kMostSpans = 4096;
   if (process.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
     process.spans.store(kMostSpans, std::memory_order_relaxed);
@@ -71,12 +71,12 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   }
   __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
   process.span.store(ref, std::memory_order_release);
-  // Switched off again meanwhile: the handler may not have seen the span.
+  // Recording was switched off meanwhile: the handler may have missed the span.
   if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
 }
 
-// Only a signal that has its default action is taken. A handler is the program's own. What is ignored was chosen to be:
-// by the program, or by who started it, in the belief that the signal does nothing.
+// Installs our handler only for a signal with its default action. An existing handler belongs to the program. An
+// ignored signal is ignored on purpose, by the program or by its parent.
 void take_signal(int number) {
   struct sigaction present;
   if (sigaction(number, nullptr, &present) != 0) return;
@@ -90,7 +90,7 @@ void take_signal(int number) {
   sigemptyset(&action.sa_mask);
   struct sigaction replaced = {};
   if (sigaction(number, &action, &replaced) != 0) return;
-  // Another thread was faster, with a handler of the program's.
+  // Another thread has just installed a handler of the program's.
   if ((replaced.sa_flags & SA_SIGINFO) != 0 || replaced.sa_handler != SIG_DFL) sigaction(number, &replaced, nullptr);
 }
 
@@ -119,7 +119,7 @@ bool began_late() { return late.load(std::memory_order_acquire) != 0; }
 
 namespace {
 
-// Of the current context's device; the first that is read is the one that the stretch names.
+// Reads memory of the current context's device; the span names the first device that is read.
 void read_current_device(Process& process, format::SpanRecord* span) {
   format::MemoryReading reading;
   std::uint8_t ordinal = ask_current_place(process).device;
@@ -136,7 +136,7 @@ void read_current_device(Process& process, format::SpanRecord* span) {
 
 void begin_span_at_attach(Process& process) {
   if (!driver_ready() || driver().cuThreadExchangeStreamCaptureMode == nullptr) return;
-  // Another thread may be capturing a stream, which some calls in any thread would break off.
+  // Another thread may be capturing a stream, which some calls in other threads would invalidate.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (driver().cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) return;
   format::SpanRecord found = {};
@@ -172,7 +172,7 @@ void switch_recording(bool on) {
   if (!on) begin_late();
   if (switched_off.exchange(on ? 0 : 1) == (on ? 0 : 1)) return;
   Process* process = process_if_recording();
-  if (process == nullptr) return;  // it begins, or not, with the next CUDA call
+  if (process == nullptr) return;  // the next CUDA call starts recording if it is on
   format::Header* header = process->dump.header();
   std::uint64_t now = now_ns(*process);
   if (on) {
@@ -191,7 +191,7 @@ void switch_recording(bool on) {
 }
 
 void prepare_recording_switch() {
-  if (loaded_late()) return;  // the process is not to have a handler that it did not ask for
+  if (loaded_late()) return;  // install no handler without the program's request
   const char* start = getenv("CULPRIT_START");
   if (start == nullptr || strcasecmp(start, "signal") != 0) return;
   begin_late();
@@ -205,7 +205,7 @@ void prepare_recording_switch() {
 void begin_switched(Process& process) {
   if (late.load(std::memory_order_acquire) != 0) process.mode.fetch_or(kModeJustOn);
   if (recording_wanted()) return;
-  // Switched off again while the dump was being made.
+  // Recording was switched off while the dump was being created.
   process.mode.fetch_and(~std::uint32_t{kModeJustOn});
   process.mode.fetch_or(kModeOff);
   process.dump.header()->recording_state = format::RecordingState::kOff;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kPieceBytes = 256 << 10;
 
-// A system call and not write(): that is a cancellation point.
+// A raw system call, because write() is a cancellation point.
 int write_all(int fd, const void* data, std::uint64_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -42,8 +42,8 @@ bool is_dump(const char* path) {
   return same;
 }
 
-// Other threads go on making and ending allocations. A record whose generation is no longer the one that was copied may
-// be half old and half new: it is left out.
+// Other threads make and end allocations meanwhile. A record whose generation has changed since the copy may be half
+// old and half new: it is dropped.
 void drop_changed(unsigned char* copy, const unsigned char* from, std::uint64_t bytes) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (std::uint64_t at = 0; at + sizeof(format::AllocationRecord) <= bytes; at += sizeof(format::AllocationRecord)) {

@@ -18,16 +18,16 @@ using format::Ref;
 
 namespace {
 
-// A field of a record that its owner may be storing just now, with plain instructions: stack_collection.h says why
-// either value will do. ThreadSanitizer, which takes that for a race, does not look into these two.
+// Reads a field that its owner may store at the same time, with plain instructions: stack_collection.h explains why
+// either value is valid. ThreadSanitizer would report a race, so it is off for these two functions.
 #define CULPRIT_READS_LIVE __attribute__((noinline, no_sanitize("thread")))
 template <typename Field>
 CULPRIT_READS_LIVE Field read_live(const Field& field) {
   return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
 }
 
-// An ended allocation is forgotten. Its owner may be using the record again just now: then it stores its own flags, or
-// has, and they have none of these.
+// Forgets an ended allocation. If its owner is reusing the record now, it stores its own flags, which have none of
+// these.
 CULPRIT_READS_LIVE void forget_ended_record(const AllocationRecord& record) {
   constexpr std::uint8_t kKept = static_cast<std::uint8_t>(~(format::kFlagEnded | format::kFlagTornDown));
   auto* flags = const_cast<std::uint8_t*>(&record.flags);
@@ -54,7 +54,7 @@ void StackHolders::leave(StackHolder* holder) {
 
 void StackHolders::begin_meeting() {
   ++meeting_;
-  // Without a barrier: a store is seen by everybody long before this is over.
+  // Used without membarrier(2): a store is visible to all threads long before this time is over.
   constexpr std::uint64_t kLongEnough = 10000000;
   not_before_ns_ = meet_other_threads() ? 0 : clock_ns(CLOCK_MONOTONIC) + kLongEnough;
 }
@@ -91,9 +91,9 @@ void StackHolders::mark(StackTable& stacks) {
   }
 }
 
-// `forget_ended`: ended allocations that are remembered for double frees are forgotten. An empty record that says
-// nothing may be one that is just being ended: its stack is marked, unless it was forgotten. Such a record may be just
-// being ended again, which a second look finds done.
+// `forget_ended`: forget ended allocations that are kept for reports of double frees. An empty record without flags may
+// be in the middle of being ended: its stack is marked, unless the record was forgotten. Such a record may be ending
+// again at this moment; the second marking finds that done.
 void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
   parts.dump.for_each_record<AllocationRecord>(ChunkType::kAllocations, [&](const AllocationRecord& record) {
     const std::uint32_t state = read_live(record.state);

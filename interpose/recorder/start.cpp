@@ -1,4 +1,4 @@
-// Makes this process's dump and describes the process in it.
+// Creates this process's dump and describes the process in it.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -76,8 +76,8 @@ void describe_process(Process& process, bool called) {
   }
 }
 
-// A fork child: what the parent had is not this process's. Of the parent's tables some may have been copied while
-// another thread changed them, so nothing in them is looked at; they stay mapped.
+// In a fork child: drops the copy of the parent's tables. Some may have been copied while another thread changed them,
+// so they are not read; they stay mapped.
 void drop_copy(Process& process) {
   if (!process.in_use) return;
   process.dump.close();
@@ -110,10 +110,10 @@ int start_recording(Process& process, bool called) {
   warn_refused_options(process.options);
   describe_process(process, called);
   begin_switched(process);
-  // Not where a detach would have to wait for the threads' records too.
+  // Not in an attached process, where a detach would have to wait for the threads' records too.
   if (!loaded_late()) process.live.start_young();
   begin_marks(process);
-  static std::uint32_t generations = 0;  // inherited by a fork child, which counts on from there
+  static std::uint32_t generations = 0;  // a fork child inherits and continues the count
   process.generation = ++generations;
   register_exit_handlers();
   return 0;

@@ -69,7 +69,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   std::uint64_t begin = 0, end = 0;
   if (dump_ == nullptr || !module_extent(info, &begin, &end)) return nullptr;
   for (int i = 0; i < count_; ++i) {
-    // What lies where another module was has taken its place.
+    // A module at the addresses of an earlier one replaces it.
     if (entries_[i].mapped && entries_[i].begin < end && begin < entries_[i].end) unmap(entries_[i]);
   }
   ModuleMark mark;
@@ -115,7 +115,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   return entry;
 }
 
-// An entry with a record; nullptr when there is none.
+// An entry with a record, new or reused; nullptr when there is none.
 ModuleTable::Entry* ModuleTable::new_entry() {
   static_assert(kCapacity + 1 < format::kPythonModule);
   if (count_ < kCapacity) {
@@ -157,7 +157,7 @@ void ModuleTable::begin_marking() {
 
 void ModuleTable::free_unmarked() {
   SpinGuard guard(lock_);
-  // As long as there is room, a module that comes back finds its old number.
+  // As long as there is room, a module that is loaded again keeps its old number.
   if (count_ < kCapacity) return;
   free_count_ = 0;
   for (int i = 0; i < count_; ++i) {

@@ -1,5 +1,5 @@
-// Which modules (the program, its libraries) are mapped where, so that a frame can be stored as (module, offset) at the
-// moment it is seen and stays true after a dlclose.
+// The modules (the program, its libraries) and their addresses, so that a frame is stored as (module, offset) when it
+// is seen and stays valid after a dlclose.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,17 @@ namespace culprit {
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class ModuleTable {
  public:
-  // Marks the modules of the table that are not mapped any more, or no longer where they were. Modules are added by
-  // frame_of(), to the dump that was given here last. Thread-safe.
+  // Marks the modules of the table that were unmapped or moved. Modules are added by frame_of(), to the dump of the
+  // last refresh(). Thread-safe.
   void refresh(DumpWriter& dump);
 
-  // Turns an absolute address into the format's frame (without kFrameExact). Asks the loader for the module of an
-  // address that lies in none of the table's. Thread-safe, takes no lock of the loader.
+  // Turns an absolute address into the format's frame (without kFrameExact). Asks the loader about an address outside
+  // the table's modules. Thread-safe, takes no lock of the loader.
   std::uint64_t frame_of(std::uint64_t address);
 
-  // A program may load ever new modules (a just-in-time compiler that writes libraries). When the table is full,
-  // numbers of modules that went away are given to new ones, once a collection of stacks (stack_collection.h) found
-  // that no stack names them: begin_marking(), mark(frame) for each frame of a stack that stays, free_unmarked().
-  // Thread-safe.
+  // A program may load new modules without end (a just-in-time compiler that writes libraries). When the table is full,
+  // the numbers of unloaded modules are reused, once a collection of stacks (stack_collection.h) has found no stack
+  // that names them: begin_marking(), mark(frame) for each frame of a stack that stays, free_unmarked(). Thread-safe.
   bool wants_collection() const { return __atomic_load_n(&wants_collection_, __ATOMIC_RELAXED); }
   void begin_marking();
   void mark(std::uint64_t frame) {
@@ -32,7 +31,7 @@ class ModuleTable {
   }
   void free_unmarked();
 
-  // What stands for the module of such a frame in every run of the same program. 0: in no known module. Thread-safe.
+  // A hash that identifies the module of a frame in every run of the same program. 0: no known module. Thread-safe.
   std::uint64_t identity_of(std::uint64_t frame);
 
  private:
@@ -45,7 +44,7 @@ class ModuleTable {
     std::uint64_t identity;  // hash of path and build ID: a module loaded again keeps its number
     format::Ref record;
     std::uint16_t index;      // in the dump, and here
-    std::uint16_t path_room;  // bytes that its record's path may have
+    std::uint16_t path_room;  // capacity of its record's path
     bool mapped;
     bool needed;  // by a stack, or mapped since the collection began
     bool free;

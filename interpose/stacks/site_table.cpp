@@ -7,9 +7,8 @@ using format::SiteRecord;
 
 namespace {
 
-// From each frame its module (path, build ID) and its place in it: what address-space randomization leaves alone. A
-// frame in no module (generated code) says nothing but that it is there.
-// Of a Python frame, what it shows.
+// A hash of each frame's module (path, build ID) and offset, which do not depend on address-space randomization. A
+// frame outside modules (generated code) only counts as a frame. For a Python frame: file, function and line.
 std::uint64_t name_of(Ref stack, ModuleTable& modules, DumpWriter& dump) {
   const auto* record = dump.at<format::StackRecord>(stack);
   const auto* frames = reinterpret_cast<const std::uint64_t*>(record + 1);

@@ -1,4 +1,4 @@
-// Stacks that allocate memory, under names that another run of the same program finds again (for CULPRIT_FAIL).
+// Stacks that allocate memory, with names that are the same in other runs of the program (for CULPRIT_FAIL).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ namespace culprit {
 class SiteTable {
  public:
   // Counts an allocation call with this stack: the `number`th of the process. Returns the site's name, 0 when there is
-  // no stack or no room; a site that finds the table full has its name all the same, and no record, which is counted.
-  // Thread-safe.
+  // no stack or no room. When the table is full, the site has a name but no record, which is counted. Thread-safe.
   std::uint64_t note(format::Ref stack, std::uint16_t api, std::uint64_t number, ModuleTable& modules,
                      DumpWriter& dump);
 
@@ -22,7 +21,7 @@ class SiteTable {
   void free_memory() { index_.free_memory(); }
 
  private:
-  static constexpr std::uint32_t kCapacity = 65536;  // 3 MiB, and as many stacks
+  static constexpr std::uint32_t kCapacity = 65536;  // 3 MiB, and one stack each
   SpinLock lock_;
   HashIndex index_;  // stack -> record
 };

@@ -7,8 +7,8 @@ namespace culprit {
 
 constexpr int kMaxStackDepth = 256;
 
-// Addresses, innermost first. Bit 63 (format::kFrameExact) marks an address that is itself where the frame stands,
-// because a signal interrupted it; all others are return addresses.
+// Addresses, innermost first. Bit 63 (format::kFrameExact) marks the address of the frame's current instruction, for a
+// frame that a signal interrupted; all others are return addresses.
 struct RawStack {
   int count;
   bool truncated;
@@ -19,18 +19,18 @@ struct StackChecks;
 
 // Walks the calling thread's stack. Leading frames inside libculprit.so are left out. `depth` is the most frames kept
 // (1 to kMaxStackDepth). `frame`: the frame address of the hook that was called (see StackMemo), nullptr when there is
-// none; `checks` receives what has to be compared to know this stack again. Both may be null together. Never allocates
-// through malloc; takes no lock. Thread-safe; not to be entered again from a
-// signal handler of the same thread (the hook guard sees to that).
+// none; `checks` receives the words to compare in order to recognize this stack again. Both may be null together. Never
+// allocates through malloc; takes no lock. Thread-safe; not reentrant from a signal handler of the same thread (the
+// hook guard prevents that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
 
-// Looks for the frame of one of our functions whose frame address is `frame` among those of the calling thread. On the
+// Searches the calling thread's stack for the frame of one of our functions with the frame address `frame`. On the
 // tracker's own stack only.
 enum class FrameSearch {
   kFound,
-  kBehindSignal,  // found, and a signal frame lies in between: a handler runs that interrupted what it called
+  kBehindSignal,  // found, with a signal frame in between: a handler runs that interrupted the frame or its callees
   kGone,
-  kGoneBehindSignal,  // gone, and a signal handler runs
+  kGoneBehindSignal,  // gone; a signal handler runs
   kNotKnown,          // the stack could not be walked to its end
 };
 FrameSearch find_frame(std::uint64_t frame);
@@ -38,15 +38,15 @@ FrameSearch find_frame(std::uint64_t frame);
 // Whether the calling thread runs a signal handler. On the tracker's own stack only.
 bool is_in_signal_handler();
 
-// From now on leading frames in these ranges of addresses are left out too: libcuda's and CUPTI's, when the latter
-// tells of a call from inside the former. `count`: at most 2; 0 = none any more. Not thread-safe.
+// From now on leading frames in these address ranges are left out too: those of libcuda and CUPTI, whose callbacks come
+// from inside libcuda. `count`: at most 2; 0 = no ranges. Not thread-safe.
 struct CodeRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
 void leave_out_leading(const CodeRange* ranges, int count);
 
-// Forgets what the unwinder remembers of code that is no longer mapped. Call after a module went away.
+// Clears the unwinder's caches for code that is no longer mapped. Call after a module was unloaded.
 void forget_unwind_information();
 
 }  // namespace culprit

@@ -7,7 +7,7 @@
 namespace culprit {
 namespace {
 
-// Follows the walk and notes the slots that decide where it goes.
+// Follows the walk and records the slots that determine it.
 class CheckList {
  public:
   CheckList(const std::uint64_t* frame, StackChecks* checks) : checks_(checks) {
@@ -17,7 +17,8 @@ class CheckList {
     rbp_slot_ = reinterpret_cast<std::uint64_t>(frame);  // a frame address points to the saved rbp of the caller
   }
 
-  // The walk stands at the hook's caller. `address` must be the hook's own return address, else this is no plain call.
+  // The walk is at the hook's caller. `address` must be the hook's return address; otherwise the stack is not
+  // remembered.
   void begin(const std::uint64_t* frame, std::uint64_t address) {
     if (checks_ != nullptr && checks_->complete && frame[1] != address) checks_->complete = false;
   }
@@ -37,7 +38,7 @@ class CheckList {
     }
   }
 
-  // The walk ended here. Where no unwind information says so, a zero rbp did.
+  // The walk ended here, because of unwind information or a zero rbp.
   void end() {
     if (checks_ != nullptr && checks_->complete) add_rbp();
   }
@@ -116,7 +117,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
       stack->truncated = true;
       return;
     }
-    // A signal trampoline was never called, and the frame it interrupted stands exactly at its address.
+    // A signal trampoline was never called, and the address of the interrupted frame is exact.
     stack->frames[stack->count++] = address | (exact || is_signal_frame ? format::kFrameExact : 0);
     exact = is_signal_frame;
   }
@@ -124,7 +125,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
 }
 
 bool is_in_signal_handler() {
-  // No frame has a frame address of 1: the search ends where the stack does.
+  // No frame has a frame address of 1: the search runs to the end of the stack.
   return find_frame(1) == FrameSearch::kGoneBehindSignal;
 }
 

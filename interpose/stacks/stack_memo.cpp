@@ -19,7 +19,7 @@ CULPRIT_HOT const StackMemo::Block* StackMemo::first_difference_of_pairs(std::ui
   static_assert(kBlock == 8);
   for (; block != end; ++block) {
     using Pair = std::uint64_t __attribute__((vector_size(16), may_alias));
-    // Loads are what this takes its time for: two offsets, and two values, in one.
+    // Loads dominate the cost: so load two offsets, and two values, at once.
     auto differ = [&](int place) {
       std::uint64_t offsets;
       std::memcpy(&offsets, block->offsets + place, sizeof(offsets));
@@ -40,7 +40,7 @@ CULPRIT_HOT __attribute__((target("avx512f"))) const StackMemo::Block* StackMemo
     std::uint64_t base, const Block* block, const Block* end) {
   for (; block != end; ++block) {
     __m256i offsets = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(block->offsets));
-    // All eight; this form has no operand that the compiler takes for uninitialized.
+    // A gather of all eight; this form has no operand that the compiler believes to be uninitialized.
     __m512i found =
         _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), 0xff, offsets, reinterpret_cast<const void*>(base), 1);
     if (_mm512_cmpneq_epi64_mask(found, _mm512_loadu_si512(block->values)) != 0) break;
@@ -50,8 +50,8 @@ CULPRIT_HOT __attribute__((target("avx512f"))) const StackMemo::Block* StackMemo
 
 namespace {
 
-// Whether processor and kernel have AVX-512F. Asked here and not of libgcc, which would ask in every process at load:
-// cpuid leaves a virtual machine, 20 us each time.
+// Whether processor and kernel have AVX-512F. Tested here instead of by libgcc, which would do it in every process at
+// load: cpuid exits a virtual machine, 20 us each time.
 bool has_avx512f() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kOsxsave = 1U << 27, kAvx512f = 1U << 16;
@@ -83,7 +83,7 @@ bool StackMemo::compare_eight(bool eight) { return !eight; }
 #endif
 
 void StackMemo::choose_comparison() {
-  // Slots as far apart as those of a stack, all of them as they should be.
+  // Slots with the distances of those of a stack, all of them equal to their checks.
   constexpr int kBlocks = 4;
   std::uint64_t stack[kBlocks * kBlock * 8] = {};
   Block blocks[kBlocks] = {};
@@ -148,7 +148,7 @@ format::Ref StackMemo::look_up_next(const std::uint64_t* frame, std::uint32_t ge
   std::uint64_t key = 0;
   if (different != nullptr) {
     std::uint32_t place = place_in(*different, base);
-    // The block is one of that stack's alone.
+    // The block belongs to that stack alone.
     key = key_of(static_cast<std::uint64_t>(different - blocks_) << 3 | place, read(base + different->offsets[place]));
     next = &next_[slot_of(key)];
     const Entry& entry = entries_[next->entry];
@@ -189,7 +189,7 @@ const StackMemo::Entry* StackMemo::search(const std::uint64_t* frame, std::uint3
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                          const StackChecks& checks) {
   if (!checks.complete || stack == 0) return;
-  // What is overwritten here was copied to where it is needed before: see stack_collection.h.
+  // An overwritten stack was copied to its users before: see stack_collection.h.
   std::atomic_thread_fence(std::memory_order_release);
   std::uint64_t base = reinterpret_cast<std::uint64_t>(frame);
   constexpr std::uint64_t kSmallestPage = 4096;
@@ -207,13 +207,13 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
         continue;
       }
       std::uint64_t slot = slot_at(i++);
-      // A stack that is not one piece (a coroutine, an alternate signal stack) or is larger than 2 GiB.
+      // The stack is not contiguous (a coroutine, an alternate signal stack) or is larger than 2 GiB.
       if (slot < base || slot - base > 0x7fffffffULL) return;
       block.offsets[used] = static_cast<std::uint32_t>(slot - base);
       block.values[used] = read(slot);
     }
   }
-  // What differed from the stack that led here must be a check of this one, at the same place.
+  // The value that differed from the previous stack must be a check of this one, at the same place.
   if (miss_.value != 0 && (miss_.block >= count || blocks[miss_.block].values[miss_.place] != miss_.value)) return;
   if (used_ + count > kArenaBlocks) {
     forget_all();

@@ -1,27 +1,26 @@
-// Remembers, per thread, where on the stack the return addresses of a captured stack lie, so that the same stack is
-// known again by re-reading them: about half a nanosecond a frame instead of 400 for unwinding it.
+// Remembers, per thread, where on the stack the return addresses of a captured stack lie. The same stack is then
+// recognized by reading them again: about half a nanosecond per frame instead of 400 for unwinding.
 //
-// A stack is looked up by the hook's frame address and return address. It holds a list of checks, inner to outer:
+// A stack is looked up by the hook's frame address and return address. Its entry is a list of checks, inner to outer:
 //
 //     slot with the hook's return address == its value?
 //     slot with frame 1's return address == its value?
 //     slot with the rbp that frame 2's CFA comes from == its value?   only where a CFA comes from rbp
 //     slot with frame 2's return address == its value? ...
 //
-// Why a hit is the same stack: a frame's CFA is a constant offset from its stack pointer or from its rbp (anything else
-// is never remembered). Same return address: same function at the same place, same rule. Same stack pointer, and same
-// rbp where the rule uses it: same CFA, so the next slot is where it was. By induction all slots are the true ones; for
-// the same reason no slot that is read can lie outside the stack, as long as none is read beyond the first difference;
-// so eight are compared at a time only where they share a page. Without the rbp checks this was wrong 4 times in 17
-// hits in functions with alloca.
+// Why a hit is the same stack: a frame's CFA is a constant offset from its stack pointer or from its rbp (stacks with
+// other rules are never remembered). Same return address: same function at the same place, same rule. Same stack
+// pointer, and same rbp if the rule uses it: same CFA, so the next slot is at the same address. By induction all slots
+// are the true ones. For the same reason a slot that is read lies inside the stack, as long as reading stops at the
+// first difference; so eight slots are compared at a time only if they share a page. Without the rbp checks 4 of 17
+// hits in functions with alloca were wrong.
 //
-// Many stacks have the same innermost frame: an allocator called from everywhere. At the first difference from one
-// stack the search goes on at another one, looked up by the first one's number, the place of the difference and the
-// value found there: what comes before is known to be equal. And because programs repeat themselves, the stack that was
-// found in the end is tried first when the same difference from the same stack comes again.
+// Many stacks have the same innermost frame, e.g. of an allocator. At the first difference from one stack the search
+// continues with another one, looked up by the first one's number, the place of the difference and the value found
+// there: all earlier slots are known to be equal. Because programs repeat themselves, the stack that was found in the
+// end is tried first at the next equal difference from the same stack.
 //
-// Not thread-safe, and not to be entered from a signal handler that interrupted it: one object a thread, behind the
-// guard.
+// Not thread-safe and not reentrant from signal handlers: one object per thread, behind the hook guard.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ namespace culprit {
 // The checks of one stack, as capture_stack() found them.
 struct StackChecks {
   static constexpr int kMost = 2 * kMaxStackDepth + 2;
-  bool complete;  // false: something in this stack must not be remembered
+  bool complete;  // false: the stack must not be remembered
   int count;
   std::uint64_t slots[kMost];  // addresses
   // Complete or not: the stack pointer that each frame has after the return to it (see ThreadPaths).
@@ -46,19 +45,19 @@ struct StackChecks {
 // All zeros = empty.
 class StackMemo {
  public:
-  // The stack that was remembered for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved
-  // rbp, its return address lies behind it. `generation`: of the loaded modules, when remembered. `path` receives the
-  // number that was remembered with it, and is left alone otherwise.
+  // The remembered stack for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved rbp,
+  // which its return address follows. `generation`: module_generation; entries of other generations are ignored. On a
+  // hit `path` receives the path that was remembered with the stack; otherwise it is unchanged.
   format::Ref look_up(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path);
 
-  // The same, but looks at nothing but the stack that came last from this place.
+  // Like look_up(), but tries only the most recent stack from this place.
   __attribute__((always_inline)) format::Ref look_up_last(const std::uint64_t* frame, std::uint32_t generation,
                                                           std::uint32_t* path) const {
     const Block* different;
     return compare_last(frame, generation, path, &different);
   }
 
-  // Call after look_up() found nothing, with the stack as it was then.
+  // Call after look_up() returned 0, with the same stack.
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                 const StackChecks& checks);
 
@@ -70,18 +69,18 @@ class StackMemo {
     for (const Recent& entry : recent_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
   }
 
-  // The paths' numbers mean nothing any more.
+  // Forgets all stacks: the paths were renumbered.
   void forget_all();
 
-  // How slots are compared from now on, in all objects: eight with one instruction, where the processor has it (else
-  // false is returned and nothing changes), or two at a time.
+  // Chooses the comparison of slots for all objects: eight with one instruction, or two at a time. Returns false,
+  // without a change, if the processor lacks the instruction.
   static bool compare_eight(bool eight);
-  // Measures which of the two is faster here, and takes that: some microseconds.
+  // Measures which comparison is faster on this processor, and chooses it. Takes some microseconds.
   static void choose_comparison();
 
  private:
-  static constexpr std::uint32_t kEntries = 1024;  // a power of two
-  static constexpr std::uint32_t kWays = 8;        // entries that a key may lie in: few stacks push each other out
+  static constexpr std::uint32_t kEntries = 1024;          // a power of two
+  static constexpr std::uint32_t kWays = 8;                // entries per key: conflict misses are rare
   static constexpr std::uint32_t kArenaBlocks = 5 * 1024;  // checks of about 700 stacks of 40 frames
   static constexpr int kMostSteps = 64;
   struct Entry {
@@ -89,19 +88,19 @@ class StackMemo {
     std::uint64_t frame;
     std::uint32_t generation;
     format::Ref stack;     // 0 = free
-    std::uint32_t number;  // no other entry ever had it
+    std::uint32_t number;  // unique among all entries ever
     std::uint32_t first;   // into the arena
     std::uint32_t count;   // of blocks
     std::uint32_t path;    // see ThreadPaths
   };
-  // Eight checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer repeats
-  // its last one.
+  // Eight checks whose slots lie in one page: if the first may be read, so may the others. A block with fewer checks
+  // repeats its last one.
   static constexpr int kBlock = 8;
   struct Block {
     alignas(16) std::uint64_t values[kBlock];
     std::uint32_t offsets[kBlock];  // slot address minus frame address
   };
-  // Where look_up() found nothing: the key, and the block and the value that led to it.
+  // The last lookup that failed: its key, and the block and the value that led to it.
   struct Miss {
     std::uint64_t key;
     std::uint64_t value;
@@ -118,39 +117,39 @@ class StackMemo {
     return key_of(std::uint64_t{entry.number} << 16 ^ miss.block << 3 ^ miss.place, miss.value);
   }
   static std::uint32_t slot_of(std::uint64_t key) { return static_cast<std::uint32_t>(key >> 32) & (kEntries - 1); }
-  // A word of somebody else's: of whatever type. (Not volatile, which costs an instruction each.)
+  // A word of the program's stack, of unknown type. (Not volatile, which costs one more instruction per word.)
   typedef std::uint64_t __attribute__((may_alias)) StackWord;
   static std::uint64_t read(std::uint64_t slot) { return *reinterpret_cast<const StackWord*>(slot); }
 
-  // The entry with this key, nullptr if there is none; the one that a new stack with this key takes.
+  // find(): the entry with this key, nullptr if none. place_for(): the entry to use for a new stack with this key.
   const Entry* find(std::uint64_t key, std::uint64_t frame, std::uint32_t generation) const;
   Entry* place_for(std::uint64_t key, std::uint32_t generation);
-  // The first block in which not all checks hold; `end` if there is none. Eight at a time take half as long as two at a
-  // time on Intel's processors since 2023, and half as long again on AMD's: first_difference() is what compare_eight()
-  // chose.
+  // The first block in which a check fails; `end` if there is none. Eight at a time take half as long as two at a time
+  // on Intel's processors since 2023, and half as long again on AMD's. compare_eight() chooses first_difference().
   using Comparison = const Block* (*)(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_pairs(std::uint64_t base, const Block* block, const Block* end);
   static const Block* first_difference_of_eights(std::uint64_t base, const Block* block, const Block* end);
   CULPRIT_OWN static Comparison first_difference;
-  // `different` receives the block in which the last stack from this place differs, nullptr if there is none.
+  // `different` receives the block in which the most recent stack from this place differs, nullptr if there is no such
+  // stack.
   format::Ref compare_last(const std::uint64_t* frame, std::uint32_t generation, std::uint32_t* path,
                            const Block** different) const;
   void make_recent(const std::uint64_t* frame, const Entry& entry);
-  // The first check that does not hold, in a block in which there is one.
+  // The first check that fails, in a block that has one.
   static std::uint32_t place_in(const Block& different, std::uint64_t base) {
     std::uint32_t place = 0;
     while (read(base + different.offsets[place]) == different.values[place]) ++place;
     return place;
   }
-  // look_up() when the last stack from this place differs in this block; nullptr: there is none.
+  // look_up() when the most recent stack from this place differs in this block; nullptr: there is no such stack.
   CULPRIT_HOT __attribute__((noinline)) format::Ref look_up_next(const std::uint64_t* frame, std::uint32_t generation,
                                                                  std::uint32_t* path, const Block* different);
-  // look_up() from the beginning, through all the stacks with this innermost frame. Returns the entry, nullptr if none
-  // is right; what is then missed is in `miss_`.
+  // look_up() from the beginning, through all the stacks with this innermost frame. Returns the matching entry, or
+  // nullptr and describes the miss in `miss_`.
   CULPRIT_COLD const Entry* search(const std::uint64_t* frame, std::uint32_t generation);
 
   Entry entries_[kEntries];
-  // The entry that was the right one last time for a frame and return address, in half a cache line.
+  // The most recent matching entry for a frame and return address, in half a cache line.
   struct alignas(32) Recent {
     std::uint64_t frame;  // 0 = none
     std::uint32_t generation;
@@ -160,7 +159,7 @@ class StackMemo {
     std::uint32_t path;
   };
   Recent recent_[kEntries];
-  // Which entry was the right one where the last stack differed so.
+  // The entry that matched after a given difference from the most recent stack.
   struct Next {
     std::uint64_t key;
     std::uint32_t entry;

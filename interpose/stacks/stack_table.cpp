@@ -13,12 +13,13 @@ bool StackTable::look_up(Shard& shard, std::uint64_t key, Ref* ref) {
   HashIndex::Entry* entry = shard.index.find(key, [](const HashIndex::Entry&) { return true; });
   if (entry == nullptr) return false;
   *ref = entry->value;
-  space_.mark(*ref);  // with the lock held: sweep() holds it too
+  space_.mark(*ref);  // under the lock that sweep() takes too
   return true;
 }
 
 Ref StackTable::intern(const RawStack& stack, ModuleTable& modules, DumpWriter& dump, bool* is_new) {
-  // 64 bits of hash stand for the whole stack: among a million stacks the chance of one collision is below 1 in 10^7.
+  // The whole stack is represented by 64 bits of hash: among a million stacks the chance of one collision is below 1 in
+  // 10^7.
   std::uint64_t key = hash_words(stack.frames, stack.count, stack.truncated ? 1 : 0);
   Shard& shard = raw_[key % kShards];
   Ref ref = 0;
@@ -34,7 +35,8 @@ Ref StackTable::intern(const RawStack& stack, ModuleTable& modules, DumpWriter& 
   }
   ref = intern_frames(frames, stack.count, stack.truncated ? static_cast<std::uint32_t>(format::kStackTruncated) : 0,
                       dump);
-  // Merged stacks are few, but what is merged into them is not. A sweep that began since has seen the mark.
+  // Merged stacks are few, but the stacks that are merged into them are many. A sweep that began since has seen the
+  // mark.
   if (ref != 0 && (dump.at<StackRecord>(ref)->flags & format::kStackMerged) == 0) {
     SpinGuard guard(shard.lock);
     // Two threads may get here with the same stack: the second entry is never found and does no harm.
@@ -66,7 +68,7 @@ Ref StackTable::store_locked(std::uint64_t key, const std::uint64_t* frames, int
   std::memcpy(place + sizeof(record), frames, frame_bytes);
   if (count % 2 != 0) std::memset(place + sizeof(record) + frame_bytes, 0, sizeof(std::uint64_t));
   std::memcpy(place, &record, sizeof(record));
-  // Without an entry it is written again the next time.
+  // Without an entry the stack is written again the next time.
   frames_.insert(key, ref, 0);
   return ref;
 }
@@ -82,7 +84,7 @@ Ref StackTable::intern_frames(const std::uint64_t* frames, int count, std::uint3
 Ref StackTable::merge_locked(const std::uint64_t* frames, int count, DumpWriter& dump) {
   add_counter(dump.header()->merged_stacks, 1);
   const std::uint32_t flags = format::kStackTruncated | format::kStackMerged;
-  // The last resort first, as long as there is room for it.
+  // The stack without frames first, while there is room for it.
   const std::uint64_t none = hash_words(frames, 0, flags);
   if (known_locked(none) == 0) store_locked(none, frames, 0, flags, PackedSpace::Want::kLast, dump);
   for (int kept : {8, 4, 1, 0}) {

@@ -1,16 +1,16 @@
-// Stack -> small number, so that each distinct stack is written to the dump once, and only as long as it is needed.
+// Stack -> Ref: each distinct stack is written to the dump once, and kept only as long as it is needed.
 //
-// Two indexes: raw addresses -> stack, asked on every event whose stack is not remembered; and frames (module, offset)
-// -> stack, asked when the addresses are new. The first one is emptied when a module was unloaded, because the same
-// address may then mean another function; the second one sees to it that code loaded again at another address still
-// finds its old stacks.
+// Two indexes: raw addresses -> stack, searched on every event whose stack is not in the memo; and frames (module,
+// offset) -> stack, searched when the addresses are new. The first one is emptied when a module was unloaded, because
+// the same address may then mean another function; the second one finds the old stacks of code that was loaded again at
+// another address.
 //
-// A program may have ever new stacks. What nothing names any more is found by a collection (stack_collection.h), which
-// marks what is needed and calls sweep(): the room of the rest is used again. Whoever gets a stack from here gets it
-// marked, so that no sweep that a collection has begun takes it away.
+// A program may have ever new stacks. A collection (stack_collection.h) marks the stacks that are needed and calls
+// sweep(), which frees the room of the others for reuse. A stack that is returned from here gets a mark, so that a
+// collection in progress does not free it.
 //
-// When there is no room, and nothing to be freed, a new stack is merged with others: shortened to its innermost 8, 4, 1
-// or 0 frames and flagged (kStackMerged). Those are few, and have room of their own.
+// When there is no room left, a new stack is merged with others: shortened to its innermost 8, 4, 1 or 0 frames and
+// flagged (kStackMerged). Merged stacks are few, and have room of their own.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ namespace culprit {
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class StackTable {
  public:
-  // The number of this stack, written to the dump if it is new. Returns 0 when there is no room, not even for a merged
-  // one. Thread-safe. `is_new`, if not null, tells whether the raw addresses had not been seen before.
+  // The number of this stack, written to the dump if it is new. Returns 0 when there is no room even for a merged
+  // stack. Thread-safe. `is_new`, if not null, tells whether the raw addresses had not been seen before.
   format::Ref intern(const RawStack& stack, ModuleTable& modules, DumpWriter& dump, bool* is_new);
 
-  // The same for frames as the format has them.
+  // intern() for frames in the dump's format.
   format::Ref intern_frames(const std::uint64_t* frames, int count, std::uint32_t flags, DumpWriter& dump);
 
   // Call after a module was unloaded: the same addresses may now mean something else. Thread-safe.
@@ -40,16 +40,15 @@ class StackTable {
   // `goal`: for tests, see PackedSpace.
   void set_limit(std::uint64_t limit, std::uint64_t goal = 0) { space_.set_limit(limit, goal); }
 
-  // See PackedSpace. wants_collection() is thread-safe; the others are for who collects, who may see them a little
-  // late.
+  // See PackedSpace. wants_collection() is thread-safe; the others are for the collection and may be slightly stale.
   bool wants_collection() const { return space_.wants_sweep(); }
   bool is_tight() const { return space_.is_tight(); }
   bool is_overgrown() const { return space_.is_overgrown(); }
 
-  // A collection: begin_marking() takes all marks away, mark() is called for every number that may be a stack's (others
-  // are left alone), and sweep() frees what has no mark. Between the two other threads may use this. Thread-safe;
-  // one collection at a time. `mark_frame(frame)` is called before, for each frame of each stack that stays; no stack
-  // is handed out meanwhile.
+  // A collection: begin_marking() clears all marks, mark() is called for every number that may be a stack's (other
+  // numbers are ignored), and sweep() frees the stacks without a mark. Other threads may use the table between these
+  // calls. Thread-safe; one collection at a time. sweep() first calls `mark_frame(frame)` for each frame of each stack
+  // that stays; intern() waits meanwhile.
   void begin_marking();
   bool mark(format::Ref ref) { return space_.mark(ref); }
   template <typename MarkFrame>
@@ -64,7 +63,7 @@ class StackTable {
     unlock_all();
   }
 
-  // Bytes of the dump that stacks have.
+  // Bytes of the dump that stacks take.
   std::uint64_t bytes() const { return space_.bytes(); }
   std::uint64_t used_bytes() const { return space_.used_bytes(); }
 

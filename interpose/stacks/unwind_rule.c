@@ -1,7 +1,7 @@
-// Asks libunwind for the rule of a step. Its own fast trace (tdep_trace) works from the same record; there is no public
-// way to read it, nor a function's unwind instructions, so this file, and only this file, is compiled against
-// libunwind's private headers. They come from the very source that scripts/build-libunwind.sh builds, and a member that
-// is missing there is a compile error here.
+// Asks libunwind for the rule of a step. Its own fast trace (tdep_trace) uses the same record. That record and a
+// function's unwind instructions have no public interface, so this file alone is compiled against libunwind's private
+// headers. They come from the same source that scripts/build-libunwind.sh builds, so a missing member is a compile
+// error here.
 #define UNW_LOCAL_ONLY
 #include "libunwind_i.h"
 
@@ -25,12 +25,12 @@ int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule) 
   rule->rbp_cfa_offset = c->frame_info.rbp_cfa_offset;
   return result;
 #else
-  rule->known = 0; /* stacks are walked anew each time */
+  rule->known = 0; /* stacks are walked again each time */
   return unw_step(cursor);
 #endif
 }
 
-/* dwarf_put_unwind_info() does nothing: what dwarf_find_proc_info() took, also when it failed, is its caller's. */
+/* dwarf_put_unwind_info() does nothing: the caller frees what dwarf_find_proc_info() allocated, even on failure. */
 static void give_back(unw_proc_info_t* info) {
   if (info->unwind_info != NULL && info->format == UNW_INFO_FORMAT_TABLE)
     mempool_free(&dwarf_cie_info_pool, info->unwind_info);
@@ -50,7 +50,8 @@ int culprit_function_at(unw_word_t address, struct culprit_function* function) {
   if (info.unwind_info != NULL && info.format != UNW_INFO_FORMAT_DYNAMIC) {
     const struct dwarf_cie_info* rules = info.unwind_info;
     if (rules->fde_instr_start < rules->fde_instr_end) {
-      /* A function first advances past its first instruction; a part of one begins by saying where its frame is. */
+      /* A function's rules begin with an advance past its first instruction; those of a split-off part begin with the
+       * frame's location. */
       unsigned char first = *(const unsigned char*)rules->fde_instr_start;
       function->is_part = first == DW_CFA_def_cfa || first == DW_CFA_def_cfa_offset ||
                           first == DW_CFA_def_cfa_register || (first & 0xc0) == DW_CFA_offset;

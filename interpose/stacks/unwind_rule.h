@@ -1,4 +1,4 @@
-/* How the last unwinding step found the caller's frame: what decides whether a stack may be remembered (stack_memo.h).
+/* How the last unwinding step found the caller's frame: this decides whether a stack may be remembered (stack_memo.h).
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct culprit_unwind_rule {
   long rbp_cfa_offset; /* ... at CFA plus this */
 };
 
-/* Call before a stack is walked: forgets which memory could be read during the walk before. */
+/* Call before a stack is walked: clears the cache of readable memory from the previous walk. */
 __attribute__((visibility("hidden"))) void culprit_begin_unwinding(void);
 
 /* Like unw_step(), and describes the step in `rule`. */
@@ -28,11 +28,11 @@ struct culprit_function {
   unsigned long begin;
   unsigned long end;
   unsigned long lsda; /* 0 = none */
-  int is_part;        /* split off by the compiler: where it begins its frame already stands */
+  int is_part;        /* split off by the compiler: its frame already exists at its begin */
 };
 
-/* What the unwind tables say of the code at `address`. 0, or a negative number when they say nothing. Not to be called
-   while this thread is inside libunwind. */
+/* The function at `address` according to the unwind tables. Returns 0, or a negative number when they have no entry. Do
+ * not call while this thread is inside libunwind. */
 __attribute__((visibility("hidden"))) int culprit_function_at(unw_word_t address, struct culprit_function* function);
 
 #ifdef __cplusplus

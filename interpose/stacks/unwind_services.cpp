@@ -1,5 +1,5 @@
-// What our libunwind asks for (scripts/libunwind/patch.py): in the places of the loader's lock, of a cache that all
-// threads share under a mutex, and of a pipe.
+// Functions that our patched libunwind calls (scripts/libunwind/patch.py): they replace the loader's lock, a cache that
+// all threads share under a mutex, and a pipe.
 #include <errno.h>
 #include <fcntl.h>
 
@@ -13,9 +13,9 @@
 
 namespace {
 
-constexpr unsigned long kPage = 4096;  // no machine has smaller ones
+constexpr unsigned long kPage = 4096;  // the smallest page size of any machine
 
-// Of the calling thread's stack, during one walk: what can be read now may be unmapped before the next one.
+// A readable part of the calling thread's stack, for one walk only: it may be unmapped before the next one.
 struct Range {
   unsigned long begin;
   unsigned long end;
@@ -25,11 +25,11 @@ __thread Range readable __attribute__((tls_model("initial-exec")));
 bool ask_kernel(unsigned long address) {
   static const bool on_valgrind = culprit::ask_valgrind(culprit::kRunningOnValgrind, 0, 0) != 0;
   if (!on_valgrind) {
-    // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil asks
-    // so, too. Every filter knows this call.
+    // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil does
+    // so, too. Every seccomp filter allows this call.
     return culprit::system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
   }
-  // Which would count that as an error of the program.
+  // valgrind would report that as an error of the program.
   std::uint64_t word = 0;
   return culprit::os.read_own_memory(&word, address, sizeof(word)) == static_cast<std::int64_t>(sizeof(word));
 }
@@ -37,25 +37,25 @@ bool ask_kernel(unsigned long address) {
 }  // namespace
 
 extern "C" {
-// Calls `visit` with the module that `address` lies in, and returns its result; 0 when there is none.
+// Calls `visit` with the module of `address`, and returns its result; 0 when there is none.
 CULPRIT_HIDDEN int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data) {
   struct dl_phdr_info module;
   return culprit::find_module(address, &module) ? visit(&module, sizeof(module), data) : 0;
 }
 
-// `bytes` bytes, zero at first, of the calling thread alone; nullptr: unwinding goes without a cache. process.cpp has
-// the one that gives some; the unit tests of the unwinder have none.
+// A zeroed cache of this size, private to the calling thread; nullptr: unwind without a cache. process.cpp defines the
+// real function; this one is for unit tests of the unwinder.
 CULPRIT_HIDDEN __attribute__((weak)) void* culprit_unwind_cache(std::size_t) { return nullptr; }
 
 CULPRIT_HIDDEN void culprit_begin_unwinding() { readable = {0, 0}; }
 
-// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to. A
-// system call for each page of the stack: one walk asks for nearly every word that it reads.
+// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to.
+// Needs one system call per page of the stack: one walk calls this for nearly every word that it reads.
 CULPRIT_HIDDEN int culprit_can_read(unsigned long address) {
   if (address >= readable.begin && address + sizeof(std::uint64_t) <= readable.end) return 1;
   if (!ask_kernel(address)) return 0;
   const unsigned long page = address & ~(kPage - 1);
-  if (address + sizeof(std::uint64_t) > page + kPage) return 1;  // two pages: not to be remembered as one
+  if (address + sizeof(std::uint64_t) > page + kPage) return 1;  // spans two pages: do not cache
   if (page == readable.end) {
     readable.end += kPage;
   } else if (page + kPage == readable.begin) {

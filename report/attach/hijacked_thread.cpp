@@ -15,10 +15,9 @@ namespace {
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kShort{500};
-constexpr std::uint64_t kRedZone = 128;       // below its stack pointer, which a function may use
-constexpr std::uint64_t kLeftOfStack = 4096;  // at least, below what is put on the thread's own stack
-// Raised by the instruction that runs: blocking them would not keep them away, it would undo the program's own
-// handlers.
+constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
+constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
+// Raised by the running instruction: blocking them has no effect except to reset the program's handlers.
 constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -27,7 +26,7 @@ long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data)
   return ::ptrace(static_cast<__ptrace_request>(request), thread, address, data);
 }
 
-// PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), which older libcs do not know.
+// PTRACE_GET_RSEQ_CONFIGURATION (Linux 5.13), missing in the headers of older libcs.
 constexpr int kGetRseqConfiguration = 0x420f;
 struct RseqConfiguration {
   std::uint64_t place;
@@ -38,8 +37,8 @@ bool is_trap_of_ours(int status) { return WIFSTOPPED(status) && status >> 16 == 
 bool is_group_stop(int status) { return is_trap_of_ours(status) && WSTOPSIG(status) != SIGTRAP; }
 bool is_system_call(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80); }
 
-// What a stop for a signal is to be ended with: the signal that stops the process has to reach it. All others are
-// blocked, or of the call's own making.
+// The signal to resume from a stop with: SIGSTOP must reach the process. All other signals are blocked, or caused by
+// the call itself.
 std::uint64_t stop_signal(int status) { return !is_trap_of_ours(status) && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0; }
 
 bool is_of_instruction(int signal_number) {
@@ -79,7 +78,8 @@ void StopWaiter::pause(std::chrono::milliseconds time) { take_signal(time); }
 HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter,
                                           Deadline deadline) {
   if (!again) {
-    // A thread that is about to be gone is refused as one that may not be traced, and for a moment is still listed.
+    // For a thread that is ending, the error is the same as for one that must not be traced, and for a moment it is
+    // still listed. So try again for a while.
     for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
       const int error = errno;
       const std::vector<pid_t> alive = process.threads();
@@ -101,11 +101,11 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
     }
     if (is_group_stop(status)) return Stop::kGroupStopped;
     if (is_trap_of_ours(status)) break;
-    // A signal came first: it goes on to the program.
+    // Another signal came first: pass it on to the program.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
-  // Being stopped made some system calls return; for those the kernel does not make again, that is put right. At once:
-  // from here on the thread may be left alone at any time.
+  // The stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now,
+  // because from here on the thread may be abandoned at any time.
   ThreadRegisters registers;
   if (read_general_registers(thread, &registers)) {
     const ThreadRegisters as_found = registers;
@@ -142,7 +142,7 @@ bool HijackedThread::resume(std::uint64_t signal_number) {
   return trace(PTRACE_SYSCALL, thread_, 0, signal_number) == 0;
 }
 
-// Where a frame to go back by can lie on the thread's own stack: if that is the one which libc gave it, and has room.
+// Puts the return frame on the thread's own stack, if that is the stack that libc allocated for it, and has room.
 void HijackedThread::find_own_stack() {
   const std::uint64_t top = stack_pointer(before_) - kRedZone;
   std::uint64_t begin = 0;
@@ -155,13 +155,12 @@ void HijackedThread::find_own_stack() {
     if (!read(begin, own_bytes_.data(), own_bytes_.size()) || !process_.write_memory(begin, frame.data(), frame.size()))
       break;
     own_bytes_at_ = begin;
-    own_stack_ = begin + sizeof(std::uint64_t);  // a system call instruction is followed by its own return
+    own_stack_ = begin + sizeof(std::uint64_t);  // the system call instruction is followed by a return
     break;
   }
 }
 
-// The next stop that is not just the whole process being stopped or continued. False: time is up, or the thread is
-// gone.
+// The next stop other than a stop or continuation of the whole process. False: out of time, or the thread is gone.
 bool HijackedThread::next_stop(Deadline deadline, int* status) {
   while (true) {
     switch (waiter_->wait(thread_, deadline, status)) {
@@ -202,7 +201,7 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   return true;
 }
 
-// No handler of the program's is to run in the middle of a call.
+// Keeps handlers of the program from running in the middle of a call.
 void HijackedThread::block_signals() {
   std::uint64_t mask = ~std::uint64_t{0};
   for (const int number : kOfInstructions) mask &= ~(std::uint64_t{1} << (number - 1)) | signal_mask_;
@@ -282,7 +281,7 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
         return CallEnd::kReturned;
       }
     } else if (is_of_instruction(WSTOPSIG(status)) && !is_trap_of_ours(status)) {
-      at_ = At::kStart;  // a stop for a signal, which is not passed on
+      at_ = At::kStart;  // a stop for a signal; the signal is not passed on
       put_back();
       return CallEnd::kCrashed;
     }
@@ -296,14 +295,14 @@ bool HijackedThread::stop_running(Deadline deadline) {
   int status = 0;
   while (next_stop(deadline, &status)) {
     if (is_trap_of_ours(status)) return true;
-    // Any other stop, as that at the end of the system call it was in, makes the kernel forget the request.
+    // Any other stop, for example at the end of the current system call, makes the kernel forget the request.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
     trace(PTRACE_CONT, thread_, 0, 0);
   }
   return false;
 }
 
-// It sleeps in the loader's lock and has none of its locks yet: nothing was begun that would stay half done.
+// Whether the thread sleeps in the loader's lock without owning any of its locks: nothing is half done then.
 bool HijackedThread::waits_for_loader() const {
   ThreadRegisters registers;
   std::uint64_t lock = 0;
@@ -321,8 +320,8 @@ bool HijackedThread::waits_for_loader() const {
   return of_loader;
 }
 
-// The thread stands in a stop from which signals are dealt with. Each step leaves it where it finds back by itself: its
-// mask first, because where it goes back to that mask is set as well.
+// The thread is in a stop at which the kernel handles signals. After each step it could still resume by itself. The
+// mask comes first, because the return from the frame sets the same mask.
 void HijackedThread::restore_stopped() {
   if (errno_at_ != 0) process_.write_memory(errno_at_, &errno_before_, sizeof(errno_before_));
   trace(PTRACE_SETSIGMASK, thread_, sizeof(signal_mask_), reinterpret_cast<std::uint64_t>(&signal_mask_));
@@ -333,12 +332,12 @@ void HijackedThread::restore_stopped() {
 
 bool HijackedThread::put_back() {
   if (gone_) return false;
-  gone_ = true;  // whatever happens: not twice
+  gone_ = true;  // in any case, so that it is not done twice
   std::int64_t result = 0;
   if (memory_ != 0) inject_system_call(munmap_number(), {memory_, memory_size_}, in(kShort), &result);
   if (at_ != At::kStart) {
-    // From a stop at a system call to one at which the kernel deals with signals: there a system call that was under
-    // way when the thread was stopped goes on, with everything that the kernel knows of it.
+    // From a stop at a system call to one at which the kernel handles signals. There an interrupted system call can be
+    // continued with all its state in the kernel.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
     trace(PTRACE_CONT, thread_, 0, 0);
     int status = 0;

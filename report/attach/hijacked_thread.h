@@ -1,17 +1,17 @@
-// A thread of another process that is stopped, made to call functions, and let go as it was.
+// Stops a thread of another process, makes it call functions, and restores it.
 //
-// The calls run on a stack that is mapped for them. It is laid out like a signal's, so that a thread that is left alone
-// in the middle of a call (culprit was killed, or gave up) goes back to what it was doing by itself, as if a signal
-// handler had ended. As long as culprit is there, it takes the thread out at the system call by which it goes back.
+// The calls run on a stack that is mapped for them. It is laid out like a signal handler's, so that a thread that is
+// abandoned in the middle of a call (culprit was killed, or gave up) resumes its work by itself, as if a signal handler
+// had returned. As long as culprit is there, it stops the thread at the system call of that return.
 //
 //     stack_begin   address of a return in libc                      the called function returns here
 //                   address of libc's code that ends signal handlers
 //                   registers, vector state, signal mask             which that restores
 //
-// A second one like that lies on the thread's own stack, below what the thread may use, where the kernel would put a
-// signal's: for the system calls that map and unmap the first. So there is no moment from which the thread would not
-// find back by itself; but where it stands on a stack that is not the one that libc gave it (a coroutine's), of which
-// nobody knows where it ends, it has no second one.
+// A second frame of this kind lies on the thread's own stack, below the part in use, where the kernel would put a
+// signal frame. It serves the system calls that map and unmap the first. So the thread can resume by itself at any
+// moment. Exception: on a stack that did not come from libc (a coroutine's), whose end is not known, there is no second
+// frame.
 #pragma once
 
 #include <signal.h>
@@ -29,8 +29,8 @@ namespace culprit {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Waits for stops of traced threads, with a time limit and without losing SIGINT, SIGTERM and SIGHUP. Blocks them, and
-// SIGCHLD, as long as it lives.
+// Waits for stops of traced threads, with a time limit and without losing SIGINT, SIGTERM and SIGHUP. These signals and
+// SIGCHLD are blocked as long as the object lives.
 class StopWaiter {
  public:
   StopWaiter();
@@ -41,10 +41,10 @@ class StopWaiter {
   enum class Event { kStopped, kGone, kTimeout };
   Event wait(pid_t thread, Deadline deadline, int* status);
 
-  // Waits for a moment, or for a signal to end everything.
+  // Waits for `time`, or until a signal requests the end.
   void pause(std::chrono::milliseconds time);
 
-  // The signal that asked for the end, 0 = none.
+  // The signal that requested the end, 0 = none.
   int interrupted() const { return interrupted_; }
 
  private:
@@ -57,33 +57,34 @@ class StopWaiter {
 
 enum class CallEnd {
   kReturned,
-  kGone,         // the thread ended: the process did, or replaced itself by another program
-  kCrashed,      // a signal like SIGSEGV: the thread was put back
-  kBlocked,      // it waited for the loader's lock, and was put back
-  kLeftRunning,  // time was up: the call goes on, and the thread goes back to its work when it is done
+  kGone,         // the thread ended: its process ended or called exec
+  kCrashed,      // a signal like SIGSEGV; the thread was restored
+  kBlocked,      // it waited for the loader's lock; the thread was restored
+  kLeftRunning,  // out of time: the call goes on, and the thread resumes its work afterwards
 };
 
 class HijackedThread {
  public:
   enum class Stop { kStopped, kGone, kBusy, kGroupStopped };
 
-  // Stops the thread; the others run on. kBusy: not within the time limit (it is in the kernel); it then stops later,
-  // and runs on as soon as this process ends: `again` says that it is asked for the second time. Throws AttachError
+  // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). It then
+  // stops later, and runs on when this process ends; pass `again` when asking for the second time. Throws AttachError
   // when the system forbids it.
   static Stop stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter, Deadline deadline);
-  // Lets a thread run on that was stopped and has not been changed.
+  // Lets a stopped and unchanged thread run on.
   static void release(pid_t thread);
-  // Whether it stands in a stretch of code that is made anew when it is interrupted (rseq), and must not be left in it.
+  // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
+  // such a thread.
   static bool in_restartable_sequence(const TracedProcess& process, pid_t thread);
 
-  // Of a thread that stop() has stopped.
+  // For a thread that stop() has stopped.
   HijackedThread(const TracedProcess& process, pid_t thread, const ReturnCode& code, StopWaiter* waiter);
-  // Puts the thread back, if that has not been done.
+  // Restores the thread, unless put_back() has done so.
   ~HijackedThread();
   HijackedThread(const HijackedThread&) = delete;
   HijackedThread& operator=(const HijackedThread&) = delete;
 
-  // Maps `size` bytes for arguments, and the stack. Throws AttachError; the thread is put back then.
+  // Maps `size` bytes for arguments, and the stack. Throws AttachError, with the thread restored.
   void map_memory(std::uint64_t size, Deadline deadline);
   // The memory for arguments.
   std::uint64_t memory() const { return memory_; }
@@ -91,19 +92,19 @@ class HijackedThread {
   bool read(std::uint64_t address, void* data, std::size_t size) const;
   std::string read_text(std::uint64_t address) const;
 
-  // Calls a function. After anything but kReturned this object is of no more use. `result` may be null, and should be
-  // where the function says what it has to say in another way: a thread that is left alone then makes no system call
-  // but the one that ends a signal handler, else first one with the result for its number.
+  // Calls a function. After any result but kReturned this object must not be used. Pass null for `result` if the
+  // function reports in another way: an abandoned thread then makes only the system call that ends a signal handler.
+  // Otherwise it first makes one whose number is the function's result.
   CallEnd call(std::uint64_t function, const std::vector<std::uint64_t>& arguments, Deadline deadline,
                std::uint64_t* result);
 
-  // Unmaps the memory and puts the thread back where it was, with everything that it had. False when it is gone.
+  // Unmaps the memory and restores the thread's position and state. False when the thread is gone.
   bool put_back();
 
-  // Where the thread's errno lies, which is put back too.
+  // The address of the thread's errno, which is restored too.
   void keep_errno(std::uint64_t address);
 
-  // The loader's writable memory, in which its locks lie.
+  // The loader's writable memory, which contains its locks.
   void set_loader_data(std::vector<MappedRange> ranges) { loader_data_ = std::move(ranges); }
 
  private:
@@ -129,9 +130,9 @@ class HijackedThread {
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;
-  std::uint64_t own_stack_ = 0;  // what a system call returns to, below the thread's own stack; 0 = nothing
+  std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none
   std::uint64_t own_bytes_at_ = 0;
-  std::vector<unsigned char> own_bytes_;  // that lay there
+  std::vector<unsigned char> own_bytes_;  // the original content
   std::uint64_t errno_at_ = 0;
   int errno_before_ = 0;
   std::vector<MappedRange> loader_data_;

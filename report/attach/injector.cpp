@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr int kLoadNow = 2;                          // RTLD_NOW
-constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // what __libc_dlopen_mode wants besides
+constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by __libc_dlopen_mode
 
 Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -37,8 +37,8 @@ milliseconds left_until(Deadline deadline) {
   return std::max(left, milliseconds(0));
 }
 
-// libculprit.so at a path that the process can open: its own, or in a container with other files a copy, which goes
-// again once it was loaded.
+// libculprit.so at a path that the process can open: its own, or in a container with other files a copy, which is
+// removed after loading.
 class LibraryForTarget {
  public:
   LibraryForTarget(const TracedProcess& process, const std::string& library) : path_(library) {
@@ -63,7 +63,7 @@ class LibraryForTarget {
   const std::string& path() const { return path_; }
 
  private:
-  // Returns why not.
+  // Returns the error; empty on success.
   std::string copy_to(const TracedProcess& process, const std::string& library, const std::string& place) {
     struct statvfs file_system = {};
     std::string folder = process.path_from_here(place + "/culprit-XXXXXX");
@@ -90,11 +90,11 @@ class LibraryForTarget {
   std::string folder_;
 };
 
-// What the process's libc offers.
+// Functions of the process's libc.
 struct TargetLibc {
   std::uint64_t open_library = 0;  // dlopen, or __libc_dlopen_mode before glibc 2.34
   std::uint64_t open_mode = kLoadNow;
-  std::uint64_t last_error = 0;   // dlerror; 0 = none is known
+  std::uint64_t last_error = 0;   // dlerror; 0 = not found
   std::uint64_t error_place = 0;  // __errno_location
   ReturnCode code;
   std::vector<MappedRange> loader_data;
@@ -143,8 +143,8 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   return result;
 }
 
-// Those first that stand in no system call which being stopped ends early: that is put right, but not if culprit is
-// killed at that very moment.
+// First the threads outside of system calls that a stop interrupts visibly. Such a call is repeated afterwards, but not
+// if culprit is killed at that very moment.
 std::vector<pid_t> threads_to_try(const TracedProcess& process) {
   std::vector<pid_t> threads = process.threads();
   std::stable_partition(threads.begin(), threads.end(), [&](pid_t thread) {
@@ -154,12 +154,12 @@ std::vector<pid_t> threads_to_try(const TracedProcess& process) {
   return threads;
 }
 
-// A thread that is stopped where it can be borrowed. Those whose stack does not end properly only when time gets short.
+// Stops a thread that can be borrowed. Threads whose stack does not end properly are used only when time gets short.
 pid_t stop_safe_thread(const TracedProcess& process, StopWaiter* waiter, milliseconds limit) {
   const Deadline end = after(limit);
   const Deadline choosy = after(limit * 2 / 3);
   std::string where = "no thread was seen";
-  std::set<pid_t> busy;  // asked to stop, and did not yet
+  std::set<pid_t> busy;  // asked to stop, still running
   for (int round = 0; waiter->interrupted() == 0; ++round) {
     SafePointFinder finder(process);
     for (const pid_t thread : threads_to_try(process)) {
@@ -262,7 +262,7 @@ class Session {
     request.time_limit_ms =
         static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
     hijacked->write(hijacked->memory(), &request, sizeof(request));
-    // The library looks at the clock itself; what is added is for the way there and back.
+    // The library observes the limit itself; the extra time is for the call and its return.
     check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
                          nullptr));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
@@ -270,7 +270,7 @@ class Session {
     return request;
   }
 
-  // A copy in a container is removed once it is loaded, so that its symbols are read from where it came from.
+  // A copy in a container is removed after loading, so the symbols are read from the original.
   RemoteModule library_on_disk(RemoteModule library) const {
     if (::access(library.file.c_str(), R_OK) != 0 || library.file.find("/map_files/") != std::string::npos)
       library.file = order_.library;
@@ -301,10 +301,10 @@ class Session {
   StopWaiter waiter_;
 };
 
-// What the child process tells its parent.
+// The child process's message to its parent.
 struct Told {
   std::int32_t interrupted = 0;
-  std::uint32_t failed = 0;  // `error` says why
+  std::uint32_t failed = 0;  // `error` has the reason
   AttachRequest answer = {};
   char error[4096] = {};
 };
@@ -342,7 +342,7 @@ AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, 
   process.check_attachable();
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw AttachError(std::string("no pipe: ") + std::strerror(errno));
-  // The child is to end by itself, having put everything back: signals to this process are handed on.
+  // Signals to this process are passed to the child, which restores everything and ends by itself.
   sigset_t watched;
   sigset_t before;
   sigemptyset(&watched);

@@ -1,4 +1,4 @@
-// Processors on which nothing can be injected yet: can_inject() is asked before anything else.
+// For processors without an implementation: callers check can_inject() before anything else.
 #include "report/attach/registers.h"
 
 namespace culprit {

@@ -31,7 +31,7 @@ ThreadRegisters with_general(const ThreadRegisters& registers, const user_regs_s
   return result;
 }
 
-// Results of an interrupted system call that only the kernel sees (linux/errno.h), when it is to be made again.
+// Results of an interrupted system call that is to be repeated, seen only by the kernel (linux/errno.h).
 constexpr long long kRestartSys = 512, kRestartNoIntr = 513, kRestartNoHandler = 514, kRestartBlock = 516;
 
 bool is_to_be_made_again(const user_regs_struct& general) {
@@ -40,9 +40,9 @@ bool is_to_be_made_again(const user_regs_struct& general) {
                                                            result == -kRestartNoHandler || result == -kRestartBlock);
 }
 
-constexpr long kEpollPwait2 = 441;  // Linux 5.11, which older headers do not know
+constexpr long kEpollPwait2 = 441;  // Linux 5.11, missing in older headers
 
-// What a signal handler's return reads (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h).
+// Read by the return from a signal handler (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h).
 struct SavedContext {
   std::uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
   std::uint16_t cs, gs, fs, ss;
@@ -51,14 +51,14 @@ struct SavedContext {
 static_assert(sizeof(SavedContext) == 256);
 struct SavedFrame {
   std::uint64_t flags, link;
-  std::uint64_t alternate_stack[3];  // size 0: the one that is in use stays
+  std::uint64_t alternate_stack[3];  // size 0: the current one stays in use
   SavedContext context;
   std::uint64_t signal_mask;
 };
 static_assert(offsetof(SavedFrame, context) == 40 && sizeof(SavedFrame) == 304);
 constexpr std::uint64_t kHasExtendedState = 1, kHasStackSegment = 2, kStrictStackSegment = 4;
 
-// In the extended state's bytes that the processor leaves to software.
+// In the bytes of the extended state that the processor reserves for software.
 struct SoftwareBytes {
   std::uint32_t magic, size_with_end;
   std::uint64_t features;
@@ -66,10 +66,10 @@ struct SoftwareBytes {
 };
 constexpr std::size_t kSoftwareBytesAt = 464, kHeaderAt = 512, kHeaderEnd = 576;
 constexpr std::uint32_t kMagic = 0x46505853, kEndMagic = 0x46505845;
-// Tile registers: the kernel has room for them only in threads that asked for it.
+// Tile registers: the kernel saves them only in threads that requested them.
 constexpr std::uint64_t kOnDemandFeatures = 3ULL << 17;
 
-// The state as a signal frame has it.
+// The extended state in the form of a signal frame.
 std::vector<unsigned char> framed_state(const std::vector<unsigned char>& state) {
   std::vector<unsigned char> result = state;
   if (state.size() < kHeaderEnd) return result;
@@ -162,7 +162,7 @@ bool is_seen_when_stopped(long number) {
 void repeat_interrupted_call(ThreadRegisters* registers) {
   user_regs_struct all = general(*registers);
   if (static_cast<long long>(all.rax) != -EINTR || !is_seen_when_stopped(static_cast<long>(all.orig_rax))) return;
-  // The kernel then does for it what it does for others: makes it again, unless a signal handler is to run.
+  // The kernel then treats it like other calls: it repeats it, unless a signal handler runs.
   all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
   *registers = with_general(*registers, all);
 }
@@ -183,8 +183,8 @@ std::vector<unsigned char> return_frame(const ThreadRegisters& before, std::uint
                                         const ReturnCode& code, std::uint64_t stack_end, std::uint64_t* stack_begin) {
   const std::vector<unsigned char> state = framed_state(before.vector);
   const std::uint64_t state_at = (stack_end - state.size()) & ~63ULL;
-  // Return address, where that returns to, and the frame that the latter expects behind itself. At the call of a
-  // function the stack pointer is 8 more than a multiple of 16.
+  // The return address, the address that its return goes to, and the frame that the latter expects above it. At a
+  // function call the stack pointer is 8 more than a multiple of 16.
   const std::uint64_t frame_at = (state_at - sizeof(SavedFrame) - 256) & ~15ULL;
   *stack_begin = frame_at - 2 * sizeof(std::uint64_t) - 8;
 

@@ -35,7 +35,7 @@ class ElfFile {
   Elf* elf_ = nullptr;
 };
 
-// The address that the file gives to its first mapped byte.
+// The virtual address of the first mapped byte of the file.
 std::uint64_t first_address(Elf* elf) {
   std::size_t count = 0;
   ::elf_getphdrnum(elf, &count);

@@ -1,4 +1,4 @@
-// Where functions of a mapped ELF file lie in another process.
+// Addresses of functions of a mapped ELF file in another process.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace culprit {
 
 // A file that the process has mapped.
 struct RemoteModule {
-  std::string path;  // as the process knows it
-  std::string file;  // from here
+  std::string path;  // inside the process
+  std::string file;  // from this process
   std::uint64_t begin = 0;
 };
 
@@ -21,7 +21,8 @@ struct RemoteModule {
 RemoteModule find_module(const TracedProcess& process, const std::vector<MappedRange>& mappings,
                          const std::vector<std::string>& names);
 
-// The address of an exported function, 0 when the module defines none. Throws AttachError when the file cannot be read.
+// The address of an exported function; 0 when the module does not define it. Throws AttachError when the file cannot be
+// read.
 std::uint64_t find_function(const RemoteModule& module, const std::string& name);
 
 }  // namespace culprit

@@ -8,14 +8,14 @@
 namespace culprit {
 namespace {
 
-// libdwfl's callbacks have no argument of the caller's: one finder at a time.
+// libdwfl's callbacks have no argument for this, so only one finder may exist at a time.
 std::string current_root;
 
 constexpr int kMostFrames = 512;
 
 bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
-// The loader, the driver with what belongs to it, and we: they have locks, and a thread inside may hold one.
+// The loader, the driver and its libraries, and libculprit.so: a thread inside may hold one of their locks.
 bool is_closed_module(std::string_view name) {
   for (const char* prefix : {"ld-linux", "ld-2.", "ld.so", "libcuda.so", "libcudadebugger", "libcupti", "libnvidia-",
                              "libnvperf", "libculprit.so"}) {
@@ -24,7 +24,7 @@ bool is_closed_module(std::string_view name) {
   return false;
 }
 
-// Modules whose functions are looked at by name: libc, and what may stand in for its malloc.
+// Modules whose functions are checked by name: libc, and modules that may replace its malloc.
 bool may_allocate(std::string_view name, bool executable) {
   if (executable) return true;
   for (const char* prefix : {"libc.so", "libc-2.", "libpthread", "libdl", "libjemalloc", "libtcmalloc", "libmimalloc",
@@ -34,7 +34,7 @@ bool may_allocate(std::string_view name, bool executable) {
   return false;
 }
 
-// Functions that hold a lock of libc's which loading a library may take, or that end or copy the process.
+// Functions that hold a lock of libc which loading a library may take, or that end or copy the process.
 bool is_closed_function(std::string_view name) {
   for (const char* prefix : {"__libc_", "__GI_"}) {
     if (begins_with(name, prefix)) name.remove_prefix(std::strlen(prefix));
@@ -104,7 +104,7 @@ bool is_closed_function(std::string_view name) {
                              "dallocx"}) {
     if (name == closed) return true;
   }
-  // Allocators with names of their own.
+  // Functions of allocators with other names.
   for (const char* prefix : {"je_", "tc_", "mi_", "Tcmalloc", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv"}) {
     if (begins_with(name, prefix)) return true;
   }
@@ -122,7 +122,7 @@ struct Walk {
 
 int SafePointFinder::find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                                   char**) {
-  return -1;  // debug information is not needed to unwind, and may be far away
+  return -1;  // not needed for unwinding, and possibly slow to find
 }
 
 int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base,
@@ -160,7 +160,7 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   }
   if (!exact) --address;
   Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, address);
-  if (module == nullptr) return DWARF_CB_OK;  // code made at run time: whoever called it follows
+  if (module == nullptr) return DWARF_CB_OK;  // code generated at run time: continue with its caller
   const char* path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
   std::string_view name = path != nullptr ? path : "";
   name.remove_prefix(name.rfind('/') + 1);
@@ -174,7 +174,7 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   GElf_Off offset = 0;
   GElf_Sym symbol = {};
   const char* function = ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
-  // A static function of a stripped library has no name; the exported one that called it follows.
+  // A static function of a stripped library has no name; the exported function that called it follows.
   if (function == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return DWARF_CB_OK;
   std::string_view plain = function;
   plain = plain.substr(0, plain.find('@'));

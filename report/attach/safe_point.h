@@ -1,4 +1,4 @@
-// Whether a stopped thread can call a function now: whether it holds no lock that loading a library takes.
+// Whether a stopped thread can call a function now, that is, holds no lock that loading a library takes.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -12,7 +12,7 @@ namespace culprit {
 enum class SafePoint {
   kSafe,
   kUnsafe,   // it is inside malloc, the loader, the driver or the like
-  kUnknown,  // what is known of its stack is fine, but the stack does not end where a thread begins
+  kUnknown,  // no unsafe frame was found, but the stack does not end where a thread begins
 };
 
 class SafePointFinder {
@@ -22,7 +22,7 @@ class SafePointFinder {
   SafePointFinder(const SafePointFinder&) = delete;
   SafePointFinder& operator=(const SafePointFinder&) = delete;
 
-  // Of a thread in a ptrace stop of the caller. `where` receives the frame that makes it unsafe, or what is not known.
+  // For a thread in a ptrace stop of the caller. `where` receives the unsafe frame, or the reason for kUnknown.
   SafePoint look_at(pid_t thread, std::string* where);
 
  private:

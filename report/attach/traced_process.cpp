@@ -28,7 +28,7 @@ constexpr int kCapabilityToTrace = 19;
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t\n")); }
 
-// Field `number` of /proc/.../stat, from 3 on; the name before it may hold anything.
+// Field `number` of /proc/.../stat, from 3 on; the name before it may contain any character.
 std::string stat_field(const std::string& folder, int number) {
   const std::string text = read_proc_text(folder + "/stat");
   const std::size_t close = text.rfind(')');
@@ -88,7 +88,7 @@ TracedProcess::TracedProcess(pid_t pid, std::string proc) : pid_(pid), proc_(std
         "there is no process " + std::to_string(pid) +
         " here. Inside a container its processes have other numbers than outside: ps shows those that count");
   }
-  // A thread has a folder as well; its group has the number that people mean.
+  // Threads have folders, too; the target is the thread group, whose id users know as the pid.
   const std::string leader = status("Tgid");
   if (!leader.empty() && leader != std::to_string(pid))
     throw AttachError(std::to_string(pid) + " is a thread of process " + leader + ": use that number");
@@ -142,7 +142,7 @@ void TracedProcess::check_attachable() const {
     throw AttachError(name() + " is no 64-bit program, and libculprit.so is for such only");
 }
 
-// Why somebody who is not root, or root without the capability, may not trace it.
+// Why tracing is refused to a user without root, or to root without the capability.
 std::string TracedProcess::why_not_root() const {
   const std::string scope = first_word(read_proc_text(proc_ + "/sys/kernel/yama/ptrace_scope"));
   const std::string as_root = "run culprit as root (sudo culprit attach " + std::to_string(pid_) + ")";
@@ -151,7 +151,7 @@ std::string TracedProcess::why_not_root() const {
     return "in a container it needs the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE); or run culprit on the "
            "host";
   }
-  // The folder itself belongs to the process's user in any case.
+  // stat() of the file shows who owns the process's /proc files; the folder always belongs to the process's user.
   if (::stat((folder() + "/stat").c_str(), &owner) == 0 && std::to_string(owner.st_uid) != first_word(status("Uid"))) {
     return "it has made itself undumpable, as programs do that hold secrets or change their user, or its file may not "
            "be read: " +
@@ -166,7 +166,7 @@ std::string TracedProcess::why_not_root() const {
   return as_root;
 }
 
-// Why not even somebody with the capability SYS_PTRACE may.
+// Why tracing is refused even with the capability SYS_PTRACE.
 std::string TracedProcess::why_not_even_root() const {
   if (status_field(proc_ + "/self", "Seccomp") == "2") {
     return "a seccomp filter around culprit forbids it (docker run --security-opt seccomp=unconfined lifts Docker's); "

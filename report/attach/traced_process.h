@@ -1,4 +1,4 @@
-// The process to attach to, as /proc shows it: what is mapped in it, its threads, and why it may not be attached to.
+// The process to attach to, according to /proc: its mappings, its threads, and why attaching is not possible.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace culprit {
 
-// What stands in the way, and what to do about it, for the user.
+// The obstacle and its remedy, for the user.
 class AttachError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -30,34 +30,34 @@ struct MappedRange {
 
 class TracedProcess {
  public:
-  // Throws AttachError when there is no such process, or it ended. `proc`: where /proc is.
+  // Throws AttachError when there is no such process, or it has ended. `proc`: the path of /proc.
   explicit TracedProcess(pid_t pid, std::string proc = "/proc");
 
   pid_t pid() const { return pid_; }
 
-  // Throws AttachError that says why, when nothing can be injected: another user's, traced, stopped, a zombie, a kernel
-  // thread, of another word size, without glibc, without the right to trace.
+  // Throws AttachError with the reason when injection is impossible: another user's process, traced, stopped, a zombie,
+  // a kernel thread, of another word size, without glibc, or no permission to trace.
   void check_attachable() const;
 
-  // Why ptrace refused, as far as the system tells.
+  // Throws the reason why ptrace refused, as far as the system tells.
   [[noreturn]] void explain_refusal(int error) const;
 
-  // The mappings as they are now. Throws AttachError.
+  // The current mappings. Throws AttachError.
   std::vector<MappedRange> mappings() const;
 
-  // Threads, the main one first; those that have ended already are left out.
+  // Threads, the main one first, without those that have ended.
   std::vector<pid_t> threads() const;
 
-  // The system call that a thread waits in; empty when it is in none, or that is not known.
+  // The system call that a thread waits in; empty when there is none, or it is not known.
   std::optional<long> system_call(pid_t thread) const;
 
-  // Where the file that the process knows as `path` can be opened from here: through its own root.
+  // A path by which this process can open the file at `path` in the target: through the target's root.
   std::string path_from_here(const std::string& path) const;
 
   // Whether the process has the same root and the same mounts as this one.
   bool same_files() const;
 
-  // Copies its memory. False with errno when not all of it can be.
+  // Reads its memory. False, with errno, unless all of it could be read.
   bool read_memory(std::uint64_t address, void* data, std::size_t size) const;
   bool write_memory(std::uint64_t address, const void* data, std::size_t size) const;
 
@@ -79,7 +79,7 @@ class TracedProcess {
   std::uint64_t start_time_ = 0;
 };
 
-// The mapping that libculprit.so has in the process, empty when it is not there.
+// The path of libculprit.so in the process's mappings, empty when it is not mapped.
 std::string mapped_library(const std::vector<MappedRange>& mappings);
 
 }  // namespace culprit

@@ -7,7 +7,7 @@
 namespace culprit {
 namespace {
 
-// Reads the decimal number that `text` begins with; std::from_chars knows no locale.
+// Reads the decimal number at the beginning of `text`, independently of the locale (std::from_chars).
 bool take_number(const std::string& text, double* number, std::string* rest) {
   if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0) return false;
   const char* end = text.data() + text.size();
@@ -23,7 +23,7 @@ std::optional<std::uint64_t> parse_bytes(const std::string& text) {
   std::uint64_t whole = 0;
   const char* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, whole);
-  // A double would lose the last digits of a large count of bytes.
+  // A double would lose the last digits of a large byte count.
   if (error == std::errc() && at == end) return whole;
   double number = 0;
   std::string unit;

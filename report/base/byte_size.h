@@ -8,7 +8,7 @@
 namespace culprit {
 
 // "4096", "64K", "64KiB", "1.5 GiB", "2MB": K, M, G and T are powers of 1024, with or without "iB" or "B", in any case.
-// Nothing when the text is no size or does not fit into 64 bits.
+// Empty when the text is not a size or does not fit into 64 bits.
 std::optional<std::uint64_t> parse_bytes(const std::string& text);
 
 // By how much a leak may grow before it counts as grown.
@@ -17,10 +17,10 @@ struct Growth {
   std::uint64_t bytes = 0;
 };
 
-// "10%" or a size. Nothing when the text is neither.
+// "10%" or a size. Empty for any other text.
 std::optional<Growth> parse_growth(const std::string& text);
 
-// Whether `now` is more than `before` and what `allowed` adds to it.
+// Whether `now` is greater than `before` plus the growth that `allowed` permits.
 bool has_grown(std::uint64_t before, std::uint64_t now, const Growth& allowed);
 
 }  // namespace culprit

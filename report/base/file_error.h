@@ -1,11 +1,11 @@
-// What is wrong with a file that a person wrote or named.
+// A problem with a file that a user wrote or named.
 #pragma once
 
 #include <stdexcept>
 
 namespace culprit {
 
-// The message names the file, and the line where there is one.
+// The message names the file and, where known, the line.
 class FileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// Work on many equal things at once: a report of a hundred thousand stacks is made by all processors.
+// Loops over many equal items on all processors, so that a report of a hundred thousand stacks is made quickly.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 
 namespace culprit {
 
-// Below this many things threads cost more than they save.
+// For fewer items, threads cost more than they save.
 constexpr std::size_t kWorthThreads = 2000;
 
-// How many threads to use for `count` things, this one included: at least 1.
+// How many threads to use for `count` items, the calling one included: at least 1.
 inline unsigned threads_for(std::size_t count) {
   constexpr unsigned kMost = 16;
   if (count < kWorthThreads) return 1;
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
 }
 
-// Calls work() on `threads` threads, this one included, and waits for all.
+// Calls work() on `threads` threads, the calling one included, and waits for all.
 template <typename Work>
 void run_on_threads(unsigned threads, Work work) {
   std::vector<std::thread> helpers;
@@ -47,8 +47,8 @@ void parallel_for(std::size_t count, Body body) {
   });
 }
 
-// Writes what render(i, &text) appends for every i below `count`, in order, to `out`. Each thread makes a `render` of
-// its own by calling make_render(), so that it may remember things. Must not throw. At most a few parts for each thread
+// Writes what render(i, &text) appends for every i below `count`, in order, to `out`. Each thread calls make_render()
+// for a `render` of its own, which may therefore keep a cache. `render` must not throw. At most a few parts per thread
 // are in memory at a time.
 template <typename MakeRender>
 void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render) {
@@ -58,8 +58,8 @@ void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::condition_variable written;
-  std::map<std::size_t, std::string> waiting;  // parts that are ready before their turn
-  std::vector<std::string> spare;              // were written: memory for those to come
+  std::map<std::size_t, std::string> waiting;  // finished parts whose turn has not come
+  std::vector<std::string> spare;              // written strings, kept for re-use of their memory
   std::size_t turn = 0;
   run_on_threads(threads, [&] {
     auto render = make_render();
@@ -68,7 +68,7 @@ void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render
       const std::size_t end = std::min(count, (part + 1) * kPart);
       for (std::size_t i = part * kPart; i < end; ++i) render(i, &text);
       std::unique_lock<std::mutex> lock(mutex);
-      // Whoever has the part whose turn it is never waits, so somebody always goes on.
+      // The thread with the part that is next never waits, so there is always progress.
       written.wait(lock, [&] { return part < turn + most_waiting; });
       waiting.emplace(part, std::move(text));
       bool any = false;

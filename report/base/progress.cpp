@@ -20,7 +20,7 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 ? size.ws_col : 80;
 }
 
-// Whole UTF-8 characters of at most `width` columns.
+// Cuts to at most `width` columns, at the end of a UTF-8 character.
 std::string cut(const std::string& text, std::size_t width) {
   std::size_t columns = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

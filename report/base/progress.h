@@ -1,5 +1,5 @@
-// What takes so long, on a terminal: one line on stderr that is wiped when the work is done. Shows nothing in the first
-// second, and nothing at all when stderr is no terminal.
+// Progress of a long operation on a terminal: one line on stderr that is wiped when the work is done. Appears after one
+// second; never appears when stderr is not a terminal.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@ namespace culprit {
 // Thread-safe.
 class Progress {
  public:
-  // Of `total` equal parts; 0: of parts that nobody counted.
+  // `total`: the number of equal parts; 0: unknown.
   explicit Progress(std::size_t total = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // What is being done now, in a few words.
+  // The current step, in a few words.
   void doing(const std::string& what);
-  // One more part is done. `about`: what is known so far; empty: as it was.
+  // One more part is done. `about`: an interim result; empty: unchanged.
   void done(const std::string& about = "");
 
  private:

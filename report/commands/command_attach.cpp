@@ -45,7 +45,7 @@ class Descriptor {
   const int fd_;
 };
 
-// Seconds, minutes and so on as people write them, into seconds.
+// Converts a time with a unit (seconds, minutes, ...) into seconds.
 CLI::AsNumberWithUnit duration() {
   return CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
                                CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME");
@@ -55,7 +55,7 @@ std::string seconds_text(double seconds) { return format_time(static_cast<std::u
 
 milliseconds limit_of(double seconds) { return milliseconds(static_cast<long>(std::ceil(seconds * 1000))); }
 
-// libculprit.so in this very process, not in one of its children.
+// Looks for libculprit.so in this very process, not in its children.
 TargetProcess look_for_library(const TracedProcess& process) {
   TargetProcess found = find_target("/proc", static_cast<std::uint32_t>(process.pid()));
   if (found.pid == static_cast<std::uint32_t>(process.pid()) && found.has_library) return found;
@@ -64,7 +64,7 @@ TargetProcess look_for_library(const TracedProcess& process) {
   return found;
 }
 
-// Where the process is to write its dump: the working directory, unless that means something else to it.
+// Where the process writes its dump: by default the working directory, but /tmp if it has other files (a container).
 std::string dump_pattern(const TracedProcess& process, const std::string& out) {
   if (!process.same_files()) {
     if (out.empty()) return std::string("/tmp/") + kDefaultPattern;
@@ -109,7 +109,7 @@ void say_attached(const TracedProcess& process, const AttachRequest& answer, con
               << process.pid() << "   ends it\n";
 }
 
-// Waits until the time is over, the process ends, or a signal ends the wait. The signals are blocked already.
+// Waits until the time is over, the process ends, or a signal arrives. The signals are blocked already.
 void watch(const TracedProcess& process, double seconds, const sigset_t& signals) {
   const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process.pid(), 0)));
   const Descriptor asked(::signalfd(-1, &signals, SFD_CLOEXEC));
@@ -118,7 +118,7 @@ void watch(const TracedProcess& process, double seconds, const sigset_t& signals
     const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
     if (left.count() <= 0) return;
     pollfd ready[] = {{asked.get(), POLLIN, 0}, {ended.get(), POLLIN, 0}};
-    // Without a descriptor of the process (before Linux 5.3) it is looked at now and then.
+    // Without a pidfd (before Linux 5.3) the process is polled.
     const auto longest = ended.get() >= 0 ? milliseconds(3600000) : milliseconds(200);
     ::poll(ready, ended.get() >= 0 ? 2 : 1, static_cast<int>(std::min(left, longest).count()));
     signalfd_siginfo info;
@@ -149,7 +149,7 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
 
 int record_for(const AttachCommand& command, const TracedProcess& process, const AttachRequest& answer,
                const std::string& dump, const sigset_t& signals) {
-  // Opened now: a container's files are out of reach once its process has ended.
+  // Opened now, because a container's files are out of reach once its process has ended.
   const Descriptor file(open_in_process("/proc", static_cast<std::uint32_t>(process.pid()), answer.dump));
   std::cerr << "recording for " << seconds_text(command.seconds) << "; Ctrl-C ends it early\n";
   watch(process, command.seconds, signals);
@@ -215,7 +215,7 @@ int run_attach_command(const AttachCommand& command) try {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
-  // From here on a signal ends what is being done, and never leaves the process half attached.
+  // From here on a signal aborts the current step and undoes it, so that the process is never left half attached.
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   int interrupted = 0;
   const AttachRequest answer = inject(process, order_of(command, process), &interrupted);

@@ -1,4 +1,4 @@
-// culprit attach PID, culprit detach PID: recording that begins and ends in a process that runs.
+// culprit attach PID, culprit detach PID: start and end recording in a running process.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@ namespace culprit {
 
 struct AttachCommand {
   pid_t pid = 0;
-  std::string out;       // empty: in the working directory
+  std::string out;       // empty: the working directory
   double seconds = 0;    // --for; 0: until culprit detach
   double time_out = 10;  // for attaching, and for detaching
   std::string backend = "redirect";
@@ -28,7 +28,7 @@ struct DetachCommand {
 void add_attach_command(CLI::App* app, AttachCommand* command);
 void add_detach_command(CLI::App* app, DetachCommand* command);
 
-// Return an exit code: kExitUnreadable with a message on stderr when it cannot be done.
+// Return an exit code: kExitUnreadable, with a message on stderr, on failure.
 int run_attach_command(const AttachCommand& command);
 int run_detach_command(const DetachCommand& command);
 

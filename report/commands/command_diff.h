@@ -1,4 +1,4 @@
-// culprit diff OLD NEW: what leaks now that did not, and the other way round.
+// culprit diff OLD NEW: which leaks are new, grown, shrunk or gone.
 #pragma once
 
 #include <string>
@@ -14,7 +14,6 @@ struct DiffCommand {
   OutputOptions output;
 };
 
-// Declares the command's options on `app`.
 void add_diff_command(CLI::App* app, DiffCommand* command);
 
 // Returns the exit code.

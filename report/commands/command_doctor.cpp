@@ -44,7 +44,7 @@ void add_doctor_command(CLI::App* app, DoctorCommand* command) {
 }
 
 int run_doctor_command(const DoctorCommand& command) {
-  // For tests, and for a container that has the host's under another name.
+  // The variable is for tests, and for a container that has the host's library under another name.
   NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", "libnvidia-ml.so.1"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
     std::cerr << "culprit: there is no GPU " << *command.gpu << "; this machine shows " << nvml.gpus.size() << "\n";
@@ -52,7 +52,7 @@ int run_doctor_command(const DoctorCommand& command) {
   }
   const ProcFacts proc = read_proc(variable_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
   Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), machine_name());
-  // All GPUs are read in any case: a process that one of them names is none that another's memory was left to.
+  // All GPUs are examined even for one of them: a process that NVML names on another GPU is not a keeper here.
   if (command.gpu) {
     std::vector<GpuDiagnosis> chosen;
     for (GpuDiagnosis& gpu : diagnosis.gpus) {

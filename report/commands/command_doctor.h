@@ -1,4 +1,4 @@
-// culprit doctor: says who holds the GPUs' memory now, and what to do about it.
+// culprit doctor: lists the processes that hold GPU memory now, and how to get it back.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,10 @@ struct DoctorCommand {
   OutputOptions output;         // format and file only
 };
 
-// Declares the command's options on `app`.
 void add_doctor_command(CLI::App* app, DoctorCommand* command);
 
-// Returns kExitFine; kExitUsage when there is no such GPU; kExitUnreadable when NVML cannot be used (what /proc tells
-// is written all the same) or the output cannot be written.
+// Returns kExitFine; kExitUsage when there is no such GPU; kExitUnreadable when NVML cannot be used (the facts from
+// /proc are written all the same) or the output cannot be written.
 int run_doctor_command(const DoctorCommand& command);
 
 }  // namespace culprit

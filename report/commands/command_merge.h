@@ -1,4 +1,4 @@
-// culprit merge DUMP... -o FILE: makes one file of the dumps of a job, which can be reported and merged again.
+// culprit merge DUMP... -o FILE: merges the dumps of a job into one file, which can be reported and merged again.
 #pragma once
 
 #include <string>
@@ -13,10 +13,9 @@ struct MergeCommand {
   OutputOptions output;
 };
 
-// Declares the command's options on `app`.
 void add_merge_command(CLI::App* app, MergeCommand* command);
 
-// Returns the exit code. Nothing is written unless every file could be read.
+// Returns the exit code. Writes the output only if every input could be read.
 int run_merge_command(const MergeCommand& command);
 
 }  // namespace culprit

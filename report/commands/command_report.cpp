@@ -33,7 +33,7 @@ int run_report_command(const ReportCommand& command) try {
                             : write_reports(reports, command.output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
-  // A baseline without what could not be read would call it new tomorrow.
+  // A baseline without the unreadable dumps would make their leaks new tomorrow.
   if (loaded.unreadable) return kExitUnreadable;
   selection.write(command.output.strict, reports);
   const int found = verdict(reports, command.output);

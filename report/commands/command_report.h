@@ -1,4 +1,4 @@
-// culprit report DUMP...: shows what dumps hold.
+// culprit report DUMP...: shows the contents of dumps.
 #pragma once
 
 #include <string>
@@ -16,10 +16,9 @@ struct ReportCommand {
   bool suggest_suppressions = false;
 };
 
-// Declares the command's options on `app`.
 void add_report_command(CLI::App* app, ReportCommand* command);
 
-// Reports all dumps that can be read and names the others on stderr. Returns the exit code.
+// Reports all readable dumps and names the others on stderr. Returns the exit code.
 int run_report_command(const ReportCommand& command);
 
 }  // namespace culprit

@@ -33,7 +33,7 @@ int start_failure(const std::string& command, int error) {
   return error == ENOENT ? kExitNotFound : kExitNotExecutable;
 }
 
-// --torch-history works through the start-up hook of the Python package, which the program's environment may not have.
+// --torch-history needs the start-up hook of the Python package, which may be missing in the program's environment.
 bool history_is_missing(const std::vector<Report>& reports) {
   bool wanted = false;
   for (const Report& report : reports) {
@@ -45,7 +45,7 @@ bool history_is_missing(const std::vector<Report>& reports) {
   return wanted;
 }
 
-// The part of the exit code that is ours: what the reports say.
+// The report's part of the exit code.
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
   LoadedReports loaded = load_many(paths, command.output);
   std::vector<Report>& reports = loaded.reports;
@@ -68,7 +68,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
         << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, or was started with an "
            "environment without LD_PRELOAD, so that nothing could be preloaded into it\n";
   }
-  // Whoever reads JSON or a file expects one, also when it says that there was nothing.
+  // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
     const int written = write_reports(reports, command.output, DefaultStream::kStderr, kept);
     if (written != kExitFine) return written;

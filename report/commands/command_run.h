@@ -1,4 +1,4 @@
-// culprit run -- command...: runs a program under libculprit.so and reports what it and its children left behind.
+// culprit run -- command...: runs a program under libculprit.so and reports what it and its children leaked.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct RunCommand {
   bool keep = false;
   bool paused = false;
   std::string out;
-  std::optional<unsigned> depth;  // frames of a stack; empty: the library's default
+  std::optional<unsigned> depth;  // frames per stack; empty: the library's default
   std::string log;
   bool no_framework_caches = false;
   bool torch_history = false;
@@ -25,11 +25,11 @@ struct RunCommand {
   SelectionOptions selection;
 };
 
-// Declares the command's options on `app`. The words of the command itself come separately.
+// Declares the command's options on `app`. The words of the user's command are set separately.
 void add_run_command(CLI::App* app, RunCommand* command);
 
-// Returns the command's own exit code if it is not 0, else what the report asks for. Does not return when a signal
-// ended the command: culprit then ends by the same one.
+// Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
+// return: culprit ends with the same signal.
 int run_run_command(const RunCommand& command);
 
 }  // namespace culprit

@@ -33,7 +33,7 @@ bool parse_site(const std::string& text, std::uint64_t* site) {
   return error == std::errc() && end == text.data() + text.size() && *site != 0;
 }
 
-// The folder that the dumps go to: a part for each run.
+// The folder of the dumps, with a part for each run.
 class Dumps {
  public:
   // Throws std::runtime_error or fs::filesystem_error.
@@ -47,12 +47,12 @@ class Dumps {
     fs::create_directories(path_);
     if (!fs::is_empty(path_)) throw std::runtime_error(path_.string() + ": is not empty; choose another --out");
   }
-  // Where the dumps of this part go, as a value of CULPRIT_OUT.
+  // The value of CULPRIT_OUT for this part.
   std::string pattern(const std::string& part) const {
     fs::create_directories(path_ / part);
     return escaped((path_ / part).string()) + "/" + kDefaultPattern;
   }
-  // A run that was read is not needed any more.
+  // Deletes the dumps of a run after they were read.
   void drop(const std::string& part) const {
     std::error_code ignored;
     if (temporary_) fs::remove_all(path_ / part, ignored);
@@ -68,7 +68,7 @@ class Dumps {
   fs::path path_;
 };
 
-// How far the sweep is, on stderr: a bar on a terminal, else a line for each run.
+// Progress of the sweep on stderr: a bar on a terminal, else a line for each run.
 class SweepProgress {
  public:
   SweepProgress(std::size_t runs, bool lines)
@@ -90,7 +90,7 @@ class SweepProgress {
   Progress bar_;
 };
 
-// Reads what a run left; false when one of its dumps cannot be read, which stderr then tells.
+// Reads the dumps of a run; false, with a message on stderr, when one of them cannot be read.
 bool read_dumps(const std::string& pattern, const OutputOptions& options, Reports* reports) {
   bool readable = true;
   for (const std::string& path : find_dumps(pattern, 0)) {
@@ -111,7 +111,7 @@ Environment environment_of(const SweepCommand& command, const std::string& patte
   return environment;
 }
 
-// The sites to be tried, in order. Throws std::runtime_error when one that was asked for is none.
+// The sites to try, in order. Throws std::runtime_error when a requested site does not exist.
 std::vector<AllocationSite> chosen_sites(const SweepCommand& command, const std::vector<AllocationSite>& all) {
   std::vector<AllocationSite> chosen;
   for (const std::string& text : command.sites) {
@@ -126,9 +126,9 @@ std::vector<AllocationSite> chosen_sites(const SweepCommand& command, const std:
   return chosen;
 }
 
-// Runs the command once for each run of `sweep`. Returns the signal that is to end culprit, 0 for none.
+// Runs the command once for each run of `sweep`. Returns the signal that ends culprit, 0 for none.
 int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
-  // A failure may make the program try other ways first: far more than what it took, before it is called a hang.
+  // After a failure the program may try alternatives first, so it has much more time than the clean run took.
   const double limit = command.timeout > 0 ? command.timeout : 30 + 10 * sweep->clean.seconds;
   const bool to_stderr = command.output.output.empty() && command.output.format == "json";
   SweepProgress progress(sweep->runs.size(), !to_stderr);
@@ -160,7 +160,7 @@ int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
   return 0;
 }
 
-// The part of the exit code that is ours.
+// The sweep's part of the exit code.
 int verdict(const Sweep& sweep, const OutputOptions& options) {
   const auto asked = [&](const char* what) {
     if (options.fail_on.empty()) return options.error_exit_code != 0;

@@ -1,5 +1,5 @@
-// culprit sweep -- command...: runs a program once as it is, then once for each place where it allocates memory, making
-// that allocation fail, and reports what only then leaks, crashes or hangs.
+// culprit sweep -- command...: runs a program once unchanged, then once per allocation site with that allocation made
+// to fail, and reports the leaks, crashes and hangs that only the failures cause.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct SweepCommand {
   OutputOptions output;
 };
 
-// Declares the command's options on `app`. The words of the command itself come separately.
+// Declares the command's options on `app`. The words of the user's command are set separately.
 void add_sweep_command(CLI::App* app, SweepCommand* command);
 
-// Returns the clean run's exit code if it is not 0, else what --fail-on asks for. Does not return when a signal ended
-// the clean run, or is to end culprit.
+// Returns the clean run's exit code if it is not 0, else the one that --fail-on asks for. Does not return when a signal
+// ended the clean run or culprit was sent one that ends it.
 int run_sweep_command(const SweepCommand& command);
 
 }  // namespace culprit

@@ -22,7 +22,7 @@ int fail(const std::string& message) {
   return kExitUnreadable;
 }
 
-// Whether the process says within two seconds that it was switched.
+// Whether the process confirms the switch within two seconds.
 bool answers(const TargetProcess& target, format::RecordingState wanted) {
   for (int i = 0; i < 200; ++i) {
     format::Header header = {};
@@ -49,7 +49,7 @@ int run_switch_command(const SwitchCommand& command, bool on) {
   if (target.ignores_signal)
     return fail(name + " ignores " + signal_text +
                 ", and did so before it used CUDA, or does so itself: choose another with CULPRIT_SIGNAL");
-  // Without a handler of ours the signal would end the process, or be the program's own business.
+  // Without libculprit.so's handler the signal would end the process, or reach a handler of the program.
   if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
     return fail(name + " has not used CUDA yet, and waits for " + signal_text +
                 " only from its first CUDA call on: try again then");

@@ -13,10 +13,9 @@ struct SwitchCommand {
   std::uint32_t pid = 0;
 };
 
-// Declares the command's options on `app`.
 void add_switch_command(CLI::App* app, SwitchCommand* command);
 
-// Switches, and waits until the process says that it did. Returns the exit code.
+// Switches recording and waits until the process confirms it. Returns the exit code.
 int run_switch_command(const SwitchCommand& command, bool on);
 
 }  // namespace culprit

@@ -28,7 +28,7 @@ namespace {
 
 constexpr char kProc[] = "/proc";
 
-// Where the dump is read from, opened anew each time: it grows.
+// The source of the dump, which is opened anew each time because it grows.
 class Source {
  public:
   // Throws DumpError when the target is a process that has no dump.
@@ -41,7 +41,7 @@ class Source {
     if (!process_->problem.empty()) throw DumpError(DumpProblem::kCannotOpen, process_->problem);
   }
 
-  // In a container the process's files are below its own root.
+  // The prefix of the process's files: in a container they are below its own root.
   std::string sysroot() const {
     return process_ ? std::string(kProc) + "/" + std::to_string(process_->pid) + "/root" : "";
   }
@@ -49,7 +49,7 @@ class Source {
   Report read(const ReportOptions& options) const {
     if (!process_) return load_report(path_, options);
     const int fd = open_in_process(kProc, process_->pid, process_->dump);
-    // It has ended: its dump may still be there for us.
+    // The process has ended, but its dump may still be readable.
     if (fd < 0 && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
     if (fd < 0)
       throw DumpError(DumpProblem::kCannotOpen,
@@ -81,7 +81,7 @@ std::string change_text(std::uint64_t now, std::uint64_t before) {
   return now > before ? "+" + format_bytes(now - before) : "-" + format_bytes(before - now);
 }
 
-// One picture, and what changed since the last one.
+// Prints the current state, and the changes since the last one.
 class Top {
  public:
   explicit Top(const TopCommand& command) : command_(command) {}
@@ -156,11 +156,11 @@ int run_top_command(const TopCommand& command) try {
   const Source source(command.target);
   SymbolOptions symbol_options;
   symbol_options.sysroot = source.sysroot();
-  // A running process is read again and again: only what is new is looked up.
+  // A running process is read many times; only new addresses are looked up.
   SharedSymbols symbols([&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, symbol_options); });
   ReportOptions options;
   options.lookup = [&](std::vector<ModuleSymbols>& modules) { symbols.look_up(modules); };
-  options.judge.strict = true;  // everything that is held: caches and libraries too
+  options.judge.strict = true;  // all live memory, including caches and libraries
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   const unsigned times = command.times != 0 ? command.times : terminal ? 0 : 1;
   Top top(command);
@@ -170,7 +170,7 @@ int run_top_command(const TopCommand& command) try {
       report = source.read(options);
     } catch (const DumpError& error) {
       if (look == 1) throw;
-      std::cerr << "culprit: " << error.what() << "\n";  // it ended, and its dump is gone
+      std::cerr << "culprit: " << error.what() << "\n";  // the process ended, and its dump is gone
       return kExitFine;
     }
     if (terminal) std::cout << "\x1b[H\x1b[J";

@@ -1,4 +1,4 @@
-// culprit top PID|DUMP: who holds how much now, largest first, again and again while the process runs.
+// culprit top PID|DUMP: the current holders of memory, largest first, refreshed while the process runs.
 #pragma once
 
 #include <string>
@@ -10,14 +10,13 @@ class App;
 namespace culprit {
 
 struct TopCommand {
-  std::string target;  // a process's number or a dump's path
+  std::string target;  // a pid or a dump's path
   double interval = 2;
-  unsigned times = 0;  // 0: until the process ends, on a terminal; else once
+  unsigned times = 0;  // 0: on a terminal until the process ends, elsewhere once
   unsigned rows = 20;
   std::string group_by = "stack";
 };
 
-// Declares the command's options on `app`.
 void add_top_command(CLI::App* app, TopCommand* command);
 
 // Returns the exit code: kExitUnreadable when there is no such process or dump.

@@ -1,4 +1,4 @@
-// The options that `culprit report` and `culprit run` share, and what is done with finished reports.
+// The options that `culprit report` and `culprit run` share, and the output of finished reports.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,6 @@ class Progress;
 
 enum class Merge { kAuto, kAlways, kNever };
 
-// What the command line asked for.
 struct OutputOptions {
   std::string format = "text";
   std::string output;  // file; empty: the command's default stream
@@ -41,11 +40,11 @@ struct OutputOptions {
   int error_exit_code = 0;  // 0: not given
 };
 
-// Declares the shared options on `command`, which can write `formats`.
+// Declares the shared options on `command`, which supports `formats`.
 void add_output_options(CLI::App* command, OutputOptions* options,
                         const std::vector<std::string>& formats = {"text", "json"});
 
-// Those of them that say how frames are found and shown.
+// Declares only the options for finding and showing frames.
 void add_symbol_options(CLI::App* command, OutputOptions* options);
 
 // Declares --jobs, for a command that reads many dumps.
@@ -54,28 +53,28 @@ void add_jobs_option(CLI::App* command, OutputOptions* options);
 // Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
 void add_job_options(CLI::App* command, OutputOptions* options);
 
-// How dumps are to be read. `progress` hears which module's symbols are being read; nullptr: nobody does.
+// The options for reading dumps. `progress` receives the name of each module whose symbols are read; may be nullptr.
 ReportOptions report_options(const OutputOptions& options, Progress* progress);
 
 // Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
 // DumpError.
 Report load_for_output(const std::string& path, const OutputOptions& options);
 
-// False, with a message on stderr that names the marks there are, when --since-mark names none of any process.
+// False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark.
 bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options);
 
 enum class DefaultStream { kStdout, kStderr };
 
-// Writes the reports to the file that was asked for, else to `stream`. Returns kExitFine, or kExitUnreadable with a
-// message on stderr when the output cannot be written.
+// Writes the reports to the requested file, else to `stream`. Returns kExitFine, or kExitUnreadable with a message on
+// stderr when the output cannot be written.
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept);
 
-// Calls `render(colours, stream)` for the file that was asked for, else for `stream`. Returns as write_reports() does.
+// Calls `render(colours, stream)` for the requested file, else for `stream`. Returns as write_reports() does.
 int write_output(const OutputOptions& options, DefaultStream stream,
                  const std::function<void(bool, std::ostream&)>& render);
 
-// The exit code that --fail-on and --error-exitcode ask for; kExitFine when nothing they ask about was found.
-// --error-exitcode alone asks about leaks and errors.
+// The exit code that --fail-on and --error-exitcode ask for; kExitFine when their condition does not hold. The
+// condition of --error-exitcode alone is leaks and errors.
 int verdict(const std::vector<Report>& reports, const OutputOptions& options);
 
 }  // namespace culprit

@@ -1,4 +1,4 @@
-// What each kind of resource is called, and whether it is memory that can leak.
+// The name of each kind of resource, and whether it is memory that can leak.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace culprit {
 
 enum class KindClass {
-  kDeviceMemory,  // occupies memory of a GPU: a leak when it is never freed
-  kHostMemory,    // pinned or registered memory of the host: a leak, counted apart from the GPU's
+  kDeviceMemory,  // GPU memory: a leak when it is never freed
+  kHostMemory,    // pinned or registered host memory: a leak, counted apart from GPU memory
   kObject,        // streams, events, address ranges, imports: one line with totals, listed by --resources
-  kNeverCounted,  // the primary context belongs to the runtime
+  kNeverCounted,  // the primary context, which belongs to the runtime
 };
 
-// The name in reports and JSON, e.g. "stream-ordered"; "kind 77" for one that this version does not know.
+// The name in reports and JSON, e.g. "stream-ordered"; "kind 77" for a kind unknown to this version.
 std::string kind_name(format::Kind kind);
 
 // The names of all kinds.

@@ -1,4 +1,4 @@
-// Who holds each GPU's memory: what `culprit doctor` found out, ready to be written out.
+// The holders of each GPU's memory: the findings of `culprit doctor`, ready to be written.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace culprit {
 
-// What libculprit.so knows of a process's memory on one GPU.
+// What the dump of libculprit.so says about a process's memory on one GPU.
 struct Inside {
   struct Stack {
     std::string id;  // the group's fingerprint in `culprit report`
@@ -20,29 +20,29 @@ struct Inside {
     std::uint64_t count = 0;
     std::string api;
     std::string place;  // "solver.cu:31  Solver::step"
-    std::string cause;  // "exception"; empty: live, nothing speaks against it
+    std::string cause;  // "exception"; empty: live, without evidence of a leak
   };
   std::string dump;                // path, as the process sees it
-  std::string problem;             // why it could not be read; empty: it could
-  std::uint64_t live_bytes = 0;    // recorded and not freed, without the two below
-  std::uint64_t lost_bytes = 0;    // its owner left by an exception or error, its free was refused, ...
+  std::string problem;             // why it could not be read; empty: it was read
+  std::uint64_t live_bytes = 0;    // recorded and not freed, without lost_bytes and cached_bytes
+  std::uint64_t lost_bytes = 0;    // its owner left by an exception or error, a free was refused, ...
   std::uint64_t cached_bytes = 0;  // segments of caching allocators
   std::uint64_t pool_bytes = 0;    // what the default memory pool keeps for re-use
-  std::vector<Stack> stacks;       // largest first, a few
+  std::vector<Stack> stacks;       // the largest few
   std::uint64_t known() const { return live_bytes + lost_bytes + cached_bytes + pool_bytes; }
 };
 
-// What is inside a process, by UUID of the GPU; under "" a dump that could not be read.
+// The memory of a process, by UUID of the GPU; the key "" stands for a dump that could not be read.
 using InsideByGpu = std::map<std::string, Inside>;
 
 enum class HolderKind {
   kProcess,    // runs, and has the GPU's files open
-  kGhost,      // named by NVML, and gone: others keep its memory
-  kReusedPid,  // the same, and its number has been given to another process
-  kZombie,     // ended, not collected by its parent
+  kGhost,      // named by NVML but ended: other processes keep its memory
+  kReusedPid,  // a ghost whose pid has been given to another process
+  kZombie,     // ended, not yet waited for by its parent
   kStuck,      // in uninterruptible sleep: not even SIGKILL ends it now
-  kHidden,     // known by its number only: of another container or PID namespace, or hidden by /proc
-  kFilesOnly,  // has the GPU's files open, NVML charges nothing to it
+  kHidden,     // only its pid is known: of another container or PID namespace, or hidden by /proc
+  kFilesOnly,  // has the GPU's files open, NVML charges no memory to it
 };
 
 struct Holder {
@@ -52,10 +52,10 @@ struct Holder {
   std::optional<std::uint64_t> bytes;
   std::optional<unsigned> gpu_instance;
   std::optional<unsigned> compute_instance;
-  std::optional<ProcessFacts> process;  // of that number; empty: none to be seen
-  std::string role;                     // "persistence daemon", "MPS server", ...; empty: a program
+  std::optional<ProcessFacts> process;  // with that pid; empty: not found
+  std::string role;                     // "persistence daemon", "MPS server", ...; empty: an ordinary program
   bool only_watches = false;            // a daemon or monitor that allocates nothing
-  std::vector<ProcessFacts> keepers;    // who has the GPU's files open in its place
+  std::vector<ProcessFacts> keepers;    // other processes with the GPU's files open, which keep the memory
   bool certain = true;                  // false: the keepers are likely, not proven
   std::optional<Inside> inside;
   std::string explanation;        // a sentence or two; may be empty
@@ -65,9 +65,9 @@ struct Holder {
 struct GpuDiagnosis {
   GpuFacts gpu;
   std::vector<Holder> holders;               // largest first
-  std::uint64_t named = 0;                   // the sum of what NVML charges to holders
-  std::optional<std::uint64_t> unexplained;  // of the used bytes; empty: NVML does not tell what is used
-  std::vector<std::string> findings;         // what else explains a failure
+  std::uint64_t named = 0;                   // the sum of the bytes that NVML charges to holders
+  std::optional<std::uint64_t> unexplained;  // used bytes of no holder; empty: NVML does not report the used bytes
+  std::vector<std::string> findings;         // other possible reasons of a failure
   std::vector<std::string> next;
 };
 
@@ -77,11 +77,11 @@ struct Diagnosis {
   bool nvml = false;
   bool host_view = false;
   std::vector<GpuDiagnosis> gpus;
-  std::vector<Holder> holders;      // without NVML: who has any GPU's files open
-  std::vector<std::string> unseen;  // what could not be seen, and what would help
+  std::vector<Holder> holders;      // without NVML: processes with files of any GPU open
+  std::vector<std::string> unseen;  // what could not be examined, and the remedy
 };
 
-// Puts the facts together. Pure. `insides` by PID; `machine_name` is only passed on.
+// Combines the facts. Pure. `insides` by PID; `machine_name` is only passed on.
 Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
                   const std::string& machine_name);
 
@@ -94,7 +94,7 @@ const char* compute_mode_name(ComputeMode mode);
 // "767 (forkhold)".
 std::string process_text(const ProcessFacts& process);
 
-// Reads the dumps of those processes that run under libculprit.so. Never throws.
+// Reads the dumps of all processes that run under libculprit.so. Never throws.
 std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc);
 
 }  // namespace culprit

@@ -1,4 +1,4 @@
-// From facts to who holds what: the only part of `culprit doctor` that concludes anything. No input or output here.
+// Draws conclusions from the facts; no other part of `culprit doctor` does. Without input or output.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@
 namespace culprit {
 namespace {
 
-// A GPU that nobody uses shows a few MiB as used; so much is worth a sentence.
+// An unused GPU shows a few MiB as used; this much is worth a sentence.
 constexpr std::uint64_t kWorthASentence = std::uint64_t{64} << 20;
 
 void add_modes(const GpuFacts& gpu, GpuDiagnosis* diagnosis) {
@@ -100,7 +100,7 @@ class GpuExplainer {
     }
   }
 
-  // Somebody who may have memory here, and NVML does not say so.
+  // Whether a process may have memory here that NVML does not report.
   bool has_suspect() const {
     return std::any_of(diagnosis_.holders.begin(), diagnosis_.holders.end(), [](const Holder& holder) {
       return holder.kind == HolderKind::kFilesOnly && !holder.only_watches;

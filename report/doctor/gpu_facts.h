@@ -1,4 +1,4 @@
-// What NVML says about the machine's GPUs: plain facts, nothing judged.
+// What NVML reports about the machine's GPUs: facts without judgement.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace culprit {
 
 struct GpuMemory {
   std::uint64_t total = 0;
-  std::uint64_t reserved = 0;  // by the driver and the firmware, for themselves
+  std::uint64_t reserved = 0;  // by the driver and the firmware for themselves
   std::uint64_t free = 0;
   std::uint64_t used() const { return total - (reserved + free < total ? reserved + free : total); }
 };
 
 enum class GpuUse { kCompute, kGraphics, kMps };
 
-// One line of NVML's list of processes. The number is the one that NVML told, whatever is behind it.
+// One line of NVML's list of processes. The pid is NVML's, even if that process is gone or hidden.
 struct GpuProcess {
   std::uint32_t pid = 0;
   GpuUse use = GpuUse::kCompute;
-  std::optional<std::uint64_t> bytes;  // empty: NVML does not tell
+  std::optional<std::uint64_t> bytes;  // empty: not reported by NVML
   std::optional<unsigned> gpu_instance;
   std::optional<unsigned> compute_instance;
 };
@@ -50,26 +50,26 @@ struct GpuFacts {
   ComputeMode compute_mode = ComputeMode::kUnknown;
   std::optional<bool> persistence;
   std::optional<bool> ecc;
-  std::optional<bool> ecc_pending;          // what ECC will be after the next reset
+  std::optional<bool> ecc_pending;          // the state of ECC after the next reset
   std::optional<std::uint64_t> ecc_errors;  // uncorrected, since the driver was loaded
   std::optional<std::uint64_t> retired_pages;
   bool retirement_pending = false;
   std::optional<std::uint64_t> remapped_rows;
   bool remap_pending = false;
   bool remap_failed = false;
-  std::vector<std::string> unseen;  // what NVML refused to tell, in words
+  std::vector<std::string> unseen;  // what NVML refused to report, in words
 };
 
 struct NvmlFacts {
   bool available = false;
-  std::string problem;  // why it is not available
+  std::string problem;  // why NVML is not available
   std::string driver;   // "580.65.06"
   std::vector<GpuFacts> gpus;
   std::vector<std::string> unseen;
 };
 
-// Asks the library at `library` ("libnvidia-ml.so.1": wherever the loader finds it). Never throws: what cannot be asked
-// becomes a `problem` or a line of `unseen`. Not thread-safe.
+// Queries the library at `library` ("libnvidia-ml.so.1": wherever the loader finds it). Never throws: failures become a
+// `problem` or a line of `unseen`. Not thread-safe.
 NvmlFacts read_nvml(const std::string& library);
 
 }  // namespace culprit

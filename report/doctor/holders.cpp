@@ -8,7 +8,7 @@
 namespace culprit {
 namespace {
 
-// Programs that have the GPU's files open as their job. `silent`: they allocate nothing, and keep nobody's memory.
+// Programs whose purpose requires the GPU's files. `silent`: they allocate nothing and keep nothing of other processes.
 struct Role {
   const char* program;
   const char* role;
@@ -36,7 +36,7 @@ const Role* role_of(const ProcessFacts& process) {
   const std::string first = process.command.empty() ? process.name : process.command.front();
   const std::string program = first.substr(first.rfind('/') + 1);
   for (const Role& role : kRoles) {
-    // The kernel keeps 15 bytes of a name, which some of these exceed.
+    // The kernel truncates names to 15 bytes.
     if (program == role.program || process.name == std::string(role.program).substr(0, 15)) return &role;
   }
   return nullptr;
@@ -49,7 +49,7 @@ void set_role(const ProcessFacts& process, Holder* holder) {
   holder->only_watches = role->silent;
 }
 
-// The command as a shell takes it; "COMMAND" where it is too long to be typed again.
+// The command as typed in a shell; "COMMAND" when it is too long.
 std::string shell_command(const ProcessFacts& process) {
   constexpr std::size_t kLongest = 200;
   constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
@@ -67,7 +67,7 @@ std::string shell_command(const ProcessFacts& process) {
   return text.empty() || text.size() > kLongest || printable(text) != text ? "COMMAND" : text;
 }
 
-// A child that outlived its parent keeps the group and session that the parent led.
+// A child that outlived its parent stays in the group and session that the parent led.
 bool is_relative(const ProcessFacts& process, std::uint32_t pid) {
   return process.parent == pid || process.group == pid || process.session == pid;
 }
@@ -92,8 +92,8 @@ std::string charged(const Holder& holder) {
   return holder.bytes ? format_bytes(*holder.bytes) + " are charged" : std::string("Memory is charged");
 }
 
-// Who keeps it and what brings it back.
-// `charged_too`: NVML charges memory of their own to them.
+// Names the keepers and says how to get the memory back. `charged_too`: NVML also charges memory to the keepers
+// themselves.
 void name_keepers(Holder* holder, const std::string& beginning, bool charged_too) {
   const std::vector<ProcessFacts>& keepers = holder->keepers;
   const bool one = keepers.size() == 1;
@@ -111,7 +111,7 @@ void name_keepers(Holder* holder, const std::string& beginning, bool charged_too
                         (holder->certain ? " The memory comes back when " : " If so, the memory comes back when ") +
                         (one ? std::to_string(keepers.front().pid) + " ends" : std::string("all of them have ended")) +
                         ": " + kill + ".";
-  // Nobody should kill on a guess.
+  // A kill command is suggested only for certain keepers.
   holder->next.push_back(holder->certain ? kill : "ps -fp " + joined(keepers, ","));
 }
 
@@ -171,8 +171,9 @@ bool HolderFinder::holds_this_gpu(const ProcessFacts& process) const {
   return process.gpus.count(*gpu_.minor) != 0;
 }
 
-// `what`: why it is not there. Looks for those who keep its memory. One to whom NVML charges nothing has the files open
-// for no reason of its own; one that has memory may (a CUDA program opens the files of every GPU).
+// `what`: why the process is gone. Searches for the keepers of its memory. A process that NVML charges nothing has the
+// GPU's files open only as a keeper; one with memory of its own may have other reasons (a CUDA program opens the files
+// of every GPU).
 void HolderFinder::explain_gone(Holder* holder, const std::string& what) const {
   std::vector<ProcessFacts> strangers;
   std::vector<ProcessFacts> charged_relatives;
@@ -243,7 +244,7 @@ void HolderFinder::explain_living(Holder* holder) const {
   }
   if (!holder->role.empty()) return;
   if (!process.dump.empty()) {
-    // The path is the one that the process sees.
+    // The path of the dump is relative to the root that the process sees.
     const std::string root = process.container.found() ? "/proc/" + std::to_string(process.pid) + "/root" : "";
     holder->next.push_back("culprit report " + printable(root + process.dump));
   } else if (holder->use == GpuUse::kCompute) {
@@ -263,7 +264,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
   if (found != nullptr) holder.process = *found;
 
   if (found == nullptr) {
-    // Only with the whole machine in sight does "not there" mean "has ended".
+    // Only if every process of the machine is visible does "not there" mean "has ended".
     if (proc_.host_view && !proc_.hides_others && proc_.problem.empty()) {
       holder.kind = HolderKind::kGhost;
       explain_gone(&holder, "which has ended.");

@@ -1,4 +1,4 @@
-// Tells what kind of holder a process is, and who keeps the memory of one that has ended.
+// Determines the kind of each holder, and which processes keep the memory of one that has ended.
 #pragma once
 
 #include <set>
@@ -9,15 +9,15 @@
 
 namespace culprit {
 
-// Of one GPU. Keeps references to its arguments.
+// For one GPU. Keeps references to its arguments.
 class HolderFinder {
  public:
   HolderFinder(const NvmlFacts& nvml, const ProcFacts& proc, const GpuFacts& gpu);
 
-  // The holder behind a line of NVML's list.
+  // The holder for a line of NVML's list.
   Holder named(const GpuProcess& process) const;
 
-  // Processes that have this GPU's files open, that NVML does not name, and that no holder in `known` has as a keeper.
+  // Processes with this GPU's files open that neither NVML nor a holder in `known` (as a keeper) names.
   std::vector<Holder> files_only(const std::vector<Holder>& known) const;
 
  private:
@@ -29,10 +29,10 @@ class HolderFinder {
   const ProcFacts& proc_;
   const GpuFacts& gpu_;
   std::set<std::uint32_t> named_;             // by NVML, on any GPU
-  std::vector<const ProcessFacts*> keepers_;  // might keep what belonged to one that has ended
+  std::vector<const ProcessFacts*> keepers_;  // may keep the memory of a process that has ended
 };
 
-// A process that is known only because it has a GPU's files open.
+// The holder for a process that is known only by its open files of a GPU.
 Holder holder_by_files(const ProcessFacts& process);
 
 }  // namespace culprit

@@ -1,4 +1,4 @@
-// What is inside a process that runs under libculprit.so: its dump, read while it runs.
+// Reads the dump of a running process under libculprit.so.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ class OpenFile {
   const int fd_;
 };
 
-// The owner of the memory is gone, or a free of it was refused. What a running program has not freed yet is just live.
+// Whether the owner of the memory is gone, or a free of it was refused. Other unfreed memory of a running program is
+// live.
 bool is_lost(Cause cause) {
   return cause == Cause::kException || cause == Cause::kErrorReturn || cause == Cause::kFailedFree ||
          cause == Cause::kContextTeardown;

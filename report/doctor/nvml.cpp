@@ -1,5 +1,5 @@
-// Reads GpuFacts through NVML. The library is opened at run time, so that culprit starts on machines without a driver;
-// a function that an older library lacks leaves its fact empty.
+// Reads GpuFacts through NVML. The library is opened at run time, so that culprit starts on machines without a driver.
+// If an older library lacks a function, its fact stays empty.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -12,8 +12,7 @@
 namespace culprit {
 namespace {
 
-// NVML has no function for what a list of this many entries would be; it stands between a broken library and our
-// memory.
+// More entries than NVML can have; the limit protects our memory against a broken library.
 constexpr unsigned kMostEntries = 1 << 16;
 // NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE of nvml.h.
 constexpr unsigned kTextBytes = 96;
@@ -129,7 +128,7 @@ class GpuReader {
     if (library_.call("nvmlDeviceGetTotalEccErrors", device_, kUncorrected, kVolatile, &errors) == nvml::kSuccess)
       gpu_.ecc_errors = errors;
 
-    // Pages are retired up to Volta, rows remapped from Ampere on; the other of the two is "not supported".
+    // Up to Volta pages are retired, from Ampere on rows are remapped; the other query returns "not supported".
     for (const int cause : {nvml::kRetiredSingleBit, nvml::kRetiredDoubleBit}) {
       unsigned count = 0;
       unsigned long long* no_addresses = nullptr;
@@ -162,7 +161,7 @@ class GpuReader {
     for (unsigned i = 0; i < count && i < kMostEntries; ++i) {
       nvmlDevice_t device = nullptr;
       const nvmlReturn_t code = library_.call("nvmlDeviceGetMigDeviceHandleByIndex", device_, i, &device);
-      if (code == nvml::kNotFound) continue;  // a slot that no instance uses
+      if (code == nvml::kNotFound) continue;  // an unused slot
       if (code != nvml::kSuccess) {
         unseen("MIG device " + std::to_string(i), code);
         continue;
@@ -180,7 +179,8 @@ class GpuReader {
     }
   }
 
-  // `needed`: a refusal is worth telling. With MIG the whole GPU's list is for root only; each device's is not.
+  // `needed`: report a refusal. With MIG only root may read the whole GPU's list, but every user the list of a MIG
+  // device.
   void read_processes(nvmlDevice_t device, bool needed, const MigDevice* mig = nullptr) {
     static constexpr struct {
       const char* function;
@@ -192,7 +192,7 @@ class GpuReader {
       std::vector<nvmlProcessInfo_v2_t> found(64);
       unsigned count = 0;
       nvmlReturn_t code = nvml::kInsufficientSize;
-      // Processes may start between two calls.
+      // The list may have grown between two calls.
       while (code == nvml::kInsufficientSize && found.size() <= kMostEntries) {
         count = static_cast<unsigned>(found.size());
         code = library_.call(list.function, device, &count, found.data());
@@ -219,7 +219,7 @@ class GpuReader {
     if (info.computeInstanceId != nvml::kNoInstance) process.compute_instance = info.computeInstanceId;
     if (mig != nullptr && !process.gpu_instance) process.gpu_instance = mig->gpu_instance;
     if (mig != nullptr && !process.compute_instance) process.compute_instance = mig->compute_instance;
-    // A process that draws and computes stands in two lists with the same bytes.
+    // A process that both draws and computes is in two lists with the same bytes.
     if (seen_.insert({process.pid, info.gpuInstanceId, info.computeInstanceId}).second)
       gpu_.processes.push_back(process);
   }

@@ -16,7 +16,7 @@ typedef int nvmlReturn_t;
 struct nvmlMemory_t {
   unsigned long long total;
   unsigned long long free;
-  unsigned long long used;  // with what the driver reserves
+  unsigned long long used;  // includes the bytes that the driver reserves
 };
 
 struct nvmlMemory_v2_t {
@@ -24,10 +24,10 @@ struct nvmlMemory_v2_t {
   unsigned long long total;
   unsigned long long reserved;
   unsigned long long free;
-  unsigned long long used;  // nvml.h: with `reserved`; drivers: without. Compute it from the others
+  unsigned long long used;  // nvml.h: includes `reserved`; real drivers: does not. Compute it from the others
 };
 
-// What nvmlDeviceGet*RunningProcesses_v3 fill in.
+// Filled in by nvmlDeviceGet*RunningProcesses_v3.
 struct nvmlProcessInfo_v2_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;  // ~0: not available

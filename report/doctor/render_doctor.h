@@ -9,7 +9,7 @@ namespace culprit {
 
 void render_doctor_text(const Diagnosis& diagnosis, bool colours, std::ostream& out);
 
-// One object of schema culprit.doctor/1. Text that is no valid UTF-8 is made so.
+// One object of schema culprit.doctor/1. Invalid UTF-8 is replaced.
 void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out);
 
 }  // namespace culprit

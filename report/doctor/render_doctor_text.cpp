@@ -79,7 +79,7 @@ class Renderer {
   }
 
  private:
-  // `text` on lines of its own that begin with `indent` blanks.
+  // Prints `text` wrapped, on lines that begin with `indent` blanks.
   void wrapped(const std::string& text, std::size_t indent) {
     const std::string shown = printable(text);
     std::size_t column = 0;
@@ -222,7 +222,7 @@ class Renderer {
   void labelled(const std::string& label, const std::string& text) {
     out_ << std::string(kIndent, ' ') << padded(label, kTextColumn - kIndent);
     std::string shown = text;
-    // The first line begins behind the label.
+    // The first line begins after the label.
     const std::size_t room = kWidth - kTextColumn;
     if (shown.size() > room) {
       const std::size_t space = shown.rfind(' ', room);

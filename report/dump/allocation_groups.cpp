@@ -40,7 +40,7 @@ Key key_of(const AllocationRecord& record, const Variable* holder) {
           holder};
 }
 
-// Asks the dump about each thread once.
+// Caches whether each thread has ended, so that the dump is asked once per thread.
 class EndedThreads {
  public:
   explicit EndedThreads(const Dump& dump) : dump_(dump) {}
@@ -66,13 +66,13 @@ void add_thread(std::vector<std::uint32_t>* threads, std::uint32_t thread) {
   if (threads->size() < AllocationGroup::kMostThreads) threads->insert(at, thread);
 }
 
-// The groups of those stacks that fall to one of several threads.
+// The groups of one worker thread's share of the stacks.
 struct Part {
   std::vector<AllocationGroup> groups;
-  std::vector<Ref> first;  // of each group: its first record
+  std::vector<Ref> first;  // the first record of each group
 };
 
-// Every thread walks all records: reading them in file order is cheap, adding them up at many places is not.
+// Every worker walks all records, because reading them in file order is cheap; adding them up is what is divided.
 Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns, unsigned part,
                 unsigned parts) {
   Part result;
@@ -148,7 +148,7 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vect
     const unsigned part = next++;
     parts[part] = group_part(dump, held, since_ns, part, count);
   });
-  // Back into the order of first appearance.
+  // Restores the order of first appearance.
   struct Place {
     Ref first;
     AllocationGroup* group;

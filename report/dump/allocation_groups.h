@@ -1,4 +1,4 @@
-// Adds the live allocations of a dump up, by where they were made. A million allocations cost one pass over the mapped
+// Groups the live allocations of a dump by where they were made. A million allocations cost one pass over the mapped
 // file and no heap object each.
 #pragma once
 
@@ -15,7 +15,7 @@ struct Variable;
 // Which variable holds which allocation, sorted by allocation.
 struct Held {
   format::Ref allocation = 0;
-  std::uint32_t generation = 0;  // of the allocation's record; another one since: it is not held any more
+  std::uint32_t generation = 0;  // of the allocation's record; not held any more if the record's has changed
   std::uint64_t place = 0;       // where the pointer is: module and offset, like a frame
   const Variable* variable = nullptr;
 };
@@ -33,32 +33,32 @@ struct AllocationGroup {
   std::uint16_t api = 0;
   format::Ref evidence = 0;   // EvidenceRecord
   bool free_failed = false;   // a free of these was refused
-  bool not_physical = false;  // graph memory that no launch has made real yet
+  bool not_physical = false;  // graph memory that no launch has mapped yet
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;  // of the first allocation
 
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t ended_bytes = 0;  // of those, made by threads that have ended
+  std::uint64_t ended_bytes = 0;  // the part of `bytes` that was allocated by threads that have ended
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  std::vector<std::uint32_t> threads;  // different ones, in the order in which the process first saw them
+  std::vector<std::uint32_t> threads;  // distinct, in the order in which the process first saw them
   std::vector<std::uint64_t> handles;  // the first kListed
   std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
-  std::map<format::Ref, LabelShare> labels;  // LabelRecords; allocations without one are not in it
+  std::map<format::Ref, LabelShare> labels;  // keys are LabelRecords; allocations without a label are left out
 
   static constexpr std::size_t kListed = 8;
-  static constexpr std::size_t kMostThreads = 4096;            // no program has more; a damaged dump may claim so
-  static constexpr std::uint32_t kMostKnownThreads = 1 << 20;  // likewise
+  static constexpr std::size_t kMostThreads = 4096;  // more than any real program; a damaged dump may claim so many
+  static constexpr std::uint32_t kMostKnownThreads = 1 << 20;  // more than any real program, too
 };
 
-// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance. Of what was
-// allocated before `since_ns` none.
+// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance. Allocations
+// made before `since_ns` are left out.
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
                                                std::uint64_t since_ns = 0);
 
-// What the search at exit found, sorted by allocation, without the variables.
+// The results of the search for holders at exit, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);
 
 }  // namespace culprit

@@ -87,7 +87,7 @@ Dump Dump::open(const std::string& path) {
   dump.path_ = path;
   dump.file_device_ = info.st_dev;
   dump.file_inode_ = info.st_ino;
-  // MAP_SHARED, so that the records of a running target are seen as they are now.
+  // MAP_SHARED, so that the current records of a running target are seen.
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
     throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
@@ -157,7 +157,7 @@ void Dump::check_header() {
   if (std::memcmp(data_, kMagic, sizeof(kMagic)) != 0) {
     throw DumpError(DumpProblem::kNotADump, path_ + ": is not a dump of culprit; name a file that libculprit.so wrote");
   }
-  // The live counters may be changing: one copy, so that the whole report speaks of one moment.
+  // The live counters may be changing: one copy makes the whole report consistent.
   std::memcpy(&header_, data_, sizeof(header_));
   if (header_.byte_order != kByteOrderMark) {
     const bool swapped = header_.byte_order == __builtin_bswap32(kByteOrderMark);
@@ -200,7 +200,7 @@ void Dump::parse() {
   }
 }
 
-// Returns the chunk's size, or 0 when it was reserved and not published yet (a running or killed target).
+// Returns the chunk's size, or 0 when it was reserved but not published (by a running or killed target).
 std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
   const auto* live = reinterpret_cast<const ChunkHeader*>(data_ + offset);
   const std::uint32_t magic = __atomic_load_n(&live->magic, __ATOMIC_ACQUIRE);
@@ -293,8 +293,8 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
   return chunk.bytes;
 }
 
-// Finds the packed record that `ref` names: returns its address and, in `rest`, the bytes from there to the end of its
-// chunk's used part (at least header_bytes). nullptr when the reference leads nowhere.
+// Finds the packed record at `ref`: returns its address and, in `rest`, the bytes from there to the end of its chunk's
+// used part (at least header_bytes). nullptr when the reference is invalid.
 const unsigned char* Dump::in_packed(const std::vector<Range>& ranges, Ref ref, std::uint64_t header_bytes,
                                      std::uint64_t* rest) const {
   if (ref == 0) return nullptr;
@@ -328,7 +328,7 @@ bool Dump::stack(Ref ref, StackView* view) const {
   return copy.known;
 }
 
-// `copy`, if not null, receives the frames, and `view` points there.
+// If `copy` is not null, it receives the frames, and `view` points into it.
 bool Dump::read_stack(Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const {
   std::uint64_t rest = 0;
   const unsigned char* at = in_packed(stacks_, ref, sizeof(StackRecord), &rest);
@@ -363,7 +363,7 @@ std::vector<TimeLineRecord> Dump::time_lines() const {
   for (const Array& array : time_lines_) {
     for (std::uint64_t i = 0; i < array.count; ++i) {
       TimeLineRecord line = {};
-      // The process may be changing it now, or have been killed while it did.
+      // The process may be writing the record now, or was killed while it did.
       bool settled = false;
       for (int tries = 0; tries < 100 && !settled; ++tries) {
         settled = copy_stable(array.data + i * sizeof(line), &line) && line.state % 2 == 0;

@@ -1,13 +1,12 @@
 // Reads a dump: maps the file and walks its chunks. Knows the layout (interpose/format/dump_format.h) and nothing about
 // leaks.
 //
-// A dump may come from anywhere: cut off by a full disk, edited, or from another program altogether. Every offset,
-// count and reference is checked against the mapped range before it is used. What breaks the structure (a chunk that
-// does not fit) is an error; what breaks one record (a reference that leads nowhere) makes that record poorer and is
-// counted.
+// A dump may be cut off by a full disk, edited, or written by another program. Every offset, count and reference is
+// checked against the mapped range before it is used. Broken structure (a chunk that does not fit) is an error. A
+// broken record (a reference to nothing) is used without the broken part and counted.
 //
-// A dump may also be growing while it is read. The reader looks at the range that was there when it opened the file,
-// and drops a record that changes under its eyes.
+// A dump may be growing while it is read. The reader uses the range that existed when it opened the file, and drops
+// records that change while they are copied.
 #pragma once
 
 #include <sys/types.h>
@@ -29,34 +28,34 @@ namespace culprit {
 
 enum class DumpProblem { kCannotOpen, kNotADump, kTruncated, kOtherVersion, kByteOrder, kDamaged };
 
-// Thrown by Dump::open and Dump::from_bytes. what() names the file, what is wrong, and what to do about it.
+// Thrown by Dump::open and Dump::from_bytes. what() names the file, the problem and the remedy.
 class DumpError : public std::runtime_error {
  public:
   DumpError(DumpProblem kind, const std::string& message) : std::runtime_error(message), problem(kind) {}
   DumpProblem problem;
 };
 
-// Points into the mapped dump: valid as long as the Dump.
+// Points into the mapped dump; valid as long as the Dump.
 struct StackView {
   const std::uint64_t* frames = nullptr;  // innermost first
   std::uint32_t frame_count = 0;
   std::uint32_t flags = 0;
-  std::uint64_t allocations = 0;  // calls with this stack that made something, without what CallCounts adds
+  std::uint64_t allocations = 0;  // calls with this stack that allocated something, without those in CallCounts
 };
 
-// How often things were called over the whole run: the sums in the header and what threads have not added to them yet.
+// Calls over the whole run: the sums in the header plus the counts that threads have not added to them yet.
 struct CallCounts {
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::unordered_map<format::Ref, std::uint64_t> by_stack;  // to be added to StackView::allocations
 };
 
-// Not thread-safe while it is being opened or moved; afterwards const and usable from any thread.
+// Not thread-safe while it is opened or moved; afterwards const and usable from any thread.
 class Dump {
  public:
   // Maps `path`. Throws DumpError.
   static Dump open(const std::string& path);
-  // Reads a dump that lies in memory, which must be aligned to 16 bytes and outlive the Dump. Throws DumpError.
+  // Reads a dump in memory, which must be aligned to 16 bytes and outlive the Dump. Throws DumpError.
   static Dump from_bytes(const void* data, std::size_t size, const std::string& name);
 
   Dump(Dump&& other) noexcept;
@@ -71,10 +70,10 @@ class Dump {
   // The header as it was when the dump was opened; see call_counts() for its totals.
   const format::Header& header() const { return header_; }
 
-  // The text behind `ref`; empty when there is none or the reference leads nowhere.
+  // The text at `ref`; empty when `ref` is 0 or invalid.
   std::string_view string(format::Ref ref) const;
-  // False when `ref` is 0 or leads nowhere, or its room was given to other stacks since the dump was opened. The answer
-  // for a `ref` is the same every time.
+  // False when `ref` is 0 or invalid, or when its space was given to other stacks since the dump was opened. The answer
+  // for a `ref` is always the same.
   bool stack(format::Ref ref, StackView* view) const;
   // False when there is no such record.
   bool module(std::uint32_t index, format::ModuleRecord* record) const { return indexed(modules_, index, record); }
@@ -110,15 +109,15 @@ class Dump {
 
   CallCounts call_counts() const;
 
-  // How many records of allocations there are, live or not.
+  // The number of allocation records, live or not.
   std::uint64_t allocation_records() const {
     std::uint64_t count = 0;
     for (const Array& array : allocations_) count += array.count;
     return count;
   }
 
-  // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order: the references
-  // ascend.
+  // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order, which is the
+  // order of ascending references.
   template <typename Visitor>
   void for_each_allocation(Visitor&& visit) const {
     for (const Array& array : allocations_) {
@@ -154,7 +153,7 @@ class Dump {
   const unsigned char* in_packed(const std::vector<Range>& ranges, format::Ref ref, std::uint64_t header_bytes,
                                  std::uint64_t* rest) const;
 
-  // Copies a record that begins with `state`; false when it is empty or changed meanwhile.
+  // Copies a record that begins with `state`; false when the record is empty or changed during the copy.
   template <typename Record>
   static bool copy_stable(const unsigned char* from, Record* to) {
     static_assert(sizeof(Record::state) == 4 && offsetof(Record, state) == 0);
@@ -188,7 +187,7 @@ class Dump {
     return false;
   }
 
-  // The record that `ref` names; false when it names none of this type.
+  // The record at `ref`; false when there is no record of this type.
   template <typename Record>
   bool named(const std::vector<Array>& arrays, format::Ref ref, Record* record) const {
     const std::uint64_t offset = std::uint64_t{ref} * format::kRefUnit;
@@ -216,8 +215,8 @@ class Dump {
 
   std::string path_;
   const unsigned char* data_ = nullptr;
-  std::size_t mapped_bytes_ = 0;  // 0: the bytes belong to somebody else
-  std::uint64_t size_ = 0;        // bytes that may be looked at
+  std::size_t mapped_bytes_ = 0;  // 0: the caller owns the bytes
+  std::uint64_t size_ = 0;        // bytes that may be read
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   format::Header header_ = {};
@@ -225,7 +224,7 @@ class Dump {
       throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_,
       pictures_;
   std::vector<Range> stacks_, strings_;
-  // Of a dump that may be being written: the stacks that were asked for, as they were then.
+  // For a dump that may still be written: the requested stacks, as they were at the first request.
   struct Copy {
     bool known = false;
     StackView view;
@@ -235,7 +234,7 @@ class Dump {
     std::mutex mutex;
     std::unordered_map<format::Ref, Copy> stacks;
   };
-  std::unique_ptr<Copies> copies_;  // nullptr: it is not
+  std::unique_ptr<Copies> copies_;  // nullptr: the dump is finished
 };
 
 }  // namespace culprit

@@ -25,7 +25,7 @@ struct ProcStat {
 ProcStat read_stat(const std::string& folder) {
   ProcStat result;
   const std::string text = read_proc_text(folder + "/stat");
-  // The second field is the name in parentheses, which may itself hold spaces and parentheses.
+  // The second field is the name in parentheses, which may contain spaces and parentheses.
   const std::size_t close = text.rfind(')');
   if (close == std::string::npos) return result;
   std::istringstream rest(text.substr(close + 1));
@@ -60,7 +60,7 @@ Mapping maps_file(const std::string& folder, const Dump& dump) {
       continue;
     }
     if (makedev(major_number, minor_number) == dump.file_device()) return Mapping::kYes;
-    // btrfs and overlayfs show another device here than stat() does: ask stat() about the path.
+    // On btrfs and overlayfs this device differs from stat()'s, so stat() is called for the path.
     struct stat info = {};
     if (path_at > 0 && ::stat(line.c_str() + path_at, &info) == 0 && info.st_dev == dump.file_device() &&
         info.st_ino == dump.file_inode()) {

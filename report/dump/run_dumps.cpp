@@ -18,7 +18,7 @@
 namespace culprit {
 namespace {
 
-// "a.%p.dump" -> "a.*.dump": every conversion may become any text.
+// "a.%p.dump" -> "a.*.dump": every conversion matches any text.
 std::string glob_of(const std::string& pattern) {
   std::string result;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -39,10 +39,10 @@ std::string glob_of(const std::string& pattern) {
     if (std::strchr("*?[\\", c) != nullptr) result += '\\';
     result += c;
   }
-  return result + "*";  // the numbered suffix
+  return result + "*";  // for the numbered suffix
 }
 
-// Start time of the process that wrote the dump; 0 when the file is no dump.
+// Start time of the process that wrote the dump; 0 when the file is not a dump.
 std::uint64_t start_of_dump(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;

@@ -1,4 +1,4 @@
-// Where the dumps of one `culprit run` go, and how they are found again.
+// Where the dumps of one `culprit run` are written, and how they are found.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace culprit {
 
-// A folder of its own in $TMPDIR that only this user can read; removed with all its contents at the end. Throws
+// A folder in $TMPDIR that only this user can read; removed with all its contents by the destructor. Throws
 // std::runtime_error when it cannot be made.
 class TemporaryFolder {
  public:
@@ -21,11 +21,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// `pattern` of CULPRIT_OUT as seen from any working directory: a relative one is put below this process's.
+// A `pattern` of CULPRIT_OUT that works from any working directory: a relative one is put below this process's.
 std::string absolute_pattern(const std::string& pattern);
 
-// The files that processes started since `since_realtime_ns` wrote after `pattern` (numbered suffixes included), oldest
-// first. Files that are no dumps are left out.
+// The dumps after `pattern` (numbered suffixes included) of processes started since `since_realtime_ns`, oldest first.
+// Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
 }  // namespace culprit

@@ -25,7 +25,7 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
                    dump.call_counts(),
                    read_held(dump),
                    since_ns};
-  // Sums over equal ones: those that went on after that moment count whole.
+  // Records that sum up equal events count in full if the last event is after that moment.
   drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
   drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);
   drop_before(since_ns, &tables.contexts, &ContextRecord::created_ns);

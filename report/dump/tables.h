@@ -1,4 +1,4 @@
-// The tables of a dump that are judged, and what of the rest of the dump they refer to.
+// The tables of a dump that the judge works on, and the stacks and places that they refer to.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct Tables {
   std::vector<format::ContextRecord> contexts;
   CallCounts calls;
   std::vector<Held> held;
-  std::uint64_t since_ns = 0;  // what was made, and what went wrong, before that is left out
+  std::uint64_t since_ns = 0;  // allocations and errors before this time are left out
 };
 
 Tables read_tables(const Dump& dump, std::uint64_t since_ns = 0);
 
-// Every stack that a report of these tables shows, to be resolved before judging.
+// All stacks that a report of these tables shows, to be resolved before judging.
 std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 
-// Every place where the search at exit found a pointer, likewise.
+// All places where the search at exit found a pointer, to be resolved before judging.
 std::vector<std::uint64_t> places_of(const Tables& tables);
 
-// Groups the allocations anew, now that the variables that hold them are known.
+// Groups the allocations again, now that the variables that hold them are known.
 void group_by_holder(const Dump& dump, Tables* tables);
 
 }  // namespace culprit

@@ -11,8 +11,9 @@ using namespace format;
 
 namespace {
 
-// An allocation that an earlier call of the function made may have been handed on: to a caller, to a global. When
-// others of its stack live on and nothing struck them, that is what the program does, and the exception is not blamed.
+// `earlier`: the allocation was made by an earlier call of the function that was left. Such an allocation may have been
+// handed on to a caller or a global. If others of its stack live on without an exception or failed call, handing on is
+// normal for the program, and the exception is not blamed.
 bool is_believed(const EvidenceRecord& known, std::uint8_t earlier, Ref stack, const std::set<Ref>& without) {
   return (known.flags & earlier) == 0 || without.count(stack) == 0;
 }
@@ -54,7 +55,7 @@ std::vector<Evidence> EvidenceBuilder::of(const ReleaseRecord& release) const {
   return evidence;
 }
 
-// That a free was refused is known even when the table of errors was full.
+// The refused free is known even when the table of errors was full, so the evidence may lack the details.
 Evidence EvidenceBuilder::failed_free(Ref ref, std::uint64_t count) const {
   Evidence evidence;
   evidence.type = EvidenceType::kFailedFree;
@@ -122,8 +123,8 @@ void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::ve
   list->push_back(std::move(evidence));
 }
 
-// Two calls that share nothing but a library's function, or the start of their thread, have nothing to do with each
-// other: whoever was left by an error return must be code that could have freed the memory.
+// Two calls that share only a library's function, or the start of their thread, are unrelated. So the frame left by an
+// error return must be code that could have freed the memory.
 void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
   FailedCallRecord failed;
   if (!dump_.failed_call(known.failed_call, &failed) ||

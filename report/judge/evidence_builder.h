@@ -1,5 +1,5 @@
-// Turns what a dump recorded about one group of allocations into evidence: what was refused, thrown, failed, held or
-// torn down, and which cause each of it points to.
+// Turns the records about one group of allocations into evidence: refused frees, exceptions, failed calls, holders and
+// context teardowns, each with the cause that it points to.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@ namespace culprit {
 
 class EvidenceBuilder {
  public:
-  // All of them must outlive the builder. The stacks and places of the tables must have been resolved.
+  // The arguments must outlive the builder. The stacks and places of the tables must have been resolved.
   EvidenceBuilder(const Dump& dump, const StackResolver& stacks, const Tables& tables);
 
   std::vector<Evidence> of(const AllocationGroup& group) const;
@@ -28,7 +28,7 @@ class EvidenceBuilder {
 
   const Dump& dump_;
   const StackResolver& stacks_;
-  // Stacks of which some allocation was not freed and was struck by no exception, by no failed call.
+  // Stacks with at least one unfreed allocation that no exception, or no failed call, was recorded for.
   std::set<format::Ref> without_throw_;
   std::set<format::Ref> without_failed_call_;
 };

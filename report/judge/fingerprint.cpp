@@ -11,7 +11,7 @@
 namespace culprit {
 namespace {
 
-// FNV-1a: stable over platforms and releases, which std::hash is not.
+// FNV-1a, because std::hash is not stable across platforms and releases.
 class Hash {
  public:
   void add(std::string_view text) {
@@ -29,13 +29,13 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
-// "libfoo.so" of "libfoo.so.1.2.3": an update of the library does not make a new leak.
+// "libfoo.so" of "libfoo.so.1.2.3", so that an update of the library keeps the ids.
 std::string_view unversioned(std::string_view module) {
   const std::size_t so = module.find(".so.");
   return so == std::string_view::npos ? module : module.substr(0, so + 3);
 }
 
-// Order in the code: by the frames' places, outermost first, as a reader of the source meets them.
+// Order in the code: by the places of the frames, outermost first.
 bool earlier_in_code(const Group& left, const Group& right) {
   const auto& a = left.stack->frames;
   const auto& b = right.stack->frames;
@@ -56,11 +56,11 @@ std::string fingerprint(const Group& group) {
   Hash hash;
   hash.add(kind_name(group.kind));
   hash.add(group.api);
-  // One stack may leak in several ways: each keeps its id, whichever of the others happened in this run.
+  // One stack may leak for several causes; each has an id of its own, independent of the others in this run.
   if (group.cause != Cause::kNeverFreed) hash.add(cause_name(group.cause));
   for (const Frame* frame : group.stack->frames) {
     hash.add(frame->function);
-    // A Python module stands in for the library.
+    // For a Python frame, the file stands in for the library.
     if (frame->python) hash.add(base_name(frame->file));
     hash.add(frame->module != nullptr ? unversioned(frame->module->name) : std::string_view());
   }
@@ -77,7 +77,7 @@ void assign_ids(std::vector<Group*> groups) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
     return left.id != right.id ? left.id < right.id : earlier_in_code(*left.group, *right.group);
   });
-  std::size_t same = 0;  // how many before this one have its fingerprint
+  std::size_t same = 0;  // number of groups before this one with its fingerprint
   for (std::size_t i = 0; i < entries.size(); ++i) {
     same = i > 0 && entries[i].id == entries[i - 1].id ? same + 1 : 0;
     if (same == 0) {

@@ -1,4 +1,4 @@
-// The identity of a leak group: the same tonight and tomorrow, in a rebuilt program and on another machine.
+// The identity of a leak group: the same in every run, in a rebuilt program and on another machine.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace culprit {
 
 // 16 hex digits from kind, API, cause, function names and module names (without version numbers), innermost first.
-// Addresses, lines, paths, sizes and devices do not enter, so that they may change.
+// Addresses, lines, paths, sizes and devices are not included, so that they may change.
 std::string fingerprint(const Group& group);
 
-// Gives every group its id. Groups that have the same fingerprint (two calls in one function, one call on two devices)
-// are told apart by their order in the code, then by device: the first keeps the fingerprint itself.
+// Gives every group its id. Groups with the same fingerprint (two calls in one function, one call on two devices) are
+// told apart by their order in the code, then by device; the first keeps the fingerprint itself.
 void assign_ids(std::vector<Group*> groups);
 
 }  // namespace culprit

@@ -31,7 +31,7 @@ std::string key_of(const Evidence& evidence) {
     key += '\0' + (module != nullptr ? module->path : std::string()) + '\0' + evidence.variable->name +
            std::to_string(evidence.variable->begin);
   }
-  // How many frames there are says where one stack ends.
+  // The number of frames marks the end of each stack in the key.
   for (const ResolvedStack* stack : {evidence.stack, evidence.caught}) {
     key += '\0' + std::to_string(stack == nullptr ? 0 : stack->frames.size()) + '\0';
     if (stack == nullptr) continue;
@@ -40,7 +40,7 @@ std::string key_of(const Evidence& evidence) {
   return key;
 }
 
-// Adds what is not there yet; true when anything was.
+// Adds the missing elements; true when there were any.
 bool unite(const std::vector<Ref>& from, std::vector<Ref>* into) {
   const std::size_t before = into->size();
   for (Ref ref : from) {
@@ -50,7 +50,7 @@ bool unite(const std::vector<Ref>& from, std::vector<Ref>* into) {
 }
 
 void merge(const Evidence& from, Evidence* into) {
-  // Equal throws and failed calls are one record that counts them all, whichever allocations name it.
+  // Equal throws and failed calls are one record with a count, whichever allocations refer to it.
   if (from.records.empty() || unite(from.records, &into->records)) into->count += from.count;
   into->time_ns = std::max(into->time_ns, from.time_ns);
   if (from.first_ns != 0 && (into->first_ns == 0 || from.first_ns < into->first_ns)) into->first_ns = from.first_ns;

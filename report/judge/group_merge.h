@@ -1,5 +1,5 @@
 // One place in the code may have several stacks in the dump: a line has several addresses, a library was unloaded and
-// loaded again, or the frames that differ are hidden ones. Its groups become one.
+// loaded again, or only hidden frames differ. The groups of such stacks become one.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace culprit {
 
-// Merges groups that a reader could not tell apart: same stack as it is shown, same evidence. Keeps the order of first
+// Merges groups that look the same to a reader: same displayed stack, same evidence. Keeps the order of first
 // appearance.
 void merge_same_place(std::vector<Group>* groups);
 
-// Equal for two groups that a reader could not tell apart, as far as their frames have numbers of one FrameNumbers.
+// Equal for two groups that look the same to a reader, provided that one FrameNumbers numbered their frames.
 std::string merge_key(const Group& group);
 
 }  // namespace culprit

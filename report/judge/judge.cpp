@@ -31,9 +31,9 @@ class Judge {
         evidence_(dump, stacks, tables),
         pools_(stacks) {}
 
-  // Counts, for every stack, what it made in all and what of that was not freed.
+  // Counts for every stack all its allocations and those that were not freed.
   void read_history(const Tables& tables) {
-    // The counts are of the whole run: with a part of it they say nothing.
+    // The counts are of the whole run, so they cannot be used for a part of it.
     if (tables.since_ns != 0) return;
     auto history = [&](Ref stack) -> History& {
       const auto [at, added] = history_.emplace(stack, History());
@@ -100,7 +100,7 @@ class Judge {
     report_.errors.push_back(std::move(error));
   }
 
-  // A context that nobody was seen creating (another library made it before recording began) is nobody's to end.
+  // A context whose creation was not recorded (another library made it earlier) is not the program's to destroy.
   void add(const ContextRecord& from) {
     if (from.state != ContextState::kAlive || from.thread == kNoIndex) return;
     Group group = make_group(from.stack, from.kind, from.api, from.device);
@@ -164,7 +164,8 @@ class Judge {
     if (thread) group->threads.push_back(*thread);
   }
 
-  // The CUDA runtime loads its own modules and libraries, and keeps them; a user who loads one calls cudaLibraryLoad...
+  // The CUDA runtime loads modules and libraries for itself and keeps them; those of the user come from
+  // cudaLibraryLoad...
   static bool is_runtimes_own(const Group& group) {
     if (group.kind != Kind::kModule && group.kind != Kind::kLibrary) return false;
     return group.stack->through_runtime && group.api.rfind("cudaLibraryLoad", 0) != 0;

@@ -1,4 +1,4 @@
-// Turns what a dump recorded into leak groups, each with one cause and all its evidence. No I/O: the same tables give
+// Turns the records of a dump into leak groups, each with one cause and all its evidence. No I/O: the same tables give
 // the same verdict.
 #pragma once
 
@@ -12,12 +12,12 @@
 namespace culprit {
 
 struct JudgeOptions {
-  bool default_suppressions = true;  // put what libraries hold for themselves into its own section
+  bool default_suppressions = true;  // list memory that libraries hold for themselves in a section of its own
   bool strict = false;               // count that section and cached memory as leaks
-  bool ids = true;                   // give the groups their ids; who merges them does so afterwards
+  bool ids = true;  // give the groups their ids; a caller that merges groups assigns the ids afterwards
 };
 
-// The first cause of the enumeration's order that any evidence points to; kNeverFreed without evidence.
+// The first cause, in the order of the enumeration, that any evidence points to; kNeverFreed without evidence.
 Cause decide_cause(const std::vector<Evidence>& evidence);
 
 // Fills leaks, library, resources, errors and the summary of `report`. The stacks must have been resolved; the report

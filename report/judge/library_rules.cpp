@@ -11,11 +11,11 @@ namespace {
 struct Rule {
   const char* owner;
   const char* module;    // pattern for the base name of the calling module; nullptr: any
-  const char* function;  // pattern for a function without line information next to the call; nullptr: any
+  const char* function;  // pattern for a function next to the call and without line information; nullptr: any
 };
 
-// A library that is linked statically into the program shows by its public functions. Frameworks' caching allocators
-// are not here: what they hold is the program's memory, and they are judged by what they cached.
+// A library that is linked statically into the program is recognised by its public functions. Caching allocators of
+// frameworks are not listed here but in pool_rules.cpp: they hold the program's memory.
 // clang-format off
 constexpr Rule kShippedRules[] = {
     {"cuBLAS",      "libcublas.so*",                  nullptr},
@@ -78,8 +78,8 @@ std::size_t LibraryRules::rule_of_function(const Frame* frame) {
 std::string LibraryRules::owning_library(const ResolvedStack& stack) {
   if (stack.caller == nullptr) return {};
   std::size_t rule = rule_of_module(stack.caller->module);
-  // From the call outward, as long as the frames lie in the caller's module and have no source: a library that was
-  // linked in.
+  // Goes outward from the call while the frames lie in the caller's module and have no source line: a statically linked
+  // library.
   bool reached = false;
   for (const Frame* frame : stack.frames) {
     reached = reached || frame == stack.caller;

@@ -141,7 +141,7 @@ void add_time_lines(const Dump& dump, Report* report) {
   }
 }
 
-// Memory of a module whose exceptions could not be seen may have been lost to one.
+// Adds a note that memory may have been lost to exceptions in modules whose exceptions are not recorded.
 void add_unseen_throws(Report* report) {
   std::set<std::string> told;
   for (const Group& group : report->leaks) {
@@ -177,7 +177,7 @@ std::string python_note(const Header& header) {
   return {};
 }
 
-// What a process that was attached to could not be asked.
+// A note on the facts that are not known because recording began with an attach.
 std::string attach_note(const Header& header) {
   if (header.attached == Attached::kNo) return {};
   const bool throws = (header.attach_flags & kAttachSeesThrows) != 0;

@@ -1,4 +1,4 @@
-// From the path of a dump to a finished report: read, resolve, judge.
+// From the path of a dump to a finished report: read, resolve symbols, judge.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct ReportOptions {
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
   bool full_stacks = false;
-  std::string since_mark;  // only what came after the first mark with this name; empty: everything
+  std::string since_mark;  // only what was recorded after the first mark with this name; empty: everything
   MachineFacts machine;
 };
 
 // Throws DumpError when the dump cannot be read. Thread-safe.
 Report load_report(const std::string& path, const ReportOptions& options);
-// The same for a dump that is open already. It may be closed afterwards.
+// Reports a dump that is already open. The dump may be closed afterwards.
 Report load_report(const Dump& dump, const ReportOptions& options);
 
 }  // namespace culprit

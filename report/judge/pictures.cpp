@@ -18,7 +18,7 @@ bool looks_the_same(const PictureEntry& left, const PictureEntry& right) {
                     right.stack->frames.end(), [](const Frame* a, const Frame* b) { return a->code == b->code; });
 }
 
-// One place in the code may have several addresses, as in group_merge.h.
+// Equal places may have several addresses, as in group_merge.h, so they are added up.
 void add(const PictureEntry& entry, std::vector<PictureEntry>* entries) {
   for (PictureEntry& known : *entries) {
     if (!looks_the_same(known, entry)) continue;
@@ -72,7 +72,7 @@ std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, co
     if (record.reason == PictureReason::kPeak || record.reason == PictureReason::kOutOfMemory)
       pictures.push_back(picture_of(record, dump, stacks));
   }
-  // Of two at a peak of one device, which a crash may leave, the higher one.
+  // A crash may leave two peaks of one device: the higher one comes first and is kept.
   std::stable_sort(pictures.begin(), pictures.end(), [](const Picture& left, const Picture& right) {
     auto order = [](const Picture& one) {
       return std::make_tuple(!one.out_of_memory, one.out_of_memory ? 0 : one.device.value_or(~0U),

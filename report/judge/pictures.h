@@ -1,4 +1,4 @@
-// Who held the memory at the peak, and when an allocation failed with out of memory, as the dump has kept it.
+// The holders of memory at the peak and at failures with out of memory, as stored in the dump.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace culprit {
 
-// The stacks that the pictures show, to be resolved before read_pictures().
+// The stacks in the pictures; resolve them before read_pictures().
 std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRecord>& records);
 
 // The pictures of these records, in the order of Report::pictures. They point into `stacks`.

@@ -23,22 +23,21 @@ constexpr Pool kOnnxRuntime = {"ONNX Runtime arena", nullptr};
 
 struct Rule {
   const Pool* pool;
-  const char* module;    // pattern for the base name of the frame's module, or for its path when it has a '/'; or any
+  const char* module;    // pattern for the base name of the frame's module, for its path if it has a '/'; nullptr: any
   const char* function;  // pattern for the frame's function
-  // How many frames in a row, of that module and without names, say the same where the library was stripped; 0: none
-  // do.
+  // For a stripped library: the number of consecutive nameless frames of that module that count as a match; 0: never.
   std::size_t nameless;
-  // The function is the last one with a name before the frame's own, which has none: the library was stripped, and this
-  // is what its source file exports.
+  // `function` is the last exported name before the nameless frame: the library was stripped, and its source file
+  // exports this function.
   bool behind = false;
 };
 
-// Seen on an H200 with PyTorch 2.11, CuPy 14.2 and JAX 0.11. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor passes
-// through NativeCachingAllocator::allocate alone, with the cache through DeviceCachingAllocator and 4 to 6 frames of
-// the library. Without CuPy's pool its Memory is made by the same _malloc, but not by a SingleDeviceMemoryPool. XLA's
-// "platform" allocator goes past the BFCAllocator. PyCUDA's pools are all that src/wrapper/mempool.cpp has: built from
-// PyPI's source (2026.1) its classes are inlined into device_pool_allocate or host_pool_allocate, Debian's build
-// (2022.2.2) is stripped. The first rule that fits a frame wins, from the call outward.
+// Seen on an H200 with PyTorch 2.11, CuPy 14.2 and JAX 0.11. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 tensors pass through
+// NativeCachingAllocator::allocate only; with the cache through DeviceCachingAllocator and 4 to 6 frames of the
+// library. Without CuPy's pool, _malloc still makes its Memory, but without a SingleDeviceMemoryPool. XLA's "platform"
+// allocator bypasses the BFCAllocator. PyCUDA's pools are the only content of src/wrapper/mempool.cpp: built from
+// PyPI's source (2026.1), its classes are inlined into device_pool_allocate or host_pool_allocate; Debian's build
+// (2022.2.2) is stripped. The first rule that matches a frame wins, from the call outward.
 // clang-format off
 constexpr Rule kRules[] = {
     {&kPyTorch,     "libc10_cuda*.so*",               "c10::cuda::CUDACachingAllocator::*DeviceCachingAllocator::*", 3},
@@ -61,7 +60,7 @@ constexpr Rule kRules[] = {
 // clang-format on
 
 bool matches(const char* pattern, const std::string& text) {
-  // Most texts differ from most patterns in one of the first letters.
+  // A fast rejection: most texts differ from most patterns in one of the first letters.
   const std::size_t plain = std::strcspn(pattern, "*?[\\");
   return text.compare(0, plain, pattern, plain) == 0 && ::fnmatch(pattern, text.c_str(), 0) == 0;
 }
@@ -74,7 +73,7 @@ bool is_for_module(const Rule& rule, const Module* module) {
 
 bool is_named(const Frame& frame) { return !frame.approximate && !frame.function.empty(); }
 
-// Of a frame in a module that the rule is for.
+// For a frame in a module that the rule is for.
 bool fits_function(const Rule& rule, const Frame& frame) {
   const bool candidate = rule.behind ? frame.approximate : is_named(frame);
   return candidate && matches(rule.function, frame.function);
@@ -109,7 +108,7 @@ PoolRules::PoolRules(const StackResolver& stacks) {
 
 const Pool* PoolRules::owning_pool(const ResolvedStack& stack) const {
   if (frames_.empty()) return nullptr;
-  std::size_t nameless = 0;  // frames in a row that one rule would take without a name
+  std::size_t nameless = 0;  // consecutive nameless frames that one rule matches
   int rule_of_nameless = -1;
   for (const Frame* frame : stack.frames) {
     const auto at = frames_.find(frame);
@@ -131,7 +130,7 @@ const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
       if (rule.nameless != 0 || fits_function(rule, *frames[i])) outside = i + 1;
     }
   }
-  // A Python program's own line says more than that of a package, and that one more than the interpreter's.
+  // The best name is a line of the Python program itself, then one of a package, then a native frame.
   const Frame* package = nullptr;
   for (std::size_t i = outside; i < frames.size(); ++i) {
     if (!frames[i]->python) continue;

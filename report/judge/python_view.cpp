@@ -19,7 +19,8 @@ constexpr std::size_t kListed = 16;
 constexpr char kTorchPool[] = "PyTorch caching allocator";
 constexpr char kCuPyPool[] = "CuPy memory pool";
 
-// Members that are missing or of another type are 0 or empty: another version of the package may have written them.
+// Members that are missing or of another type are read as 0 or empty: another version of the package may have written
+// them.
 std::uint64_t number(const Json& from, const char* key) {
   const auto at = from.find(key);
   return at != from.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
@@ -73,14 +74,14 @@ PythonView view_of(const Json& json) {
   return view;
 }
 
-// The first of a sorted list at this address or above.
+// The first element of a sorted list at this address or above.
 template <typename List>
 auto at_or_above(const List& list, std::uint64_t address) {
   return std::lower_bound(list.begin(), list.end(), address,
                           [](const auto& one, std::uint64_t wanted) { return one.address < wanted; });
 }
 
-// The segment that this address lies in.
+// The segment that contains this address.
 std::vector<PythonView::Segment>::const_iterator containing(const std::vector<PythonView::Segment>& segments,
                                                             std::uint64_t address) {
   auto behind = std::upper_bound(segments.begin(), segments.end(), address,
@@ -96,7 +97,7 @@ bool has_address(const List& list, std::uint64_t address) {
   return at != list.end() && at->address == address;
 }
 
-// What holds the tensor that lies in a block.
+// The holder of the tensor in a block.
 std::string holder_of(const PythonView& view, const PythonView::Block& block) {
   for (auto at = at_or_above(view.objects, block.address);
        at != view.objects.end() && at->address - block.address < block.bytes; ++at) {
@@ -150,7 +151,7 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
     }
     tables->held.push_back({ref, record.state >> format::kStateBits, 0, variable});
   });
-  // A global that holds the same memory comes first.
+  // For memory that a global holds, too, the global comes first.
   std::stable_sort(tables->held.begin(), tables->held.end(),
                    [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
 }
@@ -186,7 +187,7 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
       add(*segment);
     }
   });
-  // PyTorch's expandable segments are made of many pieces of physical memory, mapped one behind the other.
+  // PyTorch's expandable segments consist of many adjacent mappings of physical memory.
   for (const auto& [address, bytes] : mapped) {
     const auto segment = containing(view.segments, address);
     if (segment->bytes == bytes) add(*segment);

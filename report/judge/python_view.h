@@ -1,5 +1,5 @@
-// What the frameworks inside a Python process said of their own memory: the file beside the dump that the Python
-// package writes (interpose/python/culprit/_view.py, schema culprit.python/1).
+// What the frameworks inside a Python process reported about their own memory: the file next to the dump that the
+// Python package writes (interpose/python/culprit/_view.py, schema culprit.python/1).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct PythonView {
   struct Block {  // a live tensor's memory
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::string file;  // empty: the framework did not record it
+    std::string file;  // empty: not recorded by the framework
     std::uint64_t line = 0;
     std::string function;
   };
@@ -36,26 +36,26 @@ struct PythonView {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::string type;
-    std::vector<std::string> holders;  // the most telling first
+    std::vector<std::string> holders;  // the most informative first
   };
-  bool at_exit = false;           // when the interpreter began to end; else at a snapshot
+  bool at_exit = false;           // taken when the interpreter began to end; false: taken at a snapshot
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
   std::vector<Object> objects;  // sorted by address
 };
 
-// Where the view of a dump is: "x.dump.python.json".
+// The path of a dump's view: "x.dump.python.json".
 std::string python_view_path(const std::string& dump_path);
 
-// The view beside a dump, empty when there is none. One that cannot be read is none too; `problem` then says why.
+// The view next to a dump; empty when there is none. Also empty when it cannot be read, and `problem` then says why.
 std::optional<PythonView> read_python_view(const std::string& dump_path, std::string* problem);
 
-// Adds what holds memory on the Python side to `tables`, as if globals held it. Memory of caching allocators is left
+// Adds the Python objects that hold memory to `tables`, as if they were globals. Memory of caching allocators is left
 // out. `variables` receives the holders and must outlive the tables.
 void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables, std::deque<Variable>* variables);
 
-// What of each caching allocator's segments, made at `since_ns` or later, is live: by the addresses that both sides
-// know.
+// The live part of each caching allocator's segments that were made at `since_ns` or later. Segments are matched by the
+// addresses that are both in the view and in the dump.
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
 
 }  // namespace culprit

@@ -16,7 +16,7 @@
 namespace culprit {
 namespace {
 
-// Looked at before anything is read, because a thousand reports would not fit into memory one by one.
+// Checked before anything is read, because a thousand separate reports would not fit into memory.
 bool is_of_a_rank(const std::string& path) {
   format::Header header = {};
   std::ifstream file(path, std::ios::binary);
@@ -31,7 +31,7 @@ bool to_be_merged(const std::vector<std::string>& paths, Merge merge) {
          });
 }
 
-// Reads files for several threads, who must not outlive it.
+// Reads files for several threads, which must not outlive it.
 class Loader {
  public:
   Loader(const std::vector<std::string>& paths, const OutputOptions& options, bool merged)
@@ -47,7 +47,7 @@ class Loader {
     }
   }
 
-  // Calls use(report, index) for each file that can be read, until all were: to be called by every thread.
+  // Calls use(report, index) for each readable file until none is left. Every thread calls this.
   template <typename Use>
   void load(Use use) {
     for (std::size_t i = next_++; i < paths_.size(); i = next_++) {
@@ -62,7 +62,7 @@ class Loader {
     }
   }
 
-  // Names what could not be read, in the order of the paths; true when there was any.
+  // Prints the errors in the order of the paths; true when there was any.
   bool tell_errors() {
     std::sort(errors_.begin(), errors_.end());
     for (const auto& [index, message] : errors_) std::cerr << "culprit: " << message << "\n";
@@ -84,7 +84,7 @@ unsigned jobs_for(std::size_t files, const OutputOptions& options) {
   return static_cast<unsigned>(std::min<std::size_t>(wanted, std::max<std::size_t>(1, files)));
 }
 
-// Counted twice it would leak twice. The processes are in an order in which equal ones are neighbours.
+// A process that is merged twice would count twice. Equal processes are neighbours in report.job.
 void check_no_process_twice(const Report& report) {
   for (std::size_t i = 1; i < report.job.size(); ++i) {
     const JobProcess& one = report.job[i - 1];

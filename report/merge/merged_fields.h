@@ -1,5 +1,5 @@
-// What of a merged report stands in a file, field by field: written and read by the same list, so that the two cannot
-// drift apart. An archive is called as archive("name", &field).
+// The fields of a merged report that are stored in a file. One list serves writing and reading, so the two cannot
+// diverge. An archive is called as archive("name", &field).
 #pragma once
 
 #include "report/model/report_model.h"
@@ -58,7 +58,7 @@ void fields(Archive& archive, ProcessInfo* process) {
   archive("driver_version", &process->driver_version);
 }
 
-// The counts that are not sums of the lists.
+// The counts that cannot be summed up from the lists.
 template <typename Archive>
 void fields(Archive& archive, Summary* summary) {
   archive("late_frees", &summary->late_frees);
@@ -242,7 +242,7 @@ void fields(Archive& archive, Report* report) {
   archive("notes", &report->notes);
 }
 
-// What groups point to.
+// The objects that groups point to.
 
 template <typename Archive>
 void fields(Archive& archive, Module* module) {

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 constexpr char kSchema[] = "culprit.merged/1";
 constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/1\"";
 
-// What the groups point to, as lists: a pointer is the number of an entry plus 1, 0 is nullptr.
+// The objects that groups point to, as lists. A pointer is written as the index of an entry plus 1, nullptr as 0.
 struct WrittenTables {
   Json modules = Json::array();
   Json frames = Json::array();
@@ -32,7 +32,7 @@ struct WrittenTables {
   std::unordered_map<const void*, std::size_t> numbers;
 };
 
-// Fields with their zero value are left out.
+// Writes fields; those with their zero value are left out.
 class Writer {
  public:
   explicit Writer(WrittenTables* tables) : tables_(*tables) {}
@@ -84,7 +84,7 @@ class Writer {
   Json of(const Struct& value) {
     Writer writer(&tables_);
     writer.json_ = Json::object();
-    fields(writer, const_cast<Struct*>(&value));  // the one list of fields is for reading, too
+    fields(writer, const_cast<Struct*>(&value));  // the list of fields is shared with reading, which needs non-const
     return writer.take();
   }
 
@@ -93,7 +93,7 @@ class Writer {
     if (thing == nullptr) return 0;
     const auto known = tables_.numbers.find(thing);
     if (known != tables_.numbers.end()) return known->second;
-    Json json = of(*thing);  // which may list others before it
+    Json json = of(*thing);  // of() may first add other objects to the list
     list->push_back(std::move(json));
     tables_.numbers.emplace(thing, list->size());
     return list->size();
@@ -103,7 +103,7 @@ class Writer {
   Json json_;
 };
 
-// The lists of a file, read into a store.
+// The lists of a file, loaded into a store.
 struct ReadTables {
   FrameStore* store = nullptr;
   std::vector<const Module*> modules;
@@ -112,7 +112,7 @@ struct ReadTables {
   std::vector<const ResolvedStack*> stacks;
 };
 
-// What is wrong with the content.
+// A problem with the content.
 struct Damage {
   std::string what;
 };
@@ -234,7 +234,7 @@ void read_table(const Json& json, const char* name, ReadTables* tables, std::vec
   }
 }
 
-// What the report's code relies on.
+// Checks the invariants that the report's code relies on.
 void check(const Report& report) {
   if (report.job.empty()) throw Damage{"no processes"};
   for (const std::vector<Group>* groups : {&report.leaks, &report.library, &report.resources}) {
@@ -299,7 +299,7 @@ bool is_merged_file(const std::string& path) {
 void write_merged_file(const std::string& path, const Report& report) {
   WrittenTables tables;
   Writer writer(&tables);
-  fields(writer, const_cast<Report*>(&report));  // as above
+  fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
   auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };

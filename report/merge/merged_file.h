@@ -1,5 +1,5 @@
 // The file that `culprit merge` writes: a merged report (report_merger.h) as JSON of schema culprit.merged/1, which can
-// be reported and merged again. It has everything that merging keeps, each frame and stack once.
+// be reported and merged again. It contains everything that merging keeps, each frame and stack once.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace culprit {
 
-// Whether the file begins as such a file does. False when it cannot be read.
+// Whether the file begins like a merged file. False when it cannot be read.
 bool is_merged_file(const std::string& path);
 
-// Writes the report of a ReportMerger to `path`, whole or not at all. Throws FileError.
+// Writes the report of a ReportMerger to `path`; on failure no partial file remains. Throws FileError.
 void write_merged_file(const std::string& path, const Report& report);
 
-// Reads it back, as JudgeOptions say: what libraries hold for themselves may count as leaks. Throws FileError when the
-// file cannot be read or is damaged.
+// Reads a merged file. With the options, memory that libraries hold for themselves may count as leaks. Throws FileError
+// when the file cannot be read or is damaged.
 Report read_merged_file(const std::string& path, const JudgeOptions& options);
 
 }  // namespace culprit

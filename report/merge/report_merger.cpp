@@ -14,7 +14,7 @@
 namespace culprit {
 namespace {
 
-// Of two stacks that a reader could not tell apart, always the same one is shown.
+// Used to choose, independently of the order of merging, which of two stacks that look the same is shown.
 bool has_lower_offsets(const ResolvedStack& left, const ResolvedStack& right) {
   return std::lexicographical_compare(left.frames.begin(), left.frames.end(), right.frames.begin(), right.frames.end(),
                                       [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
@@ -37,7 +37,7 @@ void merge(const Evidence& from, Evidence* into) {
   into->caught = lower(into->caught, from.caught);
 }
 
-// One process's threads as sums.
+// The threads of one process, summed up by name.
 std::vector<ThreadSum> sums_of(const std::vector<ThreadInfo>& threads) {
   std::map<std::string, ThreadSum> sums;
   for (const ThreadInfo& thread : threads) {
@@ -111,7 +111,7 @@ std::string error_key(const ErrorGroup& error) {
   return key;
 }
 
-// The one with the least free bytes.
+// Keeps the reading with the least free bytes.
 void merge(const format::MemoryReading& from, format::MemoryReading* into) {
   auto rank = [](const format::MemoryReading& reading) {
     return std::make_tuple(reading.total_bytes == 0, reading.free_bytes, reading.time_ns);
@@ -143,7 +143,7 @@ JobProcess job_process(const Report& report) {
   return process;
 }
 
-// Of the states that processes are in the one that says most about what is missing.
+// The state that says most about missing data.
 Ended worse(Ended left, Ended right) {
   for (const Ended ended : {Ended::kRunning, Ended::kKilled, Ended::kUnknown}) {
     if (left == ended || right == ended) return ended;
@@ -184,7 +184,7 @@ void ReportMerger::add_head(const Report& report) {
   }
   report_.injected_failures += report.injected_failures;
   for (DeviceInfo device : report.devices) {
-    // A time line is of one process; its peak is known better than by the readings.
+    // Time lines are not merged, so the peak is taken from the time line, which is more exact than the readings.
     device.peak_live_bytes = std::max(device.peak_live_bytes, device.time_line.peak_bytes);
     device.time_line = {};
     const auto [at, is_new] = devices_.try_emplace(device.uuid, device);
@@ -300,14 +300,14 @@ void ReportMerger::add(Report report) {
   for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
 }
 
-// `place`: of each process in the final order.
+// `place`: the index of each process in the final order.
 std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>& place, List* list) {
   std::vector<Group*> all;
   for (Group& group : list->groups) {
     for (Share& share : group.shares) share.process = place[share.process];
     std::sort(group.shares.begin(), group.shares.end(),
               [](const Share& left, const Share& right) { return left.process < right.process; });
-    // A process has a group of its own for each device.
+    // A process may have several shares, because it has one group for each device.
     std::vector<Share> sums;
     for (const Share& share : group.shares) {
       if (sums.empty() || sums.back().process != share.process) sums.push_back({share.process, 0, 0});
@@ -331,7 +331,8 @@ std::vector<Group> ReportMerger::finish_groups(const std::vector<std::uint32_t>&
     if (group.freed == 0) group.made = 0;
     all.push_back(&group);
   }
-  // Those that have one fingerprint are told apart by their order: it must not be that of their coming.
+  // assign_ids() tells groups with the same fingerprint apart by their order, which must not depend on the order of
+  // merging.
   std::sort(all.begin(), all.end(), [](const Group* left, const Group* right) {
     auto order = [](const Group& group) {
       return std::make_tuple(group.shares.front().process, ~group.bytes, ~group.count, group.first_ns, group.last_ns);
@@ -390,7 +391,7 @@ std::string missing_ranks_note(const Report& report) {
     if (!process.rank || process.job_size != size) return {};
     present.insert(*process.rank);
   }
-  constexpr unsigned kLargestJob = 1U << 24;  // a number in a file may be anything
+  constexpr unsigned kLargestJob = 1U << 24;  // limits a damaged file's number
   if (size > kLargestJob) return {};
   std::vector<unsigned> missing;
   for (unsigned rank = 0; rank < size; ++rank) {

@@ -1,5 +1,5 @@
-// Many processes' reports become one: groups with the same stack are one group that knows what each process has of it.
-// Merging is associative: in which order and in how many steps the reports come makes no difference to the result.
+// Merges the reports of many processes into one: groups with the same stack become one group with a share for each
+// process. Merging is associative: order and number of steps make no difference to the result.
 #pragma once
 
 #include <map>
@@ -15,16 +15,16 @@
 
 namespace culprit {
 
-// Not thread-safe: several threads have one each, whose results are merged at the end.
+// Not thread-safe: each thread has a merger of its own, and the results are merged at the end.
 class ReportMerger {
  public:
   ReportMerger();
 
-  // Takes a report of one process or a merged one, as load_report() or finish() made it. What tells nothing beyond its
-  // process (addresses, numbers of threads, allocation sites, the course of use over time) is left out.
+  // Takes a report of one process or a merged one, as made by load_report() or finish(). Facts that mean nothing
+  // outside of their process (addresses, thread ids, allocation sites, use over time) are left out.
   void add(Report report);
 
-  // The report of all. The merger is empty afterwards.
+  // The merged report. The merger is empty afterwards.
   Report finish(bool strict);
 
  private:
@@ -40,7 +40,7 @@ class ReportMerger {
   static std::vector<Group> finish_groups(const std::vector<std::uint32_t>& place, List* list);
 
   std::shared_ptr<FrameStore> store_;
-  Report report_;  // all but the lists
+  Report report_;  // except the lists
   List leaks_, library_, resources_;
   std::map<std::string, ErrorGroup> errors_;
   std::map<std::string, DeviceInfo> devices_;  // by UUID
@@ -48,10 +48,11 @@ class ReportMerger {
   std::set<std::string> notes_;
 };
 
-// Whether this process comes before that one in a report of both: by rank, then host, start and pid.
+// The order of processes in a merged report: by rank, then host, start and pid.
 bool comes_before(const JobProcess& left, const JobProcess& right);
 
-// What the job's size says is missing: "no dump of ranks 3, 5-7 of 8: ..."; "" when nothing is, or nothing is known.
+// The missing ranks according to the job's size: "no dump of ranks 3, 5-7 of 8: ..."; "" if none is missing or the size
+// is not known.
 std::string missing_ranks_note(const Report& report);
 
 }  // namespace culprit

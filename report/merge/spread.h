@@ -1,4 +1,4 @@
-// How the processes of a job share a leak, so that one odd rank stands out.
+// The shares of a job's processes in a leak, so that one odd rank stands out.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 namespace culprit {
 
 struct Spread {
-  std::uint64_t min = 0;  // bytes, of the processes that have any of it
+  std::uint64_t min = 0;  // bytes; only processes with a share count
   std::uint64_t median = 0;
   std::uint64_t max = 0;
-  // The few processes that are not like the others: only they have any of it, or they have much more than the median.
-  // Indices into Report::job; empty when no process is odd.
+  // The few odd processes: only they have a share, or theirs is much larger than the median. Indices into Report::job;
+  // empty when no process is odd.
   std::vector<std::uint32_t> odd;
 };
 
-// Of a group with shares.
+// For a group with shares.
 Spread spread_of(const Group& group, std::size_t processes);
 
-// "rank 3", "ranks 0-2, 5"; of many pieces the first few.
+// "rank 3", "ranks 0-2, 5"; only the first few pieces of a long list.
 std::string ranks_text(const std::vector<unsigned>& ranks);
 
-// The same for processes of a job; without ranks "process 4242 on node7".
+// ranks_text() for processes of a job; without ranks "process 4242 on node7".
 std::string processes_text(const std::vector<JobProcess>& job, const std::vector<std::uint32_t>& processes);
 
-// What a merged report is of: "4 processes, ranks 0-3, on 2 hosts · 3 exit 0, 1 killed · 4 GPUs".
+// The processes in a merged report: "4 processes, ranks 0-3, on 2 hosts · 3 exit 0, 1 killed · 4 GPUs".
 std::string job_text(const Report& report);
 
-// Two lines for the text report: "all 4 ranks: 1.00 MiB to 64.0 MiB, median 1.00 MiB", and what is odd, or "".
+// Two lines for the text report: "all 4 ranks: 1.00 MiB to 64.0 MiB, median 1.00 MiB", and the odd processes, or "".
 struct SpreadText {
   std::string line;
   std::string odd;

@@ -1,4 +1,4 @@
-// The names of causes, evidence and errors in the JSON report: scripts rely on them.
+// The names of causes, evidence and errors in the JSON report. Scripts rely on them.
 #include "report/model/report_model.h"
 
 namespace culprit {

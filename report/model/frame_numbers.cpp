@@ -10,7 +10,7 @@ std::size_t FrameNumbers::KeyHash::operator()(const Key& key) const {
   return hash ^ hash >> 32;
 }
 
-// 0 stands for no text at all.
+// 0 is the number of the empty text.
 std::uint32_t FrameNumbers::number_of(const std::string& text) {
   if (text.empty()) return 0;
   return texts_.try_emplace(text, static_cast<std::uint32_t>(texts_.size() + 1)).first->second;
@@ -21,7 +21,7 @@ void FrameNumbers::number(Frame* frame) {
     return numbers->try_emplace(key, static_cast<std::uint32_t>(numbers->size())).first->second;
   };
   static const std::string kNoModule;
-  // A compiler that unrolls a loop or copies a tail makes several addresses of one line.
+  // Compilers that unroll loops or copy tails make several addresses for one line.
   const bool has_line = frame->line != 0;
   frame->place = number_in(
       &places_, {has_line ? frame->line : frame->offset, has_line ? number_of(frame->file) : 0, has_line ? 1U : 0U});

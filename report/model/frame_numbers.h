@@ -1,4 +1,4 @@
-// Numbers that tell frames apart as a reader of a report does: cheap to compare where a hundred thousand stacks are.
+// Numbers frames so that equal numbers mean equal in a report: cheap to compare for a hundred thousand stacks.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@ std::size_t mixed(std::size_t hash, std::size_t more) { return (hash ^ more) * 0
 std::size_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
 std::size_t hash_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) >> 4; }
 
-// What makes two things the same.
+// The members that make two objects equal.
 auto facts(const Module& module) { return std::tie(module.path, module.build_id); }
-// But for the module.
+// All but the module.
 auto facts(const Frame& frame) {
   return std::tie(frame.offset, frame.line, frame.function, frame.file, frame.inlined, frame.python, frame.approximate,
                   frame.symbol_offset);

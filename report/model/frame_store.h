@@ -1,4 +1,4 @@
-// Frames and stacks out of several reports, each kept once: what a report of many processes points to.
+// Frames and stacks from several reports, each stored once; a merged report points into it.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace culprit {
 
-// Everything that it returns lives as long as the store. Not thread-safe.
+// All returned pointers live as long as the store. Not thread-safe.
 class FrameStore {
  public:
   FrameStore() = default;
   FrameStore(const FrameStore&) = delete;
   FrameStore& operator=(const FrameStore&) = delete;
 
-  // The store's own copies: equal ones are one object. The module of a frame or variable must be the store's or
-  // nullptr; so must the frames of a stack.
+  // Return the store's own copies: equal ones are one object. The module of a frame or variable must be the store's or
+  // nullptr; the frames of a stack must be the store's.
   const Module* add(Module module);
   const Frame* add(const Frame& frame) { return add(frame, frame.module); }
-  // The frame as if it were in that module.
+  // The frame with its module replaced by `module`.
   const Frame* add(const Frame& frame, const Module* module);
   const Variable* add(Variable variable);
   const ResolvedStack* add(ResolvedStack stack);
 
  private:
-  // Things by what is in them, not by where they are.
+  // Hash and compare by content, not by address.
   struct Hash {
     std::size_t operator()(const Module* module) const;
     std::size_t operator()(const Variable* variable) const;
@@ -48,18 +48,18 @@ class FrameStore {
 
   Kept<Module> modules_;
   std::deque<Frame> frames_;
-  std::unordered_multimap<std::size_t, const Frame*> known_frames_;  // by a hash: most are asked for without a copy
+  std::unordered_multimap<std::size_t, const Frame*> known_frames_;  // by hash, so that most look-ups need no copy
   Kept<Variable> variables_;
   Kept<ResolvedStack> stacks_;
   FrameNumbers numbers_;
 };
 
-// Takes what one report points to into a store.
+// Copies the frames, variables and stacks of one report into a store.
 class StoreImport {
  public:
   explicit StoreImport(FrameStore* store) : store_(*store) {}
 
-  // nullptr for nullptr.
+  // Return nullptr for nullptr.
   const Frame* import(const Frame* frame);
   const Variable* import(const Variable* variable);
   const ResolvedStack* import(const ResolvedStack* stack);

@@ -21,7 +21,7 @@ void sort_shares(std::vector<MarkShare>* shares) {
   });
 }
 
-// Python's `with culprit.mark(...)` names the moment too: one of the two is enough.
+// Python's `with culprit.mark(...)` sets a moment of the same name, too; only the mark is kept.
 void drop_moments_of_marks(std::vector<MarkInfo>* marks) {
   std::map<std::string, std::uint64_t> opened;
   for (const MarkInfo& mark : *marks) {

@@ -1,4 +1,4 @@
-// Small facts of a dump's records, as the report has them.
+// Converts small facts from a dump's records into the report's form.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@
 
 namespace culprit {
 
-// The device's ordinal; nothing for what belongs to none.
+// The device's ordinal; empty when the record belongs to no device.
 std::optional<unsigned> device_of(std::uint8_t device);
 
-// The thread of that index; nothing when the dump has none.
+// The thread with that index; empty when the dump has none.
 std::optional<ThreadInfo> thread_of(const Dump& dump, std::uint32_t index);
 
-// The call as the user wrote it: the runtime's that the stack passes through, else the driver's without the suffixes of
-// its symbol.
+// The call in the user's code: the runtime call in the stack, else the driver's without the suffixes of its symbol.
 std::string api_of(const Dump& dump, std::uint16_t api, const ResolvedStack& stack);
 
 }  // namespace culprit

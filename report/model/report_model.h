@@ -1,4 +1,4 @@
-// One process's report, ready to be written out in any format: what the judge makes and the renderers show.
+// The report of one process (or several merged ones) as plain data: filled by the judge, written by the renderers.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace culprit {
 
-// Why memory was not given back. A group has the first of these that holds, in this order; the rest is evidence.
+// Why memory was not freed. A group's cause is the first of these, in this order, that holds; the others are evidence.
 enum class Cause {
   kCached,           // a segment of a known pooling allocator
   kFailedFree,       // a free of it was refused
   kHeld,             // a global still has the pointer
-  kException,        // an exception left the function that owned it
-  kErrorReturn,      // left behind after a failed call
-  kContextTeardown,  // went with its context
-  kNeverFreed,       // nothing more is known
+  kException,        // an exception left the function that owned the memory
+  kErrorReturn,      // the owner returned early after a failed call
+  kContextTeardown,  // destroyed together with its context
+  kNeverFreed,       // no further evidence
 };
 
 struct ThreadInfo {
@@ -33,55 +33,55 @@ struct ThreadInfo {
   std::uint64_t ended_ns = 0;
 };
 
-// Threads of several processes, by name: a number tells nothing beyond its process.
+// Threads of several processes, by name, because thread ids mean nothing outside of their process.
 struct ThreadSum {
   std::string name;
   std::uint64_t threads = 0;
-  std::uint64_t ended = 0;  // of those
+  std::uint64_t ended = 0;  // how many of `threads` have ended
   std::uint64_t processes = 0;
 };
 
 enum class EvidenceType { kFailedFree, kHeld, kException, kErrorReturn, kContextTeardown, kThreadEnded };
 
-// One thing that is known of why memory was not given back. All of it stands beside the cause, which is the first in
-// the order of Cause that any of it points to.
+// One fact about why memory was not freed. A group keeps all its evidence; its cause is the first, in the order of
+// Cause, that any of it points to.
 struct Evidence {
   EvidenceType type = EvidenceType::kFailedFree;
-  Cause points_to = Cause::kNeverFreed;  // kNeverFreed: only told, decides nothing
-  std::string api;  // failed free: the refused call; error return: the failed one; teardown: what ended the context
+  Cause points_to = Cause::kNeverFreed;  // kNeverFreed: for information, decides nothing
+  std::string api;  // of the refused (failed free) or failed (error return) call, or of the one that ended the context
   int code = 0;     // failed free, error return: CUresult
   std::string code_name;  // "CUDA_ERROR_INVALID_VALUE"
   std::uint64_t handle = 0;
   std::uint64_t count = 0;
-  std::uint64_t time_ns = 0;             // of the last of these
-  std::uint64_t first_ns = 0;            // of the first of them; 0: not known
-  const ResolvedStack* stack = nullptr;  // of the refused, failed or ending call; of the throw
+  std::uint64_t time_ns = 0;             // of the last event
+  std::uint64_t first_ns = 0;            // of the first event; 0: not known
+  const ResolvedStack* stack = nullptr;  // of the refused, failed or ending call, or of the throw
 
   // Exception.
   std::string exception;  // type, demangled; empty: not known
-  std::string what;       // of the first of these; empty when it is no std::exception
+  std::string what;       // of the first exception; empty when it is not a std::exception
   const ResolvedStack* caught = nullptr;
-  bool uncaught = false;   // the program was terminated
-  bool forced = false;     // no exception: pthread_exit or cancellation unwound the thread
+  bool uncaught = false;   // the exception terminated the program
+  bool forced = false;     // not an exception: pthread_exit or cancellation unwound the thread
   bool rethrown = false;   // passed on by `throw;` or std::rethrow_exception
-  bool ambiguous = false;  // another handler of the same type in the catching function may be the one
-  // Exception, error return: the frame that had the memory and was left; nullptr: not known.
+  bool ambiguous = false;  // the catching function has another handler of the same type, which may be the real one
+  // Exception, error return: the frame that owned the memory and was left; nullptr: not known.
   const Frame* owner = nullptr;
 
   bool injected = false;    // error return: culprit made the call fail
-  std::uint64_t bytes = 0;  // error return: asked for by a failed allocation
+  std::uint64_t bytes = 0;  // error return: the size of the failed allocation
 
   const Variable* variable = nullptr;  // held
-  std::uint64_t offset = 0;            // held: where in the module's file the (first) pointer is
+  std::uint64_t offset = 0;            // held: offset of the (first) pointer in the module's file
 
-  std::optional<ThreadInfo> thread;  // exception, error return: that saw it; thread ended: that thread
-  std::vector<format::Ref> records;  // what in the dump says so
+  std::optional<ThreadInfo> thread;  // exception, error return: of the event; thread ended: the ended thread
+  std::vector<format::Ref> records;  // the records in the dump
 };
 
-// The part of a group that was allocated in one mark and NVTX range, the innermost that were open in the thread.
+// The part of a group that was allocated in one mark and NVTX range, the innermost ones open in the thread.
 struct MarkShare {
-  std::string mark;   // empty: none was open
-  std::string range;  // likewise
+  std::string mark;   // empty: no mark was open
+  std::string range;  // empty: no range was open
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 };
@@ -95,48 +95,48 @@ struct MarkInfo {
   std::uint64_t count = 0;
 };
 
-// What one of several processes has of a group.
+// The part of a group that belongs to one of several processes.
 struct Share {
   std::uint32_t process = 0;  // index into Report::job
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
 };
 
-// How a leak compares with the baseline that it was held against.
+// How a leak compares with its entry in the baseline.
 enum class Comparison { kNone, kNew, kGrown, kKnown };
 
 // A group of allocations or other resources with one stack, kind, device, API and cause.
 struct Group {
   std::string id;  // 16 hex digits, the same in every run of the same program
   format::Kind kind = format::Kind::kNone;
-  std::string api;         // as the user wrote it: "cudaMalloc", or "cuMemAlloc" when no runtime call led there
+  std::string api;         // as in the user's code: "cudaMalloc", or "cuMemAlloc" for a direct driver call
   std::string driver_api;  // "cuMemAlloc_v2"
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::optional<unsigned> device;  // ordinal; empty: none, or several of `devices`
+  std::optional<unsigned> device;  // ordinal; empty: no device, or several in `devices`
   Cause cause = Cause::kNeverFreed;
   std::vector<Evidence> evidence;
   std::vector<ThreadInfo> threads;
-  std::vector<MarkShare> marks;        // largest first; what was made in none is not in it
+  std::vector<MarkShare> marks;        // largest first; allocations outside of any mark are left out
   std::vector<std::uint64_t> handles;  // the first few
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
-  std::uint64_t ended_bytes = 0;        // of `bytes`, made by threads that have ended
+  std::uint64_t ended_bytes = 0;        // the part of `bytes` that was allocated by threads that have ended
   std::uint64_t made = 0;               // calls with this stack over the whole run; 0: not known, or none was freed
   std::uint64_t freed = 0;              // how many of those were freed again
   std::uint64_t mappings = 0;           // VMM physical memory
   std::uint64_t handle_references = 0;  // VMM physical memory
-  const Pool* pool = nullptr;           // whose segment it is; nullptr: of no caching allocator
-  std::string library;                  // which library made it for itself; empty: the program
+  const Pool* pool = nullptr;           // the caching allocator that it is a segment of; nullptr: none
+  std::string library;                  // the library that made it for itself; empty: the program
   const ResolvedStack* stack = nullptr;
-  std::vector<format::Ref> stacks;  // the different ones of the dump that became this group
-  // Of several processes: what each of them has, in the order of Report::job, on which devices, and in which threads
-  // (in most processes first), instead of `device`, `threads` and `handles`. Empty: of one.
+  std::vector<format::Ref> stacks;  // all stacks of the dump in this group
+  // In a merged report, instead of `device`, `threads` and `handles`: the share of each process in the order of
+  // Report::job, all devices, and the threads (those in most processes first). Empty in a report of one process.
   std::vector<Share> shares;
   std::vector<unsigned> devices;
   std::vector<ThreadSum> thread_sums;
   Comparison comparison = Comparison::kNone;
-  std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: what the baseline has, of all processes
+  std::uint64_t baseline_bytes = 0;  // with kGrown and kKnown: the bytes in the baseline, of all processes
 };
 
 struct ErrorGroup {
@@ -160,9 +160,9 @@ struct ErrorGroup {
   const ResolvedStack* free_stack = nullptr;        // double free: of the first one
 };
 
-// What the process had in use on a device over the run; `buckets` is empty when that is not known.
+// Memory in use by the process on a device over the run; `buckets` is empty when that is not known.
 struct TimeLine {
-  std::uint64_t bucket_ns = 0;  // bucket i is about the time from i * bucket_ns on
+  std::uint64_t bucket_ns = 0;  // bucket i begins at i * bucket_ns
   std::vector<format::TimeLineBucket> buckets;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_ns = 0;
@@ -183,7 +183,7 @@ struct DeviceInfo {
   TimeLine time_line;
 };
 
-// A stack that allocates memory, by a name that CULPRIT_FAIL takes. Known only when CULPRIT_FAIL asked for it.
+// A stack that allocates memory, under a name for CULPRIT_FAIL. Recorded only when CULPRIT_FAIL asked for it.
 struct AllocationSite {
   std::uint64_t site = 0;
   std::uint64_t number = 0;  // of its first call, among the process's allocation calls
@@ -196,7 +196,7 @@ struct ProcessInfo {
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
   std::string host;
-  std::optional<unsigned> rank;  // in its parallel job
+  std::optional<unsigned> rank;  // in the parallel job
   unsigned job_size = 0;         // ranks of the job; 0: not known
   std::string executable;
   std::vector<std::string> command;
@@ -206,27 +206,27 @@ struct ProcessInfo {
   ProcessStatus status;
   std::string tool_version;
   int driver_version = 0;
-  std::optional<std::string> attached;  // "redirect" or "cupti": `culprit attach` came to the running process
+  std::optional<std::string> attached;  // "redirect" or "cupti": recording began with `culprit attach`
 };
 
 struct Dropped {
   std::uint64_t allocations = 0;
   std::uint64_t stacks = 0;
   std::uint64_t others = 0;
-  std::uint64_t handler_calls = 0;  // CUDA calls of signal handlers that interrupted the tracker
+  std::uint64_t handler_calls = 0;  // CUDA calls in signal handlers that interrupted the tracker
   std::uint64_t left_hooks = 0;     // calls left by siglongjmp or cancellation
-  std::uint64_t lock_timeouts = 0;  // events that could not wait longer for a lock of the tracker
-  // Not lost, but poorer: stacks that were shortened because there was no room; stacks that nothing named any more, and
-  // whose room was used again, with the calls that made something.
+  std::uint64_t lock_timeouts = 0;  // events dropped after waiting too long for a lock of the tracker
+  // Recorded with less detail: stacks shortened for lack of space, and unreferenced stacks whose space was given to
+  // other stacks (with their counts of calls).
   std::uint64_t merged_stacks = 0;
   std::uint64_t reused_stacks = 0;
   std::uint64_t reused_calls = 0;
-  std::string reason;  // why recording stopped and what to do; empty: it did not stop
+  std::string reason;  // why recording stopped and how to avoid that; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
   std::uint64_t total() const { return allocations + stacks + others + handler_calls + left_hooks + lock_timeouts; }
 };
 
-// The search for globals that hold what was not freed, at exit.
+// The search at exit for globals that hold unfreed memory.
 struct HolderSearchInfo {
   format::HolderSearch state = format::HolderSearch::kNotRun;
   std::uint64_t ns = 0;
@@ -240,7 +240,7 @@ struct Total {
   std::uint64_t count = 0;
 };
 
-// What one caching allocator keeps.
+// The memory that one caching allocator keeps.
 struct CacheTotal {
   const Pool* pool = nullptr;
   std::uint64_t bytes = 0;
@@ -254,18 +254,18 @@ struct Summary {
   std::uint64_t leaked_allocations = 0;
   std::uint64_t groups = 0;
   std::uint64_t cached_bytes = 0;
-  std::uint64_t thread_ended_bytes = 0;  // of the leaked bytes, made by threads that have ended
+  std::uint64_t thread_ended_bytes = 0;  // the part of the leaked bytes that was allocated by threads that have ended
   std::uint64_t library_bytes = 0;
   std::uint64_t library_allocations = 0;
-  std::uint64_t errors = 0;     // refused and bad frees, each counted
-  std::uint64_t resources = 0;  // streams, events, contexts, ...: the program's own
+  std::uint64_t errors = 0;     // refused and bad frees
+  std::uint64_t resources = 0;  // streams, events, contexts, ...: only the program's own
   std::uint64_t late_frees = 0;
   std::uint64_t unknown_frees = 0;
-  std::uint64_t unknown_refusals = 0;  // refused frees of what may have been made before recording: no errors
+  std::uint64_t unknown_refusals = 0;  // refused frees of memory possibly allocated before recording: not errors
   std::uint64_t allocations = 0;       // calls over the whole run
   std::uint64_t frees = 0;
-  // CULPRIT_VERIFY_STACKS=1: remembered stacks that were compared with a real unwind, and current contexts that were
-  // asked for again; how many of them were wrong.
+  // With CULPRIT_VERIFY_STACKS=1: memoized stacks that were compared with a real unwind, and memoized current contexts
+  // that were asked for again; and how many of each were wrong.
   std::uint64_t stacks_verified = 0;
   std::uint64_t stack_mismatches = 0;
   std::uint64_t contexts_verified = 0;
@@ -274,32 +274,32 @@ struct Summary {
   std::vector<Total> totals;       // of the leaks, by device and kind
 };
 
-// What a framework itself said of the segments of its cache, in a Python program.
+// What a framework itself reported about the segments of its cache, in a Python program.
 struct CacheInside {
   struct Segment {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::uint64_t live_bytes = 0;
   };
-  // Live tensors that one line allocated and one thing holds.
+  // Live tensors with the same allocating line and the same holder.
   struct Place {
     std::uint64_t bytes = 0;
     std::uint64_t count = 0;
     std::string file;  // empty: not recorded
     std::uint64_t line = 0;
     std::string function;
-    std::string held_by;  // in words; empty: not known
+    std::string held_by;  // described in words; empty: not known
   };
   std::string pool;      // the name of the Pool
-  bool at_exit = false;  // said when the interpreter began to end: Python itself freed its objects afterwards
+  bool at_exit = false;  // recorded when the interpreter began to end: Python freed its objects afterwards
   std::uint64_t live_bytes = 0;
   std::uint64_t idle_bytes = 0;
-  std::vector<Segment> segments;  // those that the dump has too; empty: only the sums are known
+  std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
   std::vector<Place> largest;     // largest first
-  std::string hint;               // how to know more; empty: this is all
+  std::string hint;               // how to get more detail; empty: there is no more
 };
 
-// Memory that was found and is not shown.
+// Memory that was found but is not shown.
 struct HiddenTotal {
   std::uint64_t groups = 0;
   std::uint64_t allocations = 0;
@@ -311,7 +311,7 @@ struct HiddenTotal {
   }
 };
 
-// What one line of a suppressions file hid.
+// What one line of a suppressions file has hidden.
 struct SuppressionUse {
   std::string path;
   std::uint64_t line = 0;
@@ -319,16 +319,16 @@ struct SuppressionUse {
   HiddenTotal hidden;
 };
 
-// How the leaks compare with a baseline, as numbers of groups.
+// The comparison with a baseline, in numbers of groups.
 struct BaselineResult {
   std::string path;
   std::uint64_t added = 0;
   std::uint64_t grown = 0;
   std::uint64_t known = 0;
-  std::vector<std::string> gone;  // ids that no process leaked; the last report has them
+  std::vector<std::string> gone;  // ids that leaked in no process; set in the last report
 };
 
-// What one stack had live when a picture was taken.
+// Live memory of one stack when a picture was taken.
 struct PictureEntry {
   const ResolvedStack* stack = nullptr;
   std::string api;  // of the first live allocation, like `kind`
@@ -337,13 +337,13 @@ struct PictureEntry {
   std::uint64_t count = 0;
 };
 
-// Who held the memory of a device at one moment: when use was higher than ever before, or when an allocation failed.
+// The holders of a device's memory at one moment: at the highest use, or when an allocation failed.
 struct Picture {
-  std::uint32_t process = 0;  // in a report of several: whose, an index into Report::job
+  std::uint32_t process = 0;  // in a merged report: index into Report::job
   bool out_of_memory = false;
   std::optional<unsigned> device;
   std::uint64_t time_ns = 0;
-  // Out of memory: the call that failed, and how often it did.
+  // Out of memory: the call that failed, and how often it failed.
   std::string api;
   const ResolvedStack* stack = nullptr;
   std::uint64_t asked_bytes = 0;
@@ -352,30 +352,30 @@ struct Picture {
   std::uint64_t live_bytes = 0;       // of this process
   std::uint64_t live_count = 0;
   std::vector<PictureEntry> entries;  // most bytes first
-  std::uint64_t other_bytes = 0;      // of stacks that are not among them
+  std::uint64_t other_bytes = 0;      // of stacks that are not in `entries`
   std::uint64_t other_count = 0;
   std::uint64_t other_stacks = 0;
 };
 
-// A stretch in which allocations were recorded.
+// A period in which allocations were recorded.
 struct RecordedSpan {
   std::uint64_t begin_ns = 0;
-  std::uint64_t end_ns = 0;        // 0: it goes on
-  std::optional<unsigned> device;  // whose memory was read when it began; empty: none's
-  bool read_at_begin = false;      // else at the first allocation in it
+  std::uint64_t end_ns = 0;        // 0: not over yet
+  std::optional<unsigned> device;  // the device whose memory was read; empty: none
+  bool read_at_begin = false;      // read at the begin; else at the first allocation
   std::uint64_t used_bytes = 0;
   std::uint64_t total_bytes = 0;
 };
 
-// Recording that was not on all the time.
+// When recording was on, if it was not on all the time.
 struct RecordingInfo {
-  bool off = false;                  // as it was switched last
+  bool off = false;                  // off after the last switch
   std::uint64_t last_switch_ns = 0;  // 0: never
-  std::uint64_t process_age_ns = 0;  // how long the process had run when the dump began; 0: not known
+  std::uint64_t process_age_ns = 0;  // age of the process when the dump began; 0: not known
   std::vector<RecordedSpan> spans;   // empty: on from the first CUDA call to the end, unless `off`
 };
 
-// One of the processes that a report of several is made of.
+// One of the processes in a merged report.
 struct JobProcess {
   std::string dump_path;
   std::uint32_t pid = 0;
@@ -389,45 +389,45 @@ struct JobProcess {
   std::uint64_t leaked_allocations = 0;
 };
 
-// A library that called the driver where it could not be seen.
+// A library that called the driver past the hooks.
 struct UnseenUser {
   std::string path;
-  bool own_driver = false;  // it was loaded with dlmopen; else it found the driver's functions before the hooks
+  bool own_driver = false;  // loaded with dlmopen; else it looked up the driver before the hooks existed
 };
 
 struct Report {
   std::string dump_path;
-  ProcessInfo process;          // the first of `job` when there are several
-  std::vector<JobProcess> job;  // the processes that were merged into this report, by rank; empty: it is of one
+  ProcessInfo process;          // the first of `job` in a merged report
+  std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process
   bool hook_called = false;
   std::vector<UnseenUser> unseen;
-  // Known when CULPRIT_FAIL was set.
+  // Set when CULPRIT_FAIL was set.
   std::uint64_t injected_failures = 0;  // calls that were made to fail
   std::vector<AllocationSite> sites;
-  const ResolvedStack* exit_stack = nullptr;  // where exit() was called, start-up code included; nullptr: not known
+  const ResolvedStack* exit_stack = nullptr;  // where exit() was called, with start-up code; nullptr: not known
   std::vector<DeviceInfo> devices;
   Summary summary;
-  // Out of memory first, in each process the last one of them first; then the peaks, by device.
+  // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
   std::vector<Picture> pictures;
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;
-  std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else a copy, made then
-  std::uint64_t dropped_marks = 0;             // that found no room
+  std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else the time of the copy
+  std::uint64_t dropped_marks = 0;             // marks that did not fit
   std::vector<MarkInfo> marks;                 // in the order of their first times
-  std::string since_mark;                      // only what came after this mark is in the lists; empty: everything
-  std::optional<std::uint64_t> since_mark_ns;  // when that was; empty: the process has no such mark
+  std::string since_mark;                      // the lists contain only what came after this mark; empty: everything
+  std::optional<std::uint64_t> since_mark_ns;  // time of that mark; empty: the process has no such mark
   std::vector<Group> leaks;                    // worst first
-  std::vector<Group> library;                  // what libraries hold for themselves, not counted
+  std::vector<Group> library;                  // held by libraries for themselves, not counted
   std::vector<Group> resources;
-  std::vector<CacheInside> caches_inside;  // of those allocators that said something
+  std::vector<CacheInside> caches_inside;  // only of allocators that reported it
   std::vector<ErrorGroup> errors;
-  std::vector<SuppressionUse> suppressed;  // in the order of the lines
-  std::optional<HiddenTotal> filtered;     // what filters took out; empty: there were none
+  std::vector<SuppressionUse> suppressed;  // in the order of the files' lines
+  std::optional<HiddenTotal> filtered;     // what filters removed; empty: no filters
   std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;
-  std::shared_ptr<const void> stacks;                          // owns what the stack pointers point to
-  std::shared_ptr<const std::deque<Variable>> python_holders;  // likewise
+  std::shared_ptr<const void> stacks;                          // owns the stacks
+  std::shared_ptr<const std::deque<Variable>> python_holders;  // owns the variables of Python
 };
 
 // "epoch 3", "epoch 3 / forward" (the mark, then the NVTX range), "(no mark)".

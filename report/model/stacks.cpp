@@ -27,8 +27,8 @@ bool is_libc(const Frame& frame) {
          in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");
 }
 
-// Program and thread start-up. In a stripped libc these functions are local and have no name of their own, so that only
-// a nearest symbol is known, which would mislead.
+// Program and thread start-up. In a stripped libc these functions are local and nameless; the nearest symbol would
+// mislead.
 bool is_startup(const Frame& frame) {
   static const std::set<std::string_view> kNames = {"_start",
                                                     "__libc_start_main",
@@ -42,7 +42,7 @@ bool is_startup(const Frame& frame) {
                                                     "__GI___clone",
                                                     "_dl_start_user"};
   if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
-  // std::thread starts its function from a local one of libstdc++.
+  // std::thread starts its function from a local function of libstdc++.
   if (in_module(frame, "libstdc++.so") && frame.function == "execute_native_thread_routine") return true;
   const bool start_library = is_libc(frame) || in_module(frame, "libstdc++.so");
   return start_library && (frame.approximate || frame.function.empty());
@@ -50,13 +50,13 @@ bool is_startup(const Frame& frame) {
 
 bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
 
-// Public but not for people: what nvcc's generated code calls.
+// Public functions that only nvcc's generated code calls.
 bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
 
-// What NVIDIA's static runtime is made of.
+// Internal functions of NVIDIA's static runtime.
 bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
 
-// CPython's evaluation loop stands for whatever Python code runs.
+// CPython's evaluation loop, which runs any Python code.
 bool is_python(const Frame& frame) {
   return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
 }
@@ -114,7 +114,7 @@ const Variable* StackResolver::variable(std::uint64_t place) const {
 const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) const {
   StackView view;
   if (depth == 0 || !dump_.stack(ref, &view) || depth > view.frame_count) return nullptr;
-  if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are not there
+  if ((view.flags & kStackMerged) != 0) return nullptr;  // the outermost frames are missing
   for (std::uint32_t i = view.frame_count; i > 0; --i) {
     if (is_python_frame(view.frames[i - 1]) || --depth != 0) continue;
     const auto at = expansions_.find(view.frames[i - 1]);
@@ -148,7 +148,7 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
 }
 
 void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
-  // A library that was unloaded and loaded again has two module records: ask about its file once.
+  // A library that was unloaded and loaded again has two module records, but its file is examined once.
   using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;
   std::map<FileKey, std::size_t> questions_of_file;
   std::unordered_map<std::uint32_t, std::optional<std::size_t>> question_of_module;
@@ -185,7 +185,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
       add_python_frame(address);
       continue;
     }
-    // A return address: the call lies just before it.
+    // A return address; the call is just before it.
     std::uint64_t offset = address & kFrameOffsetMask;
     if ((address & kFrameExact) == 0 && offset != 0) --offset;
     const std::optional<std::size_t> question = question_of(address);
@@ -284,16 +284,16 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   std::size_t begin = 0;
   while (begin < all.size() && is_own(*all[begin])) ++begin;
 
-  // The runtime's frames come next, all of one module: libcudart.so's, or that of the program that it was linked into.
-  // They end at the public function that the user called.
+  // The runtime's frames come next, all of one module: libcudart.so, or the module that it was linked into. They end at
+  // the public function that the user called.
   std::size_t runtime_end = begin;
   const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
   const bool shared_runtime = begin < all.size() && in_module(*all[begin], "libcudart.so");
   for (std::size_t i = begin; i < all.size(); ++i) {
     const Frame& frame = *all[i];
     const bool named = names_runtime_api(frame);
-    // Past the first public function only further ones belong to the runtime (the typed wrapper that called it); before
-    // it one in another module is somebody else's.
+    // After the first public function, only further public functions belong to the runtime (the typed wrapper that
+    // called it). Before it, a public function in another module is not the runtime's.
     const bool found = runtime_end > begin;
     const bool belongs = frame.module == runtime ? named || shared_runtime || !found : named && found;
     if (!belongs) break;
@@ -304,7 +304,7 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   begin = runtime_end;
 
   std::size_t end = all.size();
-  // The _start of a stripped program has no name: known by libc's start-up inside of it.
+  // The _start of a stripped program has no name; it is recognised by libc's start-up function that it calls.
   if (end >= begin + 2 && all[end - 1]->file.empty() && is_libc(*all[end - 2]) && is_startup(*all[end - 2])) --end;
   while (end > begin && is_startup(*all[end - 1])) --end;
 
@@ -313,7 +313,7 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   if (full_stacks_) {
     result.frames = std::move(all);
   } else {
-    // Python's own frames say what the interpreter did; how it did that helps nobody.
+    // With Python's own frames present, the interpreter's native frames are left out.
     for (std::size_t i = begin; i < end; ++i) {
       if (!result.has_python || !is_python(*all[i])) result.frames.push_back(all[i]);
     }

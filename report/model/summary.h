@@ -1,4 +1,4 @@
-// The totals of a report, from its groups.
+// The totals of a report, computed from its groups.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace culprit {
 
-// Whether the group is a leak: cached memory is one only when `strict` asks for it.
+// Whether the group is a leak: cached memory only with `strict`.
 bool counts_as_leak(const Group& group, bool strict);
 
-// Puts the groups into a report's order: most bytes first.
+// Sorts the groups as a report lists them: most bytes first.
 void sort_groups(std::vector<Group>* groups);
 
-// Fills what the summary says about leaks, libraries, resources and errors from the report's lists, anew.
+// Recomputes the summary's numbers of leaks, libraries, resources and errors from the report's lists.
 void sum_up(bool strict, Report* report);
 
 }  // namespace culprit

@@ -22,7 +22,7 @@ bool take_suffix(std::string_view* text, std::string_view suffix) {
   return true;
 }
 
-// "docker-<64 digits>.scope" with systemd, "<64 digits>" in a folder "docker" or of a pod without.
+// "docker-<64 digits>.scope" with systemd; without it "<64 digits>" in a folder "docker" or of a pod.
 void read_runtime(std::string_view part, std::string_view folder, Container* container) {
   static constexpr struct {
     std::string_view prefix;
@@ -40,7 +40,7 @@ void read_runtime(std::string_view part, std::string_view folder, Container* con
       break;
     }
   }
-  // containerd's own naming without systemd: "cri-containerd:<id>" behind a slice.
+  // containerd without systemd: "cri-containerd:<id>" after a slice.
   const std::size_t colon = part.rfind(':');
   if (colon != std::string_view::npos) {
     if (part.find("containerd") != std::string_view::npos) runtime = "containerd";
@@ -63,7 +63,7 @@ void read_pod(std::string_view part, Container* container) {
   if (digits.size() == 32 && is_hex(digits)) container->pod = uid;
 }
 
-// Those that give names instead of numbers.
+// Runtimes that use names instead of numbers.
 void read_named(std::string_view part, std::string_view folder, Container* container) {
   const auto set = [container](const char* runtime, std::string_view name) {
     if (name.empty()) return;
@@ -84,7 +84,7 @@ Container container_of(std::string_view cgroup) {
   for (std::size_t begin = 0; begin < cgroup.size();) {
     const std::size_t end = std::min(cgroup.find_first_of("/\n", begin), cgroup.size());
     const std::string_view part = cgroup.substr(begin, end - begin);
-    // The innermost container counts: a later part of the path replaces an earlier one.
+    // The innermost container counts, so a later part of the path replaces an earlier one.
     read_named(part, folder, &container);
     read_runtime(part, folder, &container);
     read_pod(part, &container);

@@ -1,4 +1,4 @@
-// Which container, pod or batch job a process belongs to, as far as the path of its control group tells.
+// The container, pod or batch job that a process belongs to, according to the path of its control group.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 namespace culprit {
 
 struct Container {
-  std::string runtime;  // "docker", "containerd", "cri-o", "podman", "lxc", "nspawn", "slurm"; "container": not known
-  std::string id;       // the first 12 digits, as the runtimes' own tools print it; or the name where there is one
+  std::string runtime;  // "docker", "containerd", "cri-o", "podman", "lxc", "nspawn", "slurm"; "container": unknown
+  std::string id;       // the first 12 digits, as the runtimes' own tools print it, or a name
   std::string pod;      // UID of the Kubernetes pod
-  std::string name;     // host name inside, which is the pod's name in Kubernetes; filled in by read_proc
+  std::string name;     // host name inside, in Kubernetes the pod's name; filled in by read_proc
   bool found() const { return !id.empty() || !pod.empty(); }
 };
 

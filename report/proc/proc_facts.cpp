@@ -40,7 +40,7 @@ std::string link_target(const std::string& path) {
   return size < 0 ? std::string() : std::string(buffer, static_cast<std::size_t>(size));
 }
 
-// Calls visit(name) for each entry whose name is no dot. Returns 0, or the errno.
+// Calls visit(name) for each entry whose name does not begin with a dot. Returns 0, or the errno.
 int for_each_entry(const std::string& folder, const std::function<void(const char*)>& visit) {
   DIR* dir = ::opendir(folder.c_str());
   if (dir == nullptr) return errno;
@@ -54,16 +54,16 @@ int for_each_entry(const std::string& folder, const std::function<void(const cha
   return error;
 }
 
-// False when the process is gone, or a thread of the kernel.
+// False when the process is gone, or is a kernel thread.
 bool read_stat(const std::string& folder, ProcessFacts* process) {
   const std::string text = read_proc_text(folder + "/stat");
-  // The second field is the name in parentheses, which may itself hold spaces and parentheses.
+  // The second field is the name in parentheses, which may contain spaces and parentheses.
   const std::size_t open = text.find('(');
   const std::size_t close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return false;
   process->name = text.substr(open + 1, close - open - 1);
   std::istringstream rest(text.substr(close + 1));
-  std::vector<std::string> fields;  // from the third on
+  std::vector<std::string> fields;  // from the third field on
   for (std::string field; rest >> field && fields.size() < 20;) fields.push_back(field);
   if (fields.size() < 20) return false;
   const auto value = [&fields](int field) {
@@ -90,7 +90,7 @@ void note_path(std::string_view path, ProcessFacts* process) {
 }
 
 void note_unreadable(int error, ProcessFacts* process) {
-  // A process that ended meanwhile is nothing that one may not see.
+  // A process that has just ended does not count as unreadable.
   if (error != 0 && error != ENOENT && error != ESRCH && process->unreadable.empty())
     process->unreadable = std::strerror(error);
 }
@@ -137,7 +137,7 @@ bool is_dump(const std::string& root, std::uint32_t pid, const std::string& path
   return same;
 }
 
-// The dump that it maps, empty if none.
+// The dump that the process has mapped; empty if none.
 std::string find_dump(const std::string& root, ProcessFacts* process) {
   std::string dump;
   std::set<std::string> tried;
@@ -211,7 +211,7 @@ std::string dump_of_process(const std::string& root, std::uint32_t pid) {
 int open_in_process(const std::string& root, std::uint32_t pid, const std::string& path) {
   const int top = ::open((root + "/" + std::to_string(pid) + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (top < 0) return -1;
-  // A container's own symbolic links must not lead out of it, and a pipe of its must not make us wait.
+  // Links of a container must not lead out of it, and opening a pipe must not block.
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
@@ -254,7 +254,7 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
     facts.processes.emplace(*pid, std::move(process));
   });
   if (error != 0) facts.problem = root + ": " + std::strerror(error);
-  // The first process is everybody's to see, unless /proc hides what belongs to others.
+  // Process 1 is visible to all users, unless /proc hides the processes of others.
   facts.hides_others = error == 0 && facts.find(1) == nullptr && !(self && *self == 1);
   const double uptime = std::strtod(read_proc_text(root + "/uptime").c_str(), nullptr);
   for (auto& [pid, process] : facts.processes) {

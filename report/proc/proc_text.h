@@ -1,12 +1,12 @@
-// The files of /proc, which may be gone at any moment: with the process or the thread that they tell of.
+// Reads files of /proc, which may vanish at any moment with their process or thread.
 #pragma once
 
 #include <string>
 
 namespace culprit {
 
-// What can be read of the file; empty when it is not there, may not be read, or goes away while it is read (a stream of
-// the standard library throws then). Thread-safe.
+// The readable content of the file; empty when it is missing, may not be read, or vanishes while it is read (a stream
+// of the standard library throws in that case). Thread-safe.
 std::string read_proc_text(const std::string& path);
 
 }  // namespace culprit

@@ -31,7 +31,7 @@ void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std
   }
 }
 
-// A variable of the environment that the process was started with.
+// The value of a variable in the environment that the process was started with.
 std::string variable_of(const std::string& environment, const std::string& name) {
   const std::string key = name + "=";
   for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1) {
@@ -41,7 +41,7 @@ std::string variable_of(const std::string& environment, const std::string& name)
   return {};
 }
 
-// Whether the line `name` of /proc/PID/status has the signal.
+// Whether the signal is set in line `name` of /proc/PID/status.
 bool has_signal(const std::string& status, const std::string& name, int number) {
   const std::size_t at = status.find("\n" + name + ":");
   if (at == std::string::npos || number < 1 || number > 64) return false;
@@ -84,7 +84,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
   target.signal_number = parse_signal(target.signal_name.c_str());
-  if (target.signal_number == 0) {  // so does the library, and says so
+  if (target.signal_number == 0) {  // as the library does, with a message
     target.signal_name = "USR2";
     target.signal_number = SIGUSR2;
   }

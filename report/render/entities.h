@@ -1,11 +1,11 @@
-// What HTML and XML take for markup, written so that it stays text.
+// Escapes the characters that HTML and XML would read as markup.
 #pragma once
 
 #include <string>
 
 namespace culprit {
 
-// Appends "&lt;" for '<', likewise for '>' and '&'; false for any other character, of which nothing is appended.
+// Appends "&lt;" for '<', likewise for '>' and '&'. Returns false for any other character and appends nothing.
 inline bool append_entity(char c, std::string* text) {
   const char* entity = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : nullptr;
   if (entity != nullptr) *text += entity;

@@ -7,12 +7,12 @@
 namespace culprit {
 namespace {
 
-// After a kernel went wrong every call on its context fails: CUDA Driver API, CUresult, "leaves the process in an
+// After a kernel has failed, every call on its context fails: CUDA Driver API, CUresult, "leaves the process in an
 // inconsistent state".
 struct RefusalHint {
   int first;  // CUresult
   int last;
-  const char* text;  // follows the name of the refused call
+  const char* text;  // appended to the name of the refused call
 };
 // clang-format off
 constexpr RefusalHint kRefusals[] = {
@@ -26,7 +26,7 @@ constexpr RefusalHint kRefusals[] = {
 };
 // clang-format on
 
-// "line 33" in the file of the allocation, else "solver.cu:33".
+// "line 33" if it is in the file of the allocation, else "solver.cu:33".
 std::string where(const Frame* frame, const Group& group) {
   if (frame == nullptr) return {};
   const Frame* allocated = group.stack->frames.empty() ? nullptr : group.stack->frames.front();
@@ -73,7 +73,7 @@ std::string teardown_hint(const Group& group, const Evidence& evidence) {
   return "free it before " + printable(evidence.api) + at(evidence, group);
 }
 
-// What can be said although nothing points to a cause.
+// The hint when no evidence points to a cause.
 std::string never_freed_hint(const Group& group) {
   std::uint64_t threads = group.threads.size();
   auto ended = static_cast<std::uint64_t>(

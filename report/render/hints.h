@@ -1,4 +1,4 @@
-// One line for each leak that says what to change.
+// One line for each leak that suggests a fix.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace culprit {
 
-// The hint for a judged group, from what is known of it; "" where nothing useful can be said. `running`: the process
-// has not ended, so that what nobody freed may still be freed.
+// The hint for a judged group; "" if there is nothing useful to say. `running`: the process still runs, so unfreed
+// memory may still be freed.
 std::string hint_for(const Group& group, bool running);
 
 }  // namespace culprit

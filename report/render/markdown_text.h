@@ -1,14 +1,14 @@
-// Text in Markdown: names of a program may hold anything.
+// Escapes text for Markdown: names in a program may contain any character.
 #pragma once
 
 #include <string>
 
 namespace culprit {
 
-// For the inside of <pre> and of other HTML in Markdown, where only HTML counts.
+// For text inside <pre> and other HTML in Markdown, where only HTML is escaped.
 std::string preformatted(const std::string& text);
 
-// What Markdown and the HTML in it would take for their own stands there as it is.
+// Escapes everything that Markdown, or HTML in it, would interpret.
 std::string markdown_escaped(const std::string& text);
 
 }  // namespace culprit

@@ -56,7 +56,7 @@ std::string gzip_stored(const std::string& data) {
   std::size_t at = 0;
   do {
     const std::size_t length = std::min(data.size() - at, kLargestBlock);
-    out += static_cast<char>(at + length == data.size());  // last block or not; stored
+    out += static_cast<char>(at + length == data.size());  // bit 0: last block; type 0: stored
     put_little(static_cast<std::uint32_t>(length), 2, &out);
     put_little(~static_cast<std::uint32_t>(length), 2, &out);
     out.append(data, at, length);

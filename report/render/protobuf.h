@@ -1,5 +1,5 @@
-// Protocol-buffer messages, written field by field (https://protobuf.dev/programming-guides/encoding), and the gzip
-// envelope around them: all that the pprof format needs, too little to depend on a library and its compiler.
+// Writes protocol-buffer messages field by field (https://protobuf.dev/programming-guides/encoding), and the gzip
+// envelope around them. The pprof format needs only this, which does not justify a library and its compiler.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace culprit {
 
-// A message that is being written. A field of value 0 is left out, as its reader assumes 0.
+// A message under construction. A field of value 0 is left out, because readers assume 0.
 class ProtobufMessage {
  public:
   void number(unsigned field, std::uint64_t value);

@@ -21,7 +21,7 @@ std::string folded(const std::string& name) {
 }  // namespace
 
 void render_folded(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
-  // Leaks that differ in their cause or device only are one line.
+  // Leaks that differ only in cause or device share a line.
   std::map<std::string, std::uint64_t> lines;
   for (const Report& report : reports) {
     for (const Group& group : report.leaks) {

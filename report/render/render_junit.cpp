@@ -1,8 +1,7 @@
-// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free, and,
-// where marks name tests, for each test, which then has the leaks that were made in it. What a
-// baseline knows is skipped, not failed. A process without any has one case that passes: an empty suite looks like a
-// job that did not run. Elements and attributes as Jenkins' schema has them (https://github.com/jenkinsci/xunit-plugin,
-// junit-10.xsd).
+// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free, and, if
+// marks name tests, a case for each test with the leaks that were allocated in it. Leaks in the baseline are skipped,
+// not failed. A process without leaks has one case that passes, because an empty suite looks like a job that did not
+// run. Elements and attributes as in Jenkins' schema (https://github.com/jenkinsci/xunit-plugin, junit-10.xsd).
 #include <cstdio>
 #include <map>
 
@@ -19,8 +18,8 @@
 namespace culprit {
 namespace {
 
-// Well-formed whatever the names in a dump are: XML has no way to write most control characters, and bytes that are no
-// UTF-8 make a file unreadable.
+// Makes any name in a dump well-formed: XML cannot represent most control characters, and invalid UTF-8 makes a file
+// unreadable.
 std::string escaped(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
@@ -88,7 +87,7 @@ std::string message_of(const Group& group, std::uint64_t bytes, std::uint64_t co
          " never given back: " + cause_name(group.cause);
 }
 
-// Where it was allocated, and what else is known of it.
+// The allocating stack and all evidence.
 std::string story_of(const Group& group, const Report& report) {
   std::string text = stack_text(*group.stack);
   for (const Evidence& evidence : group.evidence) {
@@ -110,7 +109,7 @@ struct TestCase {
   std::vector<Leak> leaks;
 };
 
-// Shares the leaks out among the tests. `groups` keeps those that no test, or not only tests, made.
+// Assigns the leaks to the tests. `groups` keeps those that were allocated, at least in part, outside of tests.
 std::vector<TestCase> take_tests(const Report& report, std::vector<const Group*>* groups) {
   std::vector<TestCase> tests;
   std::map<std::string, std::size_t> index;
@@ -162,7 +161,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
   for (const Group* group : groups) skipped += group->comparison == Comparison::kKnown ? 1 : 0;
   std::size_t failures = groups.size() - skipped + report.errors.size();
   for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
-  // Neither green nor red: what was not recorded may have leaked.
+  // Neither passed nor failed: unrecorded memory may have leaked.
   std::string missing;
   for (const std::string& text : incomplete_texts(report)) missing += (missing.empty() ? "" : "; ") + text;
   if (missing.empty()) missing = "no hook was ever called";

@@ -1,5 +1,5 @@
 // A summary for the page of a CI job (GitHub's job summary, a merge request's comment): a table of the leaks, worst
-// first, and the stack of each to be opened.
+// first, with collapsed stacks.
 #include <algorithm>
 #include <sstream>
 
@@ -52,7 +52,7 @@ void print_details(const Report& report, const Group& group, bool running, std::
   out << "\n</details>\n";
 }
 
-// What was live when an allocation failed, as the text report has it.
+// The live memory at an allocation failure, as in the text report.
 void print_failures(const Report& report, std::ostream& out) {
   std::stringstream text;
   render_failures(report, RenderOptions(), text);

@@ -1,8 +1,8 @@
 // A profile for `go tool pprof`: each leak is a sample with its bytes and its count
-// (https://github.com/google/pprof/blob/main/proto/profile.proto, whose field numbers stand here).
+// (https://github.com/google/pprof/blob/main/proto/profile.proto, the source of the field numbers here).
 //
-// Locations have functions and lines but no addresses: pprof then looks for no program to symbolize, and -diff_base
-// finds the same place in another build.
+// Locations have functions and lines but no addresses, so that pprof does not try to symbolize them, and -diff_base
+// matches places across builds.
 #include <map>
 
 #include "report/cuda/kinds.h"
@@ -17,10 +17,10 @@ namespace {
 class Profile {
  public:
   Profile() {
-    string("");  // number 0 is the empty string
+    string("");  // string 0 is the empty string
     sample_type("leaked_bytes", "bytes");
     sample_type("leaked_count", "count");
-    profile_.number(14, string("leaked_bytes"));  // default_sample_type: else pprof shows the last one
+    profile_.number(14, string("leaked_bytes"));  // default_sample_type; otherwise pprof shows the last one
   }
 
   void add(const Group& group) {

@@ -1,6 +1,6 @@
 // SARIF 2.1.0 for code scanning pages: a run for each process, a result for each leak and each bad free
-// (https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html). Where memory was thrown past, freed in vain or
-// torn down stands in relatedLocations.
+// (https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html). The places of throws, refused frees and context
+// teardowns are in relatedLocations.
 #include <cctype>
 #include <cstdio>
 #include <iterator>
@@ -38,7 +38,7 @@ constexpr format::ErrorType kErrorTypes[] = {format::ErrorType::kDoubleFree, for
                                              format::ErrorType::kMismatchedFree, format::ErrorType::kFailedFree};
 constexpr std::size_t kLeakRuleCount = sizeof(kLeakRules) / sizeof(kLeakRules[0]);
 
-// A path as a URI reference: what RFC 3986 has another use for is escaped.
+// A path as a URI reference: characters with a meaning in RFC 3986 are escaped.
 std::string uri(const std::string& path) {
   std::string text = !path.empty() && path[0] == '/' ? "file://" : "";
   for (const char c : path) {
@@ -64,7 +64,7 @@ Json location_json(const Frame& frame) {
   return one;
 }
 
-// Where a reader of the source should look: the innermost frame of the program that has a line.
+// The place to show in the source: the innermost frame of the program with a line.
 const Frame* place_of(const ResolvedStack* stack) {
   if (stack == nullptr || stack->frames.empty()) return nullptr;
   if (stack->caller != nullptr && !stack->caller->file.empty()) return stack->caller;
@@ -176,7 +176,7 @@ Json rules_json() {
 Json run_json(const Report& report, std::size_t number, const RenderOptions& options) {
   Json run;
   run["tool"]["driver"] = {{"name", "culprit"}, {"rules", rules_json()}};
-  // Uploads that share an id replace each other; a pid would be another one every night.
+  // Uploads with the same id replace each other, so the id must not contain the pid.
   run["automationDetails"]["id"] =
       "culprit/" + std::string(base_name(report.process.executable)) + "/" + std::to_string(number);
   Json invocation;

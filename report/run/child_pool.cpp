@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-// In the child: a process group of its own, which reads nothing and shows its output only if it shall.
+// In the child: enters a process group of its own, with empty input and, without `show_output`, discarded output.
 void stand_apart(bool show_output) {
   ::setpgid(0, 0);
   const int nothing = ::open("/dev/null", O_RDWR);
@@ -38,7 +38,7 @@ void stand_apart(bool show_output) {
 
 ChildPool::ChildPool() : signals_(new Signals) {
   struct sigaction action = {};
-  action.sa_handler = SIG_DFL;  // an inherited SIG_IGN would throw exit statuses away
+  action.sa_handler = SIG_DFL;  // with an inherited SIG_IGN, exit statuses would be lost
   ::sigaction(SIGCHLD, &action, &signals_->child_before);
   sigemptyset(&signals_->watched);
   sigaddset(&signals_->watched, SIGCHLD);
@@ -79,7 +79,7 @@ void ChildPool::start(std::size_t number, const std::vector<std::string>& comman
   if (child.pid < 0) {
     child.start_errno = fork_error;
   } else {
-    ::setpgid(child.pid, child.pid);  // whoever comes first, it or its child
+    ::setpgid(child.pid, child.pid);  // in the parent as well as in the child, because either may run first
     int error = 0;
     ssize_t got = 0;
     do {
@@ -101,7 +101,7 @@ bool ChildPool::collect(std::size_t* number, PoolResult* result) {
     }
     int status = 0;
     if (child.pid > 0 && ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
-    if (child.pid > 0) ::kill(-child.pid, SIGKILL);  // what it left running in the background
+    if (child.pid > 0) ::kill(-child.pid, SIGKILL);  // its background processes
     *result = {};
     result->child.start_errno = child.start_errno;
     result->child.signalled = WIFSIGNALED(status);

@@ -1,5 +1,5 @@
-// Runs commands in the background, several at a time, each with a time limit: in a process group of its own, with no
-// terminal and nothing on its standard input.
+// Runs several commands at a time in the background, each with a time limit and in a process group of its own, without
+// a terminal and with an empty standard input.
 #pragma once
 
 #include <chrono>
@@ -18,23 +18,23 @@ struct PoolResult {
   double seconds = 0;
 };
 
-// One object at a time, in a process with one thread. While it exists SIGCHLD and the signals that end a process are
-// blocked; those are seen by wait(), which then kills what runs.
+// Create one object at a time, in a process with one thread. As long as it exists, SIGCHLD and the signals that end a
+// process are blocked. wait() receives the latter and then kills the running commands.
 class ChildPool {
  public:
   ChildPool();
-  ~ChildPool();  // kills what still runs
+  ~ChildPool();  // kills the commands that still run
   ChildPool(const ChildPool&) = delete;
   ChildPool& operator=(const ChildPool&) = delete;
 
-  // Starts a command. `show_output`: else what it writes is thrown away.
+  // Starts a command. Without `show_output` its output is discarded.
   void start(std::size_t number, const std::vector<std::string>& command, const Environment& environment,
              std::chrono::duration<double> limit, bool show_output);
 
   std::size_t running() const { return children_.size(); }
 
-  // Waits until one of the commands has ended and returns its number, or until `patience` is over. False in that case,
-  // and when this process was sent a signal that ends it: see signal_received().
+  // Waits until a command has ended and returns its number, or until `patience` is over. Returns false after
+  // `patience`, and when this process received a signal that ends it: see signal_received().
   bool wait(std::chrono::duration<double> patience, std::size_t* number, PoolResult* result);
   int signal_received() const { return signal_; }
 

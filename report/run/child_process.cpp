@@ -12,8 +12,8 @@
 namespace culprit {
 namespace {
 
-// What people send to a process to tell it something. SIGTSTP and its like are left alone: job control stops and
-// continues the whole process group, us included.
+// The signals that are passed on to the child. SIGTSTP and the like are left out: job control stops and continues the
+// whole process group, including culprit.
 constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
 
 int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
@@ -25,7 +25,8 @@ int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
       const pid_t ended = ::waitpid(child, &status, WNOHANG);
       if (ended == child) return status;
     } else if (number > 0 && info.si_code <= 0) {
-      // si_code > 0: the kernel sent it, for the terminal, to the whole process group.
+      // Only signals from processes are passed on. si_code > 0 means that the kernel sent it, as the terminal does, to
+      // the whole process group, so the child has it already.
       ::kill(child, number);
     }
   }
@@ -53,7 +54,7 @@ ChildResult run_child(const std::vector<std::string>& command,
     result.start_errno = errno;
     return result;
   }
-  // An inherited SIG_IGN for SIGCHLD would throw the exit status away.
+  // With an inherited SIG_IGN for SIGCHLD the exit status would be lost.
   struct sigaction child_action = {};
   struct sigaction default_action = {};
   default_action.sa_handler = SIG_DFL;

@@ -1,4 +1,4 @@
-// Runs a command as if culprit were not there: same terminal, same process group, signals passed on, exit status kept.
+// Runs a command as if culprit were absent: same terminal, same process group, signals passed on, exit status kept.
 #pragma once
 
 #include <string>
@@ -13,18 +13,19 @@ struct ChildResult {
   int code = 0;  // exit code, or the signal
 };
 
-// Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that are
-// sent to this process meanwhile. Those of the terminal reach the command by themselves and are not sent twice. Call it
-// from a process with one thread. Only one call at a time.
+// Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that this
+// process receives meanwhile. Signals from the terminal reach the command directly and are not sent a second time. Call
+// it from a process with one thread, one call at a time.
 ChildResult run_child(const std::vector<std::string>& command,
                       const std::vector<std::pair<std::string, std::string>>& environment);
 
-// Ends this process by the same signal that ended the command, without a second core file. Returns 128 + signal when
-// the signal does not end a process.
+// Ends this process with the signal that ended the command, without a second core file. Returns 128 + signal when that
+// signal does not end a process.
 int die_like_child(int signal_number);
 
-// In a fork child that has one thread: becomes the command, with these variables besides its own. When that fails the
-// errno is written to `error_pipe`, which the parent reads and execution closes (O_CLOEXEC), and the child ends.
+// Call it in a fork child with one thread: executes the command with these variables added to its environment. If that
+// fails, the child writes the errno to `error_pipe` and ends. The parent reads the pipe, which a successful exec closes
+// (O_CLOEXEC).
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe);
 

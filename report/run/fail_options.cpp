@@ -11,7 +11,7 @@
 namespace culprit {
 namespace {
 
-// What interpose/driver/fail_rules.h takes.
+// The limit of interpose/driver/fail_rules.h.
 constexpr std::size_t kMostRules = 16;
 constexpr std::size_t kMostText = 1023;
 
@@ -20,7 +20,7 @@ bool parse_number(std::string_view text, std::uint64_t least, std::uint64_t most
   return error == std::errc() && end == text.data() + text.size() && *value >= least && *value <= most;
 }
 
-// The CUresult that a number or a name means; 0 when it means none that is a failure.
+// The CUresult with this number or name; 0 when it is not a failure.
 int failure_code(std::string_view text) {
   std::uint64_t number = 0;
   if (parse_number(text, 1, 0x7fffffff, &number)) return static_cast<int>(number);

@@ -1,4 +1,4 @@
-// The options of `culprit run` that make calls fail, and what they are in the library's environment.
+// The options of `culprit run` that make calls fail, and their form in the library's environment.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct FailOptions {
   std::vector<std::string> calls;        // --fail-call, as given
 };
 
-// Declares --fail-alloc and --fail-call. Wrong values are CLI::ValidationErrors that say what is wrong.
+// Declares --fail-alloc and --fail-call. A wrong value is a CLI::ValidationError that describes the problem.
 void add_fail_options(CLI::App* app, FailOptions* options);
 
-// The value of CULPRIT_FAIL that these options stand for; "" for none. Throws std::runtime_error when there are more
-// rules than the library takes.
+// The value of CULPRIT_FAIL for these options; "" for none. Throws std::runtime_error when there are more rules than
+// the library accepts.
 std::string fail_environment(const FailOptions& options);
 
-// What is wrong with the value of a --fail-call; "" when nothing is.
+// Describes the problem with the value of a --fail-call; "" for a correct value.
 std::string check_fail_call(const std::string& text);
 
 }  // namespace culprit

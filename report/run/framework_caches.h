@@ -1,4 +1,5 @@
-// The switches by which frameworks let go of their caching allocators, so that each tensor is an allocation by itself.
+// The environment variables that switch off the caching allocators of frameworks, so that each tensor is an allocation
+// of its own.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace culprit {
 
-// Variables to add to the environment of the command; those that the user has set stay as they are.
+// Variables to add to the environment of the command; variables that the user has set are not changed.
 std::vector<std::pair<std::string, std::string>> framework_cache_switches();
 
 // What the option does, for --help.

@@ -39,7 +39,7 @@ std::string preload_value(const std::string& path) {
   return present != nullptr && present[0] != '\0' ? path + ":" + present : path;
 }
 
-// NVTX hands its ranges to one tool. A profiler that was set up has them first.
+// NVTX gives its ranges to one tool only. If a profiler is configured, it keeps them.
 bool has_profiler() {
   for (const char* name : {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"}) {
     const char* value = std::getenv(name);

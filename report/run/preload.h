@@ -1,4 +1,4 @@
-// How a command is started under libculprit.so: the environment that `culprit run` and `culprit sweep` give it.
+// How a command is started under libculprit.so: the environment for `culprit run` and `culprit sweep`.
 #pragma once
 
 #include <string>
@@ -9,16 +9,15 @@ namespace culprit {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// Where dumps go when nobody says so, in the folder that is meant.
+// The default file name of dumps, inside the chosen folder.
 constexpr char kDefaultPattern[] = "culprit.%n.%p.dump";
 
-// libculprit.so beside this executable: in lib of the installed or built tree, or where CULPRIT_LIBRARY says. Throws
-// std::runtime_error when it is not there.
+// libculprit.so next to this executable, in lib of the installed or built tree, or at the path in CULPRIT_LIBRARY.
+// Throws std::runtime_error when it is missing.
 std::string find_library();
 
-// What has to be set so that a command runs under libculprit.so, writes its dumps after `pattern` and says nothing at
-// its end. Throws std::runtime_error when find_library() does, or LD_PRELOAD cannot hold
-// its path.
+// The variables that make a command run under libculprit.so, write its dumps after `pattern` and print nothing at its
+// end. Throws std::runtime_error when find_library() does, or when LD_PRELOAD cannot hold its path.
 Environment preload_environment(const std::string& pattern);
 
 }  // namespace culprit

@@ -8,7 +8,7 @@ namespace {
 
 using Reports = std::vector<std::shared_ptr<const Report>>;
 
-// What makes two stacks of different runs the same to a reader.
+// Equal for stacks of different runs that look the same to a reader.
 std::string place_key(const ResolvedStack* stack) {
   std::string key;
   if (stack == nullptr) return key;
@@ -47,13 +47,13 @@ std::map<std::string, Amount> leaks_of(const Reports& reports) {
   return sums;
 }
 
-// Of the groups of one stack that the report tells apart, the one that the injected failure made.
+// Whether this is, among the groups of one stack, the one caused by the injected failure.
 bool is_of_injection(const Group& group) {
   return std::any_of(group.evidence.begin(), group.evidence.end(),
                      [](const Evidence& evidence) { return evidence.injected; });
 }
 
-// Puts a finding with the equal one of another run, if there is one.
+// Adds a finding, or adds the run to an equal finding of another run.
 void add_finding(Sweep* sweep, std::size_t run, SweepFinding finding) {
   std::size_t number = 0;
   for (; number < sweep->findings.size(); ++number) {
@@ -104,7 +104,7 @@ void compare_errors(Sweep* sweep, std::size_t run, const Reports& reports) {
   }
 }
 
-// A process below the command, a shell's for example.
+// Whether a process below the command was killed, for example below a shell.
 bool was_killed(const Reports& reports) {
   return std::any_of(reports.begin(), reports.end(),
                      [](const auto& report) { return report->process.status.ended == Ended::kKilled; });

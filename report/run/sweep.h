@@ -1,5 +1,5 @@
-// What failing one allocation site after the other has shown: leaks, bad frees, crashes and hangs that the run in which
-// nothing failed does not have. Pure: no processes, no files.
+// The results of failing one allocation site after the other: leaks, bad frees, crashes and hangs that are absent from
+// the clean run, in which nothing failed. Pure: no processes, no files.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@
 namespace culprit {
 
 enum class SweepOutcome {
-  kFine,        // ended with nothing new
+  kFine,        // ended without new findings
   kFound,       // has leaks or bad frees that the clean run does not have
-  kGaveUp,      // the program called exit() in the middle: what it held then says nothing
+  kGaveUp,      // the program called exit() in the middle: unfreed memory is then not a finding
   kCrash,       // ended by a signal
   kHang,        // ran into the time limit
-  kNotReached,  // the site was not called in this run
+  kNotReached,  // this run did not call the site
   kUnreadable,  // could not be started, or its dump could not be read
 };
 
 // A leak or a bad free of an injected run.
 struct SweepFinding {
-  std::shared_ptr<const Report> report;  // owns what the others point to
-  Group leak;                            // what is there more than in the clean run
-  ErrorGroup error;                      // instead, when is_error
+  std::shared_ptr<const Report> report;  // owns the objects that `leak` and `error` point to
+  Group leak;                            // the excess over the clean run
+  ErrorGroup error;                      // used instead of `leak` when is_error
   bool is_error = false;
-  std::vector<std::size_t> runs;  // in which it was found
+  std::vector<std::size_t> runs;  // the runs that found it
 };
 
 struct SweepRun {
   AllocationSite site;
   PoolResult result;
   SweepOutcome outcome = SweepOutcome::kNotReached;
-  std::shared_ptr<const Report> gave_up;  // kGaveUp: the process that did; its exit_stack says where
-  std::vector<std::size_t> findings;      // numbers of Sweep::findings
+  std::shared_ptr<const Report> gave_up;  // kGaveUp: the process that called exit(); see its exit_stack
+  std::vector<std::size_t> findings;      // indices into Sweep::findings
 };
 
 struct Sweep {
   std::vector<std::string> command;
   PoolResult clean;
   std::vector<std::shared_ptr<const Report>> clean_reports;
-  std::size_t sites = 0;  // all that the clean run has; `runs` may be fewer
+  std::size_t sites = 0;  // number of sites in the clean run; `runs` may be fewer
   std::vector<SweepRun> runs;
   std::vector<SweepFinding> findings;
 
@@ -56,14 +56,14 @@ struct Sweep {
 // The allocation sites of the clean run's processes, each once, in the order of their first calls.
 std::vector<AllocationSite> sites_of(const std::vector<std::shared_ptr<const Report>>& reports);
 
-// Judges the run `number`, which has ended and left these reports. `readable`: false when one of its dumps is not.
+// Judges run `number`, which has ended and left these reports. `readable`: whether all its dumps could be read.
 void judge_run(Sweep* sweep, std::size_t number, const std::vector<std::shared_ptr<const Report>>& reports,
                bool readable);
 
 // "fine", "found", "gave-up", ...: the names in the JSON report.
 const char* outcome_name(SweepOutcome outcome);
 
-// The innermost frame of the program's own that called exit(), when it is not main; nullptr when main returned.
+// The innermost frame of the program's own code that called exit(), if it is not main; nullptr when main returned.
 const Frame* exit_caller(const ResolvedStack* exit_stack);
 
 }  // namespace culprit

@@ -130,7 +130,7 @@ void write_baseline(const std::string& path, Baseline baseline) {
       if (known != old.leaks.end()) leak.comment = known->second.comment;
     }
   }
-  // Renamed into place: the comments are somebody's work, and must outlive a full disk.
+  // Written to a new file and renamed, so that the comments of the old one survive a full disk.
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::trunc);
   file << text_of(baseline);

@@ -1,5 +1,5 @@
-// A baseline: the leaks that are known and put up with, as a file that people read, comment and keep under version
-// control. A night's report is compared with it, so that only what is new or has grown fails.
+// A baseline: known and accepted leaks, in a file that people read, comment and keep under version control. A nightly
+// run compares its report with the baseline and fails only on new or grown leaks.
 //
 //     {"schema": "culprit.baseline/1",
 //      "comment": "text that is kept",
@@ -8,7 +8,8 @@
 //       "cudaMalloc",
 //        "where": "Solver::step in train", "comment": "text that is kept"}, ...]}
 //
-// One line a leak, in the order of the ids, without lines and addresses: a change of the program changes few of them.
+// One line per leak, sorted by id, without line numbers and addresses, so that an edit of the program changes few
+// lines.
 #pragma once
 
 #include <cstdint>
@@ -37,22 +38,22 @@ struct Baseline {
   std::map<std::string, BaselineLeak> leaks;  // by id
 };
 
-// "Solver::step in train": without the line, which changes with every edit above it. nullptr: not known.
+// "Solver::step in train": without the line number, which changes with every edit above it. nullptr: not known.
 std::string place_without_line(const Frame* frame);
 
-// Reads the file at `path`. Throws FileError when it cannot be read or is no baseline.
+// Reads the file at `path`. Throws FileError when it cannot be read or is not a baseline.
 Baseline read_baseline(const std::string& path);
 
-// The leaks of the reports. Those of several processes that have one id are one, with the sum of their bytes. Cached
-// memory is among them only when `strict`.
+// The leaks of the reports. Leaks of several processes with the same id become one, with the sum of their bytes. Cached
+// memory is included only when `strict`.
 Baseline baseline_of(const std::vector<Report>& reports, bool strict);
 
-// Writes `baseline` to `path`; the comments that a baseline there has are kept. Throws FileError when it cannot be
-// written, or when something else is there, which stays as it is.
+// Writes `baseline` to `path` and keeps the comments of a baseline that is already there. Throws FileError when the
+// file cannot be written, or when `path` holds something other than a baseline, which is left as it is.
 void write_baseline(const std::string& path, Baseline baseline);
 
-// Says in each leak of the reports how it compares with `baseline`, and in each report how many are new, grown and
-// known; the last report names those that are gone. `path` is shown.
+// Sets in each leak of the reports how it compares with `baseline`, and in each report how many leaks are new, grown
+// and known. The last report lists the ids that are gone. `path` is only for display.
 void compare(const Baseline& baseline, const std::string& path, const Growth& allowed, bool strict,
              std::vector<Report>* reports);
 

@@ -10,10 +10,10 @@
 
 namespace culprit {
 
-// In the order in which they are shown.
+// In display order.
 enum class Change { kNew, kGrown, kShrunk, kGone, kSame };
 constexpr std::size_t kChanges = 5;
-// What formats show one by one.
+// The changes that formats list one by one.
 constexpr Change kShownChanges[] = {Change::kNew, Change::kGrown, Change::kShrunk, Change::kGone};
 
 struct DiffEntry {
@@ -36,7 +36,7 @@ struct Diff {
   const std::vector<DiffEntry>& with(Change change) const { return entries[static_cast<std::size_t>(change)]; }
 };
 
-// Compares by id; leaks whose bytes are equal are compared by their count. What grew within `allowed` is the same.
+// Compares by id; leaks of equal size are compared by their count. Growth within `allowed` counts as no change.
 Diff diff_of(LeakList before, LeakList now, const Growth& allowed);
 
 // "new", "grown", "shrunk", "gone", "unchanged": the names in the JSON diff.

@@ -1,4 +1,3 @@
-// The leaks of a report summed up by what they have in common.
 #include "report/select/grouped_rows.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ std::string thread_text(const Group& group) {
   if (group.thread_sums.size() == 1) return "\"" + printable(group.thread_sums.front().name) + "\"";
   if (group.thread_sums.size() > 1) return "(several threads)";
   if (group.threads.empty()) return "(not recorded)";
-  // A group has the bytes of all its threads together: they cannot be told apart.
+  // The bytes of a group are not recorded per thread.
   if (group.threads.size() > 1) return "(several threads)";
   const ThreadInfo& thread = group.threads.front();
   return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
@@ -27,7 +26,7 @@ std::string place_text(const Group& group) {
   if (named == nullptr) return "(stack not recorded)";
   const std::string place = frame_place(*named);
   const std::string function = frame_function(*named);
-  // A function without a name is a place in its module, and says so.
+  // The text of a function without a name already contains its module and offset.
   const bool has_place = function.compare(0, place.size() + 1, place + "+") == 0;
   return place.empty() || has_place ? function : place + "  " + function;
 }
@@ -50,7 +49,7 @@ std::string key_of(const Group& group, const std::string& by) {
   return group.device ? "GPU " + std::to_string(*group.device) : "(not recorded)";
 }
 
-// Each mark with its share of the group. What has none is what they leave.
+// Each mark gets its share of the group; the rest goes to "(no mark)".
 void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals) {
   HiddenTotal rest;
   rest.add(group);
@@ -69,7 +68,7 @@ void add_by_mark(const Group& group, std::map<std::string, HiddenTotal>* totals)
   total.bytes += rest.bytes;
 }
 
-// A group of several processes counts for each of them with what it has.
+// A merged group is divided among its processes by their shares.
 void add_by_rank(const Report& report, const Group& group, std::map<std::string, HiddenTotal>* totals) {
   for (const Share& share : group.shares) {
     HiddenTotal& total = (*totals)[processes_text(report.job, {share.process})];

@@ -1,4 +1,4 @@
-// The leaks of a report summed up by what they have in common.
+// The leaks of a report summed up by a common property.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace culprit {
 
 struct GroupedRow {
-  std::string key;   // what they have in common: tells rows of two reports of one process apart
-  std::string text;  // the same for people, safe for a terminal
+  std::string key;   // the common value; tells rows of two reports of one process apart
+  std::string text;  // the value as displayed, safe for a terminal
   HiddenTotal total;
 };
 

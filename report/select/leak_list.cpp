@@ -21,7 +21,7 @@ constexpr char kReports[] = "culprit.reports/1";
 constexpr char kMerged[] = "culprit.merged/1";
 constexpr char kBaseline[] = "culprit.baseline/1";
 
-// The frames of a JSON report.
+// Owns the frames read from a JSON report.
 struct ReadFrames {
   std::deque<Frame> frames;
   std::deque<Module> modules;
@@ -60,7 +60,7 @@ const Frame* read_frame(const Json& from, ReadFrames* into) {
   return &into->frames.back();
 }
 
-// Throws Json::exception when a part is missing or is something else.
+// Throws Json::exception when a member is missing or has another type.
 void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* list) {
   if (report.at("schema") != kReport)
     throw FileError(list->path + ": one of its \"reports\" is no \"" + std::string(kReport) + "\"");
@@ -119,7 +119,7 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
   return list;
 }
 
-// The text of the file, or nothing when it is a dump. Throws FileError.
+// The content of the file; empty when it is a dump. Throws FileError.
 std::string text_unless_dump(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);

@@ -1,5 +1,5 @@
-// What leaked, as a plain list: out of a dump, a merged file, a JSON report or a baseline, so that any two of them can
-// be compared.
+// Leaks as a plain list, from a dump, a merged file, a JSON report or a baseline, so that any two of these can be
+// compared.
 #pragma once
 
 #include <map>
@@ -15,22 +15,22 @@ namespace culprit {
 
 struct ListedLeak {
   BaselineLeak leak;
-  std::vector<const Frame*> frames;  // innermost first; empty when the source has none, as a baseline
+  std::vector<const Frame*> frames;  // innermost first; empty when the source has none, for example a baseline
 };
 
 struct LeakList {
   std::string path;
   std::string source;                               // "dump", "merged", "report" or "baseline"
-  std::map<std::string, ListedLeak> leaks;          // by id; those of several processes that have one id are one
-  std::vector<std::string> notes;                   // what a reader should know about the source
-  std::vector<std::shared_ptr<const void>> owners;  // of what the frames point to
+  std::map<std::string, ListedLeak> leaks;          // by id; leaks of several processes with the same id are one
+  std::vector<std::string> notes;                   // remarks about the source for the reader
+  std::vector<std::shared_ptr<const void>> owners;  // own the objects that the frames point to
 
   std::uint64_t bytes() const;
   std::uint64_t count() const;
 };
 
-// Reads the file at `path`, whichever of these it is. Cached memory is in the list only with options.strict; a baseline
-// has what it was written with. Throws FileError or DumpError, which say what is wrong with the file.
+// Reads the file at `path`, whatever its type. Cached memory is included only with options.strict; a baseline keeps the
+// choice made when it was written. Throws FileError or DumpError, which describe the problem.
 LeakList read_leak_list(const std::string& path, const OutputOptions& options);
 
 }  // namespace culprit

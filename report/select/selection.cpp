@@ -34,7 +34,7 @@ std::string check_device(const std::string& text) {
   return number || text == "host" ? "" : text + ": a GPU's number or \"host\" is needed";
 }
 
-// Whether the memory is on one of these GPUs, by number, or on the host. Of several processes: of any of them.
+// Whether the memory is on one of these GPUs, by number, or on the host. For a merged group, of any process.
 bool is_on(const Group& group, const std::vector<std::string>& devices) {
   if (kind_class(group.kind) == KindClass::kHostMemory) return is_in(devices, "host");
   if (group.device) return is_in(devices, std::to_string(*group.device));
@@ -144,7 +144,7 @@ Selection::Selection(const SelectionOptions& options) : options_(options) {
   min_bytes_ = parse_bytes(options.min_bytes).value_or(0);
   growth_ = parse_growth(options.allow_growth).value_or(Growth());
   if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
-  // Found out before a program runs for an hour.
+  // Checked now rather than after a run of an hour.
   if (!options.write_baseline.empty() && std::ifstream(options.write_baseline).is_open())
     read_baseline(options.write_baseline);
 }
@@ -175,7 +175,7 @@ void Selection::filter(Report* report) const {
 }
 
 void Selection::sort(Report* report) const {
-  if (options_.sort == "bytes") return;  // as they come
+  if (options_.sort == "bytes") return;  // already sorted
   const bool by_count = options_.sort == "count";
   for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
     std::stable_sort(groups->begin(), groups->end(), [by_count](const Group& left, const Group& right) {
@@ -191,7 +191,7 @@ void Selection::apply(bool strict, std::vector<Report>* reports) {
     sum_up(strict, &report);
     sort(&report);
   }
-  // Of all the reports together: what one process does not use another may.
+  // Over all reports together: a suppression may match in only one of the processes.
   if (!reports->empty()) {
     for (const std::string& line : suppressions_.unused())
       reports->back().notes.push_back("this suppression hid nothing: " + line);

@@ -1,5 +1,4 @@
-// Which of the leaks that were found are shown and counted: suppressions, filters and the baseline that they are
-// compared with.
+// Decides which leaks are shown and counted: suppressions, filters and the comparison with a baseline.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,6 @@ class Option;
 
 namespace culprit {
 
-// What the command line asked for.
 struct SelectionOptions {
   std::vector<std::string> suppressions;  // files; none: CULPRIT_SUPPRESSIONS
   std::string sort = "bytes";             // bytes, count or age
@@ -32,27 +30,27 @@ struct SelectionOptions {
   std::string allow_growth;
 };
 
-// Declares the options on `command`, those on how much of it all is shown too. `output`: --fail-on new needs a
-// baseline.
+// Declares the options on `command`, including those that limit how much is shown. `output`: needed because --fail-on
+// new requires a baseline.
 void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output);
 
-// Declares --allow-growth, whose value parse_growth() takes; `help` is the beginning of its text.
+// Declares --allow-growth, with a value for parse_growth(); `help` is the beginning of its help text.
 CLI::Option* add_growth_option(CLI::App* command, std::string* value, const std::string& help);
 
-// What --format takes where whole reports are written.
+// The values of --format for commands that write whole reports.
 std::vector<std::string> report_formats();
 
 // Not thread-safe.
 class Selection {
  public:
-  // Reads the files that the options name. Throws FileError when one of them is not what it should be.
+  // Reads the files that the options name. Throws FileError when one of them is malformed.
   explicit Selection(const SelectionOptions& options);
 
-  // Takes out of the reports what is suppressed or was not asked for, sums them up anew and compares them with the
+  // Removes from the reports everything that is suppressed or filtered out, recomputes the sums and compares with the
   // baseline.
   void apply(bool strict, std::vector<Report>* reports);
 
-  // Writes the baseline that was asked for. Throws FileError.
+  // Writes the requested baseline. Throws FileError.
   void write(bool strict, const std::vector<Report>& reports) const;
 
  private:

@@ -51,7 +51,7 @@ bool matches_pattern(const std::string& pattern, const std::string& text) {
   if (!at_begin) whole.insert(0, "*");
   if (!at_end) whole += '*';
 
-  // The usual walk with one place to go back to: the last '*' takes one character more.
+  // The usual glob matching with one backtracking point: the last '*' takes one character more.
   std::size_t p = 0;
   std::size_t t = 0;
   std::size_t star = std::string::npos;
@@ -149,7 +149,7 @@ void Suppressions::apply(Report* report) {
   if (rules_.empty()) return;
   std::vector<HiddenTotal> hidden(rules_.size());
   for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
-    // A resource has no cause that anybody is shown.
+    // Resources have no displayed cause.
     const bool memory = groups != &report->resources;
     auto kept = groups->begin();
     for (Group& group : *groups) {
@@ -193,7 +193,7 @@ std::string suggest_suppressions(const std::vector<Report>& reports, bool strict
       const Frame* frame = group.stack->caller;
       if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
       std::string line;
-      // The nearest symbol of a stripped program may be another one tomorrow.
+      // A nearest symbol in a stripped program may be different in the next build.
       if (frame != nullptr && !frame->function.empty() && !frame->approximate) {
         line = "leak:^" + printable(frame->function) + "$";
       } else if (frame != nullptr && frame->module != nullptr) {

@@ -1,6 +1,5 @@
-// Suppressions: leaks that are known and shall not be shown or counted, in the syntax of LeakSanitizer
+// Suppressions: known leaks that are neither shown nor counted, in the syntax of LeakSanitizer
 // (https://clang.llvm.org/docs/AddressSanitizer.html#suppressing-memory-leaks), so that one file serves both.
-//
 //     # A comment.
 //     leak:third_party::*Cache     a function, source file or module of any frame of the leak's stack
 //     module:^libthird.so          a module of any frame
@@ -8,7 +7,7 @@
 //     kind:event                   everything of that kind
 //     max-bytes:64K                the line above hides a leak only as long as it has no more than that
 //
-// A pattern is found anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
+// A pattern matches anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace culprit {
 
-// Whether `text` has the pattern as described above.
+// Whether `text` matches the pattern as described above.
 bool matches_pattern(const std::string& pattern, const std::string& text);
 
 // Not thread-safe.
@@ -30,11 +29,11 @@ class Suppressions {
   // cannot be read.
   void read(const std::string& path);
 
-  // Takes what the lines hide out of the report's lists and notes in the report which line hid how much. The first line
-  // that fits is the one that hides. The summary stays as it was.
+  // Removes the leaks that the lines hide from the report's lists, and records in the report how much each line hid.
+  // The first matching line counts. The summary is not updated.
   void apply(Report* report);
 
-  // The lines that have hidden nothing yet: "known.supp:7: leak:foo".
+  // The lines that have not hidden anything yet: "known.supp:7: leak:foo".
   std::vector<std::string> unused() const;
 
  private:
@@ -48,7 +47,7 @@ class Suppressions {
     bool used = false;
   };
 
-  // What is wrong with a line; empty when it was added or says nothing.
+  // The problem with a line; empty when it was added, or is blank or a comment.
   std::string add(const std::string& text, const std::string& path, std::size_t line);
   static bool hides(const Rule& rule, const Group& group);
   static std::string text_of(const Rule& rule);
@@ -56,8 +55,8 @@ class Suppressions {
   std::vector<Rule> rules_;
 };
 
-// A file of suppressions that hides every leak of the reports that has a stack. Cached memory is among them only when
-// `strict`.
+// The text of a suppressions file that hides every leak of the reports that has a stack. Cached memory is included only
+// when `strict`.
 std::string suggest_suppressions(const std::vector<Report>& reports, bool strict);
 
 }  // namespace culprit

@@ -36,7 +36,8 @@ std::vector<Symbol> data_symbols(Dwfl_Module* file) {
   }
   std::sort(symbols.begin(), symbols.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
-    // A copy relocation has the name of the library's variable; an alias may be longer.
+    // A copy relocation has the name of the library's variable; an alias may be longer, so the shorter name is
+    // preferred.
     const std::size_t left_length = std::strlen(left.name);
     const std::size_t right_length = std::strlen(right.name);
     return std::tie(left.local, left_length) != std::tie(right.local, right_length)
@@ -53,7 +54,7 @@ std::vector<Symbol> data_symbols(Dwfl_Module* file) {
 
 void look_up_variables(Dwfl_Module* file, ModuleSymbols* module) {
   const std::vector<Symbol> symbols = data_symbols(file);
-  // In the order of the addresses: one walk over the symbols serves a million questions.
+  // Sorted by address, so that one walk over the symbols answers a million questions.
   std::vector<std::size_t> order(module->data.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),

@@ -1,4 +1,4 @@
-// Which variables stand at addresses of a module's data: globals, statics of functions, members by the object around.
+// Finds the variables at addresses of a module's data: globals, function statics; a member is reported as its object.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -7,8 +7,8 @@
 
 namespace culprit {
 
-// Fills `variables` and `variable_of` of `module` from the file's symbol table, for the addresses in `data`. Takes the
-// table as it is: of several names at one address the global one, then the shorter one.
+// Fills `variables` and `variable_of` of `module` from the file's symbol table, for the addresses in `data`. If several
+// names share an address, a global one is preferred, then the shorter one.
 void look_up_variables(Dwfl_Module* file, ModuleSymbols* module);
 
 }  // namespace culprit

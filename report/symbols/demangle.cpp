@@ -14,7 +14,7 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-// Start of the last "operator" that is a word of its own outside of brackets; npos when there is none.
+// Start of the last "operator" that is a separate word outside of brackets; npos when there is none.
 std::size_t find_operator(const std::string& text) {
   constexpr char kWord[] = "operator";
   constexpr std::size_t kLength = sizeof(kWord) - 1;
@@ -45,8 +45,8 @@ std::string strip_signature(std::string signature) {
        clone = signature.rfind(" [clone ")) {
     signature.resize(clone);
   }
-  // The parameter list is the last parenthesis that is followed by nothing but qualifiers; look for it from the end,
-  // where templates cannot mislead: parentheses are balanced.
+  // The parameter list is the last parenthesis that is followed only by qualifiers. It is searched from the end, where
+  // templates cannot mislead, because parentheses are balanced.
   const std::size_t close = signature.rfind(')');
   if (close != std::string::npos) {
     const std::string rest = signature.substr(close + 1);
@@ -93,7 +93,7 @@ std::string variable_name(const char* symbol) {
   std::string name = symbol;
   const std::size_t version = name.find('@');  // stdout@GLIBC_2.2.5
   if (version != std::string::npos && version > 0) name.resize(version);
-  for (const char* suffix : {".lto_priv.", ".llvm.", "."}) {  // the last: "cache.1", a static of a C function
+  for (const char* suffix : {".lto_priv.", ".llvm.", "."}) {  // "." is for "cache.1", a static of a C function
     const std::size_t at = name.find(suffix);
     if (at != std::string::npos && at > 0) name.resize(at);
   }
@@ -103,7 +103,7 @@ std::string variable_name(const char* symbol) {
 }
 
 std::string type_name(const std::string& mangled) {
-  // A type in an unnamed namespace begins with '*' in its type_info: compare by address.
+  // The type_info name of a type in an unnamed namespace begins with '*', which means: compare by address.
   const std::string demangled = demangle(mangled.c_str() + (mangled.compare(0, 1, "*") == 0 ? 1 : 0));
   return demangled.empty() ? mangled : demangled;
 }

@@ -9,7 +9,7 @@
 namespace culprit {
 namespace {
 
-// Deeper trees than this are no compiler's work, and the walk is recursive.
+// The walk is recursive, and no compiler emits deeper trees.
 constexpr int kDeepestTree = 256;
 
 bool get_reference(Dwarf_Die* die, unsigned attribute, Dwarf_Die* target) {
@@ -30,7 +30,7 @@ InlineTable::InlineTable(Dwarf_Die unit) : unit_(unit) {
   }
 }
 
-// Visits `first` and its siblings. `depth` says how many functions and inlined calls they lie in.
+// Visits `first` and its siblings. `depth`: the number of enclosing functions and inlined calls.
 void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, int level) {
   if (level > kDeepestTree) return;
   Dwarf_Die die = first;
@@ -40,7 +40,7 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
     switch (dwarf_tag(&die)) {
       case DW_TAG_subprogram:
         if (scope != kNoScope) scope_of_.emplace(dwarf_dieoffset(&die), scope);
-        // A function inside of another's tree (a lambda) has a range of its own, so it starts again at depth 0.
+        // A function nested in another's tree (a lambda) has address ranges of its own, so it starts again at depth 0.
         add_function(&die, false, 0);
         child_depth = 1;
         break;
@@ -58,7 +58,7 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
       case DW_TAG_union_type: {
         const char* name = dwarf_diename(&die);
         std::string qualified = scope == kNoScope ? "" : scopes_[scope] + "::";
-        // As the demangler says it.
+        // Spelled as by the demangler.
         qualified += name != nullptr                       ? name
                      : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)"
                                                            : "(anonymous)";
@@ -81,7 +81,7 @@ void InlineTable::add_function(Dwarf_Die* die, bool inlined, std::size_t depth) 
   Dwarf_Addr end = 0;
   bool added = false;
   for (std::ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;) {
-    // The linker sets functions that it threw away to address 0.
+    // The linker sets discarded functions to address 0.
     if (begin == 0 || end <= begin) continue;
     if (!added) functions_.push_back({dwarf_dieoffset(die), inlined});
     added = true;
@@ -101,7 +101,7 @@ std::string InlineTable::name_of(Dwarf_Die* die, bool* from_linkage_name) const 
   }
   const char* name = dwarf_diename(die);
   if (name == nullptr) return {};
-  // A concrete function points to an abstract one, that one to its declaration inside the class or namespace.
+  // A concrete function refers to an abstract one, which refers to its declaration inside the class or namespace.
   Dwarf_Die at = *die;
   std::string qualified = name;
   for (int hops = 0; hops < 8; ++hops) {

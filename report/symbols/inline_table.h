@@ -1,7 +1,7 @@
-// Which functions, inlined ones included, stand at an address of one compile unit.
+// Finds the functions, inlined ones included, at an address of one compile unit.
 //
-// dwarf_getscopes answers this by walking the unit's tree again for every address: 15 seconds for 5,000 addresses of a
-// big library. One walk that notes the address ranges of all functions answers them all in 0.2 seconds.
+// dwarf_getscopes walks the unit's tree again for every address: 15 seconds for 5,000 addresses of a big library. One
+// walk that notes the address ranges of all functions answers them all in 0.2 seconds.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -15,9 +15,9 @@ namespace culprit {
 
 struct InlineScope {
   std::string function;
-  bool from_linkage_name = false;  // `function` is complete: it was demangled, not put together from scopes
+  bool from_linkage_name = false;  // `function` is complete: it was demangled, not composed from scopes
   bool inlined = false;
-  std::string call_file;  // where an inlined function was called from
+  std::string call_file;  // call site of an inlined function
   unsigned call_line = 0;
   std::uint64_t entry = 0;  // lowest address of the function; 0 when unknown
 };
@@ -54,7 +54,7 @@ class InlineTable {
   std::vector<Function> functions_;
   std::vector<std::vector<Range>> by_depth_;  // [0] functions, [1] calls inlined into them, and so on; sorted by begin
   std::vector<std::string> scopes_;           // qualified names of namespaces and classes
-  std::unordered_map<Dwarf_Off, std::size_t> scope_of_;  // of functions, for those without a linkage name
+  std::unordered_map<Dwarf_Off, std::size_t> scope_of_;  // of functions without a linkage name
 };
 
 }  // namespace culprit

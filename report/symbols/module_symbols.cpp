@@ -58,7 +58,7 @@ ModuleFile::~ModuleFile() {
 
 ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uint8_t>& build_id,
                              const SymbolOptions& options) {
-  // "" is the folder of the file itself; a relative entry is taken from there.
+  // "" is the folder of the file itself; relative entries start there.
   debug_path_ = ":.debug";
   for (const std::string& folder : options.debug_dirs) debug_path_ += ":" + std::filesystem::absolute(folder).string();
   debug_path_ += ":" + options.sysroot + "/usr/lib/debug";
@@ -75,7 +75,7 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
     return ModuleState::kUnreadable;
   }
   dwfl_report_begin(dwfl_);
-  // Base 0 with p_vaddr added: libdwfl's addresses are then the file's own, as the dump has them.
+  // Base 0 with p_vaddr added: libdwfl then uses the file's own addresses, as the dump does.
   module_ = dwfl_report_elf(dwfl_, path.c_str(), path.c_str(), fd, 0, true);
   if (module_ == nullptr) {
     ::close(fd);
@@ -120,7 +120,7 @@ void ModuleFile::read_symbols() {
   std::sort(symbols_.begin(), symbols_.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
     if (left.rank != right.rank) return left.rank < right.rank;
-    // Of aliases the plain name: cudaMallocAsync before cudaMallocAsync_ptsz.
+    // Among aliases the shorter name: cudaMallocAsync before cudaMallocAsync_ptsz.
     const std::size_t left_length = std::strlen(left.name);
     const std::size_t right_length = std::strlen(right.name);
     return left_length != right_length ? left_length < right_length : std::strcmp(left.name, right.name) < 0;
@@ -133,7 +133,7 @@ void ModuleFile::read_symbols() {
 void ModuleFile::read_units() {
   Dwarf_Addr bias = 0;
   Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
-  if (dwarf == nullptr || bias != 0) return;  // a bias: the debug file does not belong to these addresses
+  if (dwarf == nullptr || bias != 0) return;  // with a bias, the debug file does not belong to these addresses
   Dwarf_CU* unit = nullptr;
   Dwarf_Half version = 0;
   std::uint8_t type = 0;
@@ -159,7 +159,7 @@ const ModuleFile::Symbol* ModuleFile::find_symbol(std::uint64_t address) const {
   auto after = std::upper_bound(symbols_.begin(), symbols_.end(), address,
                                 [](std::uint64_t value, const Symbol& symbol) { return value < symbol.begin; });
   if (after == symbols_.begin()) return nullptr;
-  // A function may hold further labels: look a little further back for one that reaches over the address.
+  // A function may contain further labels: search a little further back for a symbol that extends over the address.
   auto at = after;
   for (int tries = 0; tries < 16 && at != symbols_.begin(); ++tries) {
     --at;

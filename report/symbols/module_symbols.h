@@ -13,7 +13,7 @@
 
 namespace culprit {
 
-// One open file. libdw's handles are not thread-safe, so neither is this: one thread at a time.
+// One open file. Like libdw's handles it is not thread-safe: use it from one thread at a time.
 class ModuleFile {
  public:
   ModuleFile();
@@ -21,26 +21,26 @@ class ModuleFile {
   ModuleFile(const ModuleFile&) = delete;
   ModuleFile& operator=(const ModuleFile&) = delete;
 
-  // Opens `path`. Anything but kFound leaves the object unusable. A build ID that was recorded must be the file's.
+  // Opens `path`. The object is usable only after kFound. A recorded build ID must match the file's.
   ModuleState open(const std::string& path, const std::vector<std::uint8_t>& build_id, const SymbolOptions& options);
 
   bool has_debug_info() const { return !units_.empty(); }
 
-  // It defines the function that raises exceptions itself: see own_unwinder.h.
+  // Whether the file itself defines the function that raises exceptions: see own_unwinder.h.
   bool defines_unwinder() const { return defines_unwinder_; }
 
   // libdwfl's handle, valid as long as this object is open.
   Dwfl_Module* handle() const { return module_; }
 
-  // What stands at `address` (a virtual address of the file), innermost first; empty when nothing is known.
+  // The functions at `address` (a virtual address of the file), innermost first; empty when nothing is known.
   std::vector<CodeLocation> look_up(std::uint64_t address);
 
  private:
   struct Symbol {
     std::uint64_t begin;
-    std::uint64_t end;  // begin when the symbol table does not say
+    std::uint64_t end;  // equal to begin when the symbol table has no size
     const char* name;   // belongs to libdw
-    int rank;           // of several symbols at one address the lowest is shown
+    int rank;           // if several symbols share an address, the one with the lowest rank is shown
   };
   struct UnitRange {
     std::uint64_t begin;

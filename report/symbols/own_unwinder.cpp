@@ -9,10 +9,10 @@
 namespace culprit {
 namespace {
 
-// libstdc++, vterminate.cc; libc++abi, cxa_default_handlers.cpp says the same without "after throwing".
+// libstdc++, vterminate.cc; libc++abi, cxa_default_handlers.cpp, has it without "after throwing".
 constexpr char kMessage[] = "terminate called after throwing an instance of '";
 
-// Of more constants than that (tables, kernels) the search would take longer than the answer is worth.
+// In larger sections of constants (tables, kernels) the search would cost more than its result is worth.
 constexpr std::uint64_t kLargestSection = 64ULL << 20;
 
 bool contains_message(Elf_Scn* section) {
@@ -29,7 +29,7 @@ bool imports_runtime(Dwfl_Module* file) {
     GElf_Word section = 0;
     const char* name = dwfl_module_getsym_info(file, i, &symbol, &address, &section, nullptr, nullptr);
     if (name == nullptr || section != SHN_UNDEF) continue;
-    // A name may have its version behind it.
+    // The name may be followed by its version.
     for (const char* import : {"__cxa_throw", "_Unwind_RaiseException"}) {
       const std::size_t length = std::strlen(import);
       if (std::strncmp(name, import, length) == 0 && (name[length] == '\0' || name[length] == '@')) return true;

@@ -1,13 +1,14 @@
-// Programs with a C++ runtime of their own inside (-static-libstdc++ -static-libgcc): they throw without calling any
-// function that a preloaded library could stand in front of, so that their exceptions were not seen.
+// Detects programs that contain their own C++ runtime (-static-libstdc++ -static-libgcc). Their throws call no function
+// that a preloaded library can interpose, so their exceptions are not recorded.
 #pragma once
 
 #include <elfutils/libdwfl.h>
 
 namespace culprit {
 
-// For a file without a symbol table, where the function that raises exceptions has no name: whether it has a C++
-// runtime inside, which shows by its message for uncaught exceptions, and imports none. False for other files.
+// For a file without a symbol table, where the function that raises exceptions has no name: whether the file contains a
+// C++ runtime (recognised by its message for uncaught exceptions) and imports none. False for files with a symbol
+// table.
 bool has_hidden_cxx_runtime(Dwfl_Module* file);
 
 }  // namespace culprit

@@ -9,13 +9,13 @@ void SharedSymbols::look_up(std::vector<ModuleSymbols>& modules) {
     const std::shared_lock<std::shared_mutex> lock(mutex_);
     if (answer(modules)) return;
   }
-  // Whoever asks about the same meanwhile waits, and then finds it answered.
+  // Threads with the same question wait here and then find the answer in the cache.
   const std::unique_lock<std::shared_mutex> lock(mutex_);
   ask(modules);
   answer(modules);
 }
 
-// False when anything is not known yet.
+// False when an answer is missing.
 bool SharedSymbols::answer(std::vector<ModuleSymbols>& modules) const {
   for (ModuleSymbols& module : modules) {
     const auto at = known_.find({module.path, module.build_id});

@@ -1,5 +1,4 @@
-// Symbols that are looked up once and asked for again: a thousand ranks of a job run one program, and `culprit top`
-// reads one process again and again.
+// A cache of symbols: a thousand ranks of a job run one program, and `culprit top` reads one process many times.
 #pragma once
 
 #include <map>
@@ -14,12 +13,12 @@
 
 namespace culprit {
 
-// Answers from what it was asked before, and asks `lookup` for the rest. Thread-safe if `lookup` is.
+// Answers from the cache, and asks `lookup` for the rest. Thread-safe if `lookup` is.
 class SharedSymbols {
  public:
   explicit SharedSymbols(SymbolLookup lookup) : lookup_(std::move(lookup)) {}
 
-  // Fills the answers of all modules, like look_up_symbols().
+  // Fills in the results for all modules, like look_up_symbols().
   void look_up(std::vector<ModuleSymbols>& modules);
 
  private:

@@ -25,7 +25,7 @@ void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   if (::stat(path.c_str(), &info) != 0) return;
   if (options.progress) options.progress(path);
   module.state = ModuleState::kUnreadable;
-  if (!S_ISREG(info.st_mode)) return;  // opening a device or a pipe could block or do something
+  if (!S_ISREG(info.st_mode)) return;  // opening a device or a pipe could block or have side effects
 
   ModuleFile file;
   module.state = file.open(path, module.build_id, options);
@@ -40,7 +40,7 @@ void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
 
 void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& options) {
   elf_version(EV_CURRENT);
-  // The modules with the most work first, so that no big one is left over for the end.
+  // The modules with the most work first, so that no big one remains at the end.
   std::vector<ModuleSymbols*> queue;
   for (ModuleSymbols& module : modules) queue.push_back(&module);
   std::stable_sort(queue.begin(), queue.end(), [](const ModuleSymbols* left, const ModuleSymbols* right) {

@@ -1,8 +1,8 @@
 // Addresses inside ELF files -> functions, source lines and inlined calls.
 //
-// The work is done a module at a time: all addresses of one module are looked up against one sorted symbol table and
-// one table of inlined calls for each touched compile unit (module_symbols.h). Asking libdw about each address by
-// itself walks whole tables for every question.
+// Works on one module at a time: all addresses of the module are looked up in one sorted symbol table and in one table
+// of inlined calls for each compile unit involved (module_symbols.h). libdw, asked about a single address, walks whole
+// tables for each of them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace culprit {
 
-// One function that an address stands in. With inlining an address has several, innermost first.
+// One function at an address. With inlining an address has several, innermost first.
 struct CodeLocation {
   std::string function;  // empty: no symbol at or before the address
   std::string file;      // empty: no line information
@@ -30,38 +30,38 @@ struct DataSymbol {
 
 enum class ModuleState {
   kFound,
-  kNoFile,      // there is no file at the path any more
-  kChanged,     // the file's build ID is another one: its symbols would be wrong
+  kNoFile,      // the file is gone
+  kChanged,     // the file's build ID has changed: its symbols would be wrong
   kUnreadable,  // not an ELF file, no permission
 };
 
-// A question about one module, and its answer.
+// Addresses in one module, and the symbols found for them.
 struct ModuleSymbols {
   std::string path;
-  std::vector<std::uint8_t> build_id;    // empty: not recorded, the file on disk is believed
+  std::vector<std::uint8_t> build_id;    // empty: not recorded, the file on disk is trusted
   std::vector<std::uint64_t> addresses;  // virtual addresses inside the file
-  std::vector<std::uint64_t> data;       // the same, of data: which variables are there?
+  std::vector<std::uint64_t> data;       // likewise addresses inside the file, of variables
 
   ModuleState state = ModuleState::kNoFile;
   bool has_debug_info = false;
-  bool own_unwinder = false;  // what it throws cannot be observed: it has a C++ runtime of its own inside
+  bool own_unwinder = false;  // has its own C++ runtime inside, so its exceptions are not recorded
   std::vector<std::vector<CodeLocation>> locations;  // one entry for each address; empty entries when nothing is known
-  std::vector<DataSymbol> variables;                 // different ones
+  std::vector<DataSymbol> variables;                 // distinct
   std::vector<std::uint32_t> variable_of;  // one entry for each of `data`: index of a variable, or kNoVariable
   static constexpr std::uint32_t kNoVariable = 0xffffffff;
 };
 
 struct SymbolOptions {
-  std::string sysroot;                                    // put in front of every path
+  std::string sysroot;                                    // prefix of every path
   std::vector<std::string> debug_dirs;                    // searched for separate debug files before /usr/lib/debug
   unsigned threads = 0;                                   // 0: as many as there are processors
   std::function<void(const std::string& path)> progress;  // called before a module is read, from any thread
 };
 
-// What the report builder asks for symbols: fills the answers of all modules. Tests put their own in its place.
+// How the report builder gets symbols: fills in the results of all modules. Tests replace it.
 using SymbolLookup = std::function<void(std::vector<ModuleSymbols>& modules)>;
 
-// Looks the modules up on this machine, several at once. Never throws for a bad file: see ModuleSymbols::state.
+// Looks up symbols on this machine, several modules at a time. Never throws for a bad file: see ModuleSymbols::state.
 // Thread-safe.
 void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& options);
 

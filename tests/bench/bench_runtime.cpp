@@ -31,8 +31,8 @@ constexpr char kEmptyKernel[] = R"(
 .visible .entry empty_kernel() { ret; }
 )";
 
-// Without this the pool would give its memory back to the system at every synchronization: that is what is measured by
-// the row malloc.
+// Otherwise the pool would return its memory to the system at every synchronization, which is what the row malloc
+// measures.
 void keep_pool_warm() {
   cudaMemPool_t pool = nullptr;
   std::uint64_t threshold = UINT64_MAX;

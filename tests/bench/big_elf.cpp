@@ -27,7 +27,7 @@ std::string mangled(const std::vector<std::string>& scopes, const char* paramete
 class ElfFile {
  public:
   ElfFile(std::string path, std::uint64_t code_bytes) : path_(std::move(path)), code_bytes_(code_bytes) {
-    sections_.push_back({});  // number 0 is nobody's
+    sections_.push_back({});  // number 0 is reserved
     names_ = std::string(1, '\0');
     build_id_.assign(20, 0);
     for (std::size_t i = 0; i < path_.size(); ++i)

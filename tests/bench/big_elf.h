@@ -1,5 +1,5 @@
-// Writes shared libraries that are big in the ways that make `culprit report` slow, in a second and without a compiler:
-// what such a library would cost to build has nothing to do with what it costs to read.
+// Writes shared libraries that are slow to read for `culprit report`, in a second and without a compiler, because
+// building such a library would take much longer than reading it.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
         CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync, CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync_ptsz}) {
     if (enable(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, call) != CUPTI_SUCCESS) give_up("cuptiEnableCallback failed");
   }
-  // A program that only starts makes none of these calls.
+  // Programs that only start make none of these calls.
   if (std::getenv("BENCH_CUPTI_NO_CALLS") == nullptr) std::atexit(check_called);
   return 1;
 }

@@ -30,7 +30,7 @@ struct Job {
 
 void write_rank(const std::filesystem::path& folder, const bench::BigLibrary& library, const Job& job,
                 std::uint64_t rank) {
-  // The same for all ranks: the program.
+  // All ranks run the same program, so they share this generator.
   std::mt19937_64 program(1);
   std::vector<std::vector<std::uint64_t>> stacks(job.stacks);
   std::vector<std::uint64_t> places;
@@ -42,7 +42,7 @@ void write_rank(const std::filesystem::path& folder, const bench::BigLibrary& li
   for (std::vector<std::uint64_t>& frames : stacks) {
     for (std::size_t j = 0; j < kFrames; ++j) frames.push_back(places[program() % (j < 24 ? kPlaces : 50)]);
   }
-  // This rank's own course.
+  // This rank's own order.
   std::mt19937_64 random(rank + 2);
   DumpBuilder dump;
   dump.add_module(library.path, library.build_id);

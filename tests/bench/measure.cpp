@@ -81,8 +81,8 @@ void wait_for_turn() {
   }
 }
 
-// Nanoseconds a call of as many rounds as take ten milliseconds. One more comes first: others had their turns since
-// the last one.
+// Nanoseconds per call, over as many rounds as take ten milliseconds. One untimed round comes first, because other
+// programs have run since the last turn.
 double take_turn(long calls, const std::function<void(long)>& round, const std::function<void()>& between) {
   constexpr double kLeast = 1e7;
   double total = 0;
@@ -97,7 +97,7 @@ double take_turn(long calls, const std::function<void(long)>& round, const std::
   return total / static_cast<double>(rounds * calls);
 }
 
-// Lets threads begin a round, and tells when all have ended it.
+// Lets threads begin a round together, and reports when all have ended it.
 class Gate {
  public:
   explicit Gate(int threads) : threads_(threads) {}
@@ -200,7 +200,7 @@ void measure_threads(const Options& options, const std::string& row, int threads
                      const std::function<void(int thread, long calls)>& body, bool one_too) {
   calls = scaled(options, calls);
   const bool in_turns = options.turns > 0;
-  // A thread by itself has the even rounds, when it has any.
+  // With one_too, the even rounds are those of a single thread.
   const std::size_t steps = one_too && !in_turns ? 2 : 1;
   const auto is_alone = [&](std::size_t round) { return steps == 2 && round % 2 == 0; };
   std::vector<std::vector<double>> times(static_cast<std::size_t>(threads));
@@ -215,7 +215,7 @@ void measure_threads(const Options& options, const std::string& row, int threads
           double time = 0;
           const int together = is_alone(i) ? 1 : threads;
           if (thread < together) {
-            if (in_turns || i < steps) body(thread, calls);  // others had their turns since the last one
+            if (in_turns || i < steps) body(thread, calls);  // untimed: other programs ran since the last turn
             // Spinning, because threads that a condition variable wakes begin one after the other.
             arrived[i].fetch_add(1);
             while (arrived[i].load() < together) std::this_thread::yield();

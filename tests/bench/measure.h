@@ -18,12 +18,12 @@ namespace bench {
 
 struct Options {
   std::vector<std::string> rows;
-  double scale = 1;  // of the number of calls in a round: less for slow tools
-  int rounds = 7;    // timed ones; one more comes first and is not
-  int threads = 16;  // of the rows with several threads
+  double scale = 1;  // scales the number of calls in a round: smaller for slow tools
+  int rounds = 7;    // the number of timed rounds; one more comes first, untimed
+  int threads = 16;  // for the rows with several threads
   long live = 0;     // allocations that are live, for the rows that ask for it
-  int turns = 0;     // of each row, instead of rounds; 0 = none
-  long calls = 0;    // exactly so many calls in one round and no other: for counting instructions
+  int turns = 0;     // output lines per row, instead of rounds; 0 = none
+  long calls = 0;    // exactly so many calls, in a single round: for counting instructions
 };
 
 // Ends the program with exit code 2 and a usage line when it cannot understand the arguments.
@@ -36,8 +36,8 @@ void check(int code, const char* what);
 constexpr int kOuterFrames = 26;
 void deep(const std::function<void()>& body);
 
-// The same below six frames more, which are one of 64 different combinations: the functions on the way have the same
-// frame sizes, so only their return addresses tell the 64 stacks apart. `path` chooses.
+// deep() with six more frames, in one of 64 combinations: these functions have the same frame sizes, so only their
+// return addresses tell the 64 stacks apart. `path` chooses.
 constexpr int kPaths = 64;
 void along_path(unsigned path, const std::function<void()>& body);
 
@@ -45,11 +45,11 @@ void along_path(unsigned path, const std::function<void()>& body);
 void measure(const Options& options, const std::string& row, long calls, const std::function<void(long)>& round,
              const std::function<void()>& between = {});
 
-// The same on several threads at once: `body(thread, calls)` is called on each thread, and all begin together. The time
-// of a round is that of the slowest thread, so the printed value is nanoseconds a call and thread. With `one_too`, and
-// without --turns, a thread makes the calls by itself just before each round, and a line "row_against_1" says how much
-// longer the round took: the median of these ratios, because processors of a shared host differ from one moment to the
-// next.
+// measure() on several threads at once: `body(thread, calls)` is called on each thread, and all begin together. The
+// time of a round is that of the slowest thread, so the printed value is nanoseconds per call and thread. With
+// `one_too`, and without --turns, one thread makes the calls alone just before each round, and a line "row_against_1"
+// says how much longer the round took: the median of these ratios, because processors of a shared host differ from one
+// moment to the next.
 void measure_threads(const Options& options, const std::string& row, int threads, long calls,
                      const std::function<void(int thread, long calls)>& body, bool one_too = false);
 

@@ -1,4 +1,4 @@
-// The parts of the hot path by themselves, under Google Benchmark. Prints "row=nanoseconds" like the other programs.
+// The parts of the hot path in isolation, under Google Benchmark. Prints "row=nanoseconds" like the other programs.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -27,7 +27,7 @@ struct Tracker {
   Zeroed<DumpWriter> dump;
 };
 
-// add, take and retire of one allocation while `live` others are there.
+// add, take and retire of one allocation while `live` others exist.
 void live_table(benchmark::State& state) {
   Tracker tracker;
   Zeroed<LiveTable> table;

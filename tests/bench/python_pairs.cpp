@@ -1,4 +1,4 @@
-// What the benchmark's Python program calls through ctypes: pairs of cuMemAllocAsync and cuMemFreeAsync, all from one
+// Called through ctypes by the benchmark's Python program: pairs of cuMemAllocAsync and cuMemFreeAsync, all from one
 // place in Python.
 #include <cuda.h>
 

@@ -28,7 +28,7 @@ class Row:
     title: str
     goal: dict = None
     unit: str = "ns"
-    key: str = ""  # of the value that the program prints; the name itself by default
+    key: str = ""  # the name of the printed value; by default the row's name
 
     def __post_init__(self):
         self.key = self.key or self.name

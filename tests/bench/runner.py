@@ -28,7 +28,7 @@ class Started:
     def turn(self):
         """Lets the program go on. Returns what it prints then as (name, value); None when it has ended."""
         try:
-            os.write(self.process.stdin.fileno(), b"\n")  # nothing stays in a buffer of a pipe that nobody reads any more
+            os.write(self.process.stdin.fileno(), b"\n")  # unbuffered, so that nothing remains in a buffer if the reader has gone
         except BrokenPipeError:
             return None
         for line in self.process.stdout:
@@ -74,7 +74,7 @@ class Runner:
         self.tree, self.work = Path(tree), Path(work)
         self.cupti = machine.find_cupti()
         self.count = 0
-        self.processors = None  # that the next runs are pinned to
+        self.processors = None  # the processors that the next runs are pinned to
 
     def program(self, name):
         path = self.tree / "bench" / name

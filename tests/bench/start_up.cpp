@@ -1,4 +1,4 @@
-// What a preloaded library adds to the start of a process that never touches CUDA: start_up ROUNDS LIBRARY_A LIBRARY_B
+// The cost of a preloaded library at the start of a process without CUDA: start_up ROUNDS LIBRARY_A LIBRARY_B
 //
 // Starts /bin/true with each of them in turn and prints, in nanoseconds, the median of the processor time that it took
 // (time of day would measure the machine's other work), and how much more B took than A.

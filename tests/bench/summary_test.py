@@ -30,7 +30,7 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(made["sides"]["nothing"]["median"], 200)
         self.assertEqual((made["sides"]["culprit"]["min"], made["sides"]["culprit"]["max"]), (230, 260))
         self.assertEqual(made["sides"]["culprit"]["median"], 245)
-        self.assertAlmostEqual(made["sides"]["culprit"]["ratio"], 1.15)  # of 2.4, 0.83 and 1.15: each run with the one before it
+        self.assertAlmostEqual(made["sides"]["culprit"]["ratio"], 1.15)  # the median of 2.4, 0.83 and 1.15: each run is compared with the one before it
         self.assertEqual(made["sides"]["culprit"]["added"], 30)
         self.assertNotIn("ratio", made["sides"]["nothing"])
         self.assertIsNone(made["holds"])
@@ -165,7 +165,7 @@ class Turns(unittest.TestCase):
         if side == "nostacks":
             raise rows.Missing("not built")
         self.assertEqual(side in rows.OURS, True)
-        # What stands in for the library leaves a dump.
+        # The stand-in for the library leaves a dump.
         end = last.get(side, 'echo >"${CULPRIT_OUT%/*}/a.dump"' if side == "culprit" else "true")
         return ["/bin/sh", "-c", self.SCRIPT.format(end), str(made.work / "turns")]
 

@@ -58,7 +58,7 @@ class Page(unittest.TestCase):
         cls.folder.cleanup()
 
     def setUp(self):
-        # What other tests zoomed, searched and switched is gone.
+        # Discards the zoom, search and theme of other tests.
         self.browser.get("about:blank")
 
     def open(self, name, fragment=""):

@@ -103,7 +103,7 @@ def main():
         outcome = PASS if count == len(SIZES) and same_size else FAIL
         row(outcome, name, f"script: {len(SIZES)} kept, {sum(SIZES)} bytes; culprit: {count} live, {size} bytes "
                            f"({count_without} of its own)")
-        # What the framework makes for itself on the way belongs to the line too.
+        # Memory that the framework allocates for itself on the way belongs to the line, too.
         row(PASS if bytes_of_line >= size else FAIL, f"{name}: Python lines", f"{bytes_of_line} of {size} bytes have the script's line")
 
 

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (child == 0) {
-    // Whoever reads our output must not wait for the child.
+    // A reader of our output must not wait for the child.
     for (int fd = 0; fd <= 2; ++fd) close(fd);
     sleep(600);
     _exit(0);

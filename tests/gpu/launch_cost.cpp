@@ -1,6 +1,6 @@
-// Measures what the library must not slow down: launch_cost [LAUNCHES [PAIRS]] prints the best nanoseconds per kernel
-// launch and per pair of cuMemAllocAsync and cuMemFreeAsync, as "launch_ns=... pair_ns=...". Run it with and without
-// LD_PRELOAD and compare.
+// Measures calls that the library must not slow down: launch_cost [LAUNCHES [PAIRS]] prints the best nanoseconds per
+// kernel launch and per pair of cuMemAllocAsync and cuMemFreeAsync, as "launch_ns=... pair_ns=...". Run it with and
+// without LD_PRELOAD and compare.
 #include <cuda.h>
 
 #include <algorithm>

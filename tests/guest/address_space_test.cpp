@@ -46,7 +46,7 @@ TEST_CASE("64 threads live under a small limit", "[memory]") {
 }
 
 TEST_CASE("a program that locks all its memory can lock what it needs", "[memory]") {
-  // What a user who is not root has by default since Linux 5.16.
+  // The default for users other than root since Linux 5.16.
   both_ways(limited("locked", "2", RLIMIT_MEMLOCK, 8 * kMiB));
 }
 

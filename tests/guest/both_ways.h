@@ -1,4 +1,5 @@
-// Runs a guest program alone and under the library, and demands that both end the same. The bottom of all guest tests.
+// Runs a guest program alone and under the library, and demands that both runs end alike. The bottom layer of all guest
+// tests.
 #pragma once
 
 #include <functional>
@@ -14,13 +15,13 @@ struct Situation {
   std::string program;  // of build/guest/programs, or a path
   std::vector<std::string> arguments;
   int seconds = 60;               // time limit of each of the two runs
-  bool fake_driver_only = false;  // it does what NVIDIA's driver does not bear, alone
+  bool fake_driver_only = false;  // the program alone does not work on NVIDIA's driver
   std::map<std::string, std::string> environment;
   std::vector<std::string> preload_before;  // on both sides, as paths
   std::vector<std::string> preload_after;
   std::function<void()> before_exec;  // see SpawnOptions
   std::string working_directory;
-  // Takes out of standard error what differs between two runs (pids, addresses); empty: nothing does.
+  // Removes from standard error the parts that differ between two runs (pids, addresses); empty: no such parts.
   std::function<std::string(const std::string&)> comparable;
 };
 
@@ -28,7 +29,7 @@ struct BothWays {
   bool ran = false;  // false: left out here; nothing else is set
   Run alone;
   Run under;
-  std::map<std::string, long long> figures_alone;  // what the program wrote with guest::figure()
+  std::map<std::string, long long> figures_alone;  // written by the program with guest::figure()
   std::map<std::string, long long> figures_under;
 };
 
@@ -38,26 +39,26 @@ struct BothWays {
 // is left out with a warning.
 BothWays both_ways(const Situation& situation);
 
-// For a program that left `expected` allocations behind on purpose: CHECKs that the only dump's report has so many
-// leaks, or that it says that not everything was recorded (summary.complete, or summary.dropped of older reports).
+// For a program that left `expected` allocations on purpose: CHECKs that the only dump's report has so many leaks, or
+// says that recording was incomplete (summary.complete, or summary.dropped of older reports).
 void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected);
 
-// The same, where the program itself counted what it left: its figure "live".
+// check_leaks_or_dropped() for a program that counted its live allocations itself: its figure "live".
 void check_live_or_dropped(const BothWays& runs);
 
-// A figure that the program wrote; when it did not, that fails the test, and 0.
+// A figure that the program wrote. If it is missing, the test fails and the result is 0.
 long long figure(const std::map<std::string, long long>& figures, const std::string& name);
 
 // The path of a guest program.
 std::filesystem::path guest_path(const std::string& program);
 
-// True when it exists; otherwise says that this test can not run here, and why.
+// True when it exists; otherwise reports that this test can not run here, and why.
 bool guest_built(const std::string& program, const std::string& needs);
 
-// Says that this whole test case can not run here: ctest counts it as skipped. Return right afterwards.
+// Reports that this whole test case can not run here: ctest counts it as skipped. Return right afterwards.
 void not_run_here(const std::string& why);
 
-// Says that a part of a test case can not run here.
+// Reports that a part of a test case can not run here.
 void left_out(const std::string& what, const std::string& why);
 
 }  // namespace culprit::test

@@ -57,7 +57,7 @@ TEST_CASE("a program that uses up all descriptors gets as many as without the li
 }
 
 TEST_CASE("a program with a very small limit of descriptors runs", "[descriptors]") {
-  // With fewer the loader finds no descriptor for the program's own libraries.
+  // With fewer, the loader has no descriptor for the program's own libraries.
   for (const rlim_t limit : {8, 12, 16}) {
     INFO("RLIMIT_NOFILE " << limit);
     Situation situation{"closed_descriptors", {}};

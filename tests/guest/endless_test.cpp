@@ -1,4 +1,4 @@
-// Situation 8: programs that never do the same twice.
+// Situation 8: programs that never repeat themselves.
 #include <sys/stat.h>
 
 #include "tests/catch.h"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr long long kMiB = 1 << 20;
 
-// What the dump takes on the disk, and the memory that the process has more, stay below what the first few stacks took.
+// Checks that the dump's size on the disk, and the additional memory of the process, stay below those after the first
+// few stacks.
 void check_flat(const char* what, const char* count) {
   Situation situation{"endless", {what, count}};
   situation.seconds = 100;
@@ -27,7 +28,7 @@ void check_flat(const char* what, const char* count) {
 
 }  // namespace
 
-// A pair of calls takes 60 us of a GPU.
+// A pair of calls takes 60 us on a GPU.
 TEST_CASE("a program with ever new stacks has a dump that stays small", "[endless]") {
   check_flat("stacks", on_gpu() ? "30000" : "200000");
 }

@@ -1,4 +1,4 @@
-// Situation 1 and its neighbours: who else is in the process, and under which loader.
+// Situation 1 and similar ones: other libraries in the process, and other loaders.
 #include "tests/catch.h"
 #include "tests/guest/both_ways.h"
 
@@ -22,7 +22,7 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
     const BothWays runs = both_ways({"other_namespace", {how, guest_path("namespace_plugin.so").string()}});
     if (!runs.ran) continue;
     INFO(how << ": " << runs.under.err);
-    // No call of it was seen, which is what the line at exit and the report's exit code say.
+    // None of its calls was recorded, and the line at exit and the report's exit code say so.
     CHECK(runs.under.err.find("calls the CUDA driver past culprit") != std::string::npos);
     if (runs.under.dumps.empty()) continue;
     SpawnOptions options;

@@ -26,7 +26,7 @@ void check_sanitized(const std::string& program) {
   if (on_gpu() && program.find("_shared") != std::string::npos) return not_run_here("the runtime does not travel");
   for (const bool cuda : {false, true}) {
     Situation situation = sanitized(program, cuda);
-    // Its runtime refuses to start behind any other preloaded library, unless told so.
+    // Its runtime refuses to start after another preloaded library without this option.
     if (program.find("_shared") != std::string::npos)
       situation.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
     const BothWays runs = both_ways(situation);
@@ -83,7 +83,7 @@ TEST_CASE("valgrind finds as many errors as without the library", "[sanitizers]"
     situation.arguments.push_back(guest_path(guest[0]).string());
     situation.arguments.insert(situation.arguments.end(), guest.begin() + 1, guest.end());
     situation.fake_driver_only = guest[0] != "no_cuda_signal";
-    // What valgrind says of the guest itself is the same but for pids, addresses and thread numbers.
+    // valgrind's output about the guest itself is the same except for pids, addresses and thread numbers.
     situation.comparable = [](const std::string& text) {
       return std::regex_replace(text, std::regex("==[0-9]+==|0x[0-9A-Fa-f]+"), "*");
     };

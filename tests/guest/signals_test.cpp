@@ -1,4 +1,4 @@
-// Situation 4: handlers that call CUDA wherever they interrupt, and calls that never come back to where they were.
+// Situation 4: handlers that call CUDA wherever they interrupt, and calls that never return.
 #include "tests/catch.h"
 #include "tests/guest/both_ways.h"
 

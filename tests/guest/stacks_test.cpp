@@ -5,7 +5,7 @@
 namespace culprit::test {
 namespace {
 
-// What a hooked call may take of the caller's stack beyond what the driver itself takes.
+// The stack that a hooked call may use in addition to the driver's own use.
 constexpr long long kBudget = 2048;
 
 }  // namespace

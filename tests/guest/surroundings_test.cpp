@@ -1,5 +1,5 @@
-// Situations 7, 9 and 10: priorities, filters of system calls, the dump in other hands, and what else surrounds a
-// program.
+// Situations 7, 9 and 10: priorities, filters of system calls, changes to the dump by others, and other properties of a
+// program's environment.
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-// `culprit attach` and `culprit detach`: what is recorded, and that the process is afterwards what it was.
+// `culprit attach` and `culprit detach`: what is recorded, and that the process is afterwards in its original state.
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -50,7 +50,7 @@ std::string status_of(pid_t pid, const std::string& field) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-// Nobody traces any thread of it, and none is stopped.
+// Checks that no thread is traced or stopped.
 void check_runs_alone(pid_t pid) {
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
     const pid_t thread = static_cast<pid_t>(std::stol(entry.path().filename().string()));
@@ -63,7 +63,7 @@ void check_runs_alone(pid_t pid) {
   }
 }
 
-// Each byte makes the subject do something. Waits until it has taken them all.
+// Each byte is an order to the subject. Waits until it has carried out all of them.
 void tell(pid_t pid, const std::string& bytes) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/0";
   const int pipe = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -82,7 +82,7 @@ void tell(pid_t pid, const std::string& bytes) {
 
 void tell(pid_t pid, int leaks) { tell(pid, std::string(static_cast<std::size_t>(leaks), 'x')); }
 
-// Whether this machine lets a process trace its child at all; some sandboxes do not. Says so when it does not.
+// Whether this machine lets a process trace its child; some sandboxes do not. Prints a warning then.
 bool may_trace() {
   const pid_t child = fork();
   if (child == 0) {
@@ -177,7 +177,7 @@ TEST_CASE("what is made between attach and detach is recorded and nothing else",
   CHECK(leaks[0].bytes == 60003);
   CHECK(leaks[0].api == "cudaMalloc");
   CHECK(report.through("leak_before").empty());
-  // Of what was there before, a free is no error, whether the driver takes it or not.
+  // Freeing memory from before the attach is not an error, whether the driver accepts it or refuses.
   CHECK(report.error_count() == 0);
   CHECK(report.json.at("summary").at("unknown_frees") >= 1);
   CHECK(report.json.at("summary").at("unknown_refusals") == 1);
@@ -216,13 +216,13 @@ TEST_CASE("attach to and detach from a C++ program 200 times", "[attach]") {
     const fs::path proc = "/proc/" + std::to_string(pid);
     descriptors = count(proc / "fd");
     attach_again_and_again(pid, dump);
-    // Far less than one a round: the program may open some of its own.
+    // Far fewer than one per round: the program may open some of its own.
     CHECK(count(proc / "fd") < descriptors + 20);
     const std::string maps = read_file(proc / "maps");
     mappings = static_cast<std::size_t>(std::count(maps.begin(), maps.end(), '\n'));
   });
   check_fine(run);
-  if (!on_gpu()) CHECK(mappings < 250);  // a mapping left behind each time would show
+  if (!on_gpu()) CHECK(mappings < 250);  // a mapping left by each attach would show
   const std::vector<Group> leaks = read_report(dump).through("leak_after");
   REQUIRE(leaks.size() == 1);
   CHECK(leaks[0].count == 3);
@@ -328,7 +328,7 @@ TEST_CASE("culprit killed after any of its steps leaves the process as it was", 
         if (attached.err.find("was killed") != std::string::npos) {
           ++kills;
         } else {
-          // The thread that was left alone by the last kill has gone through with it.
+          // The thread that was abandoned at the last kill has finished the call.
           REQUIRE(attached.err.find("is attached already") != std::string::npos);
           culprit({"detach", number});
         }
@@ -400,7 +400,7 @@ pid_t named_below(pid_t pid, const std::string& name) {
 
 TEST_CASE("a process in a container is attached from outside", "[attach]") {
   if (!may_trace()) return;
-  // The container has other files where the library lies.
+  // The container has other files at the library's path.
   const TemporaryFolder folder;
   const std::string here = folder.path();
   fs::copy_file(library_path(), folder.path() / "libculprit.so");
@@ -426,7 +426,7 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     const Finished attached = culprit({"attach", number, "--out", here + "/%p.dump"}, library);
     INFO(attached.err);
     REQUIRE(attached.exit_code == 0);
-    // It has another number inside.
+    // It has another pid inside.
     const std::string inside = status_of(pid, "NSpid").substr(number.size() + 1);
     const std::string dump = "/proc/" + number + "/root" + here + "/" + inside + ".dump";
     CHECK(attached.err.find(dump) != std::string::npos);
@@ -437,7 +437,7 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     const std::vector<Group> leaks = read_report(dump).through("leak_after");
     REQUIRE(leaks.size() == 1);
     CHECK(leaks[0].count == 3);
-    // The copy that was put among its files is gone again.
+    // The copy in the container is removed.
     CHECK(read_file("/proc/" + number + "/maps").find("/libculprit.so (deleted)") != std::string::npos);
     check_runs_alone(pid);
   });
@@ -452,7 +452,7 @@ TEST_CASE("attach says who may trace a process", "[attach]") {
     options.environment = {{"LD_PRELOAD", ""}, {"CULPRIT_LIBRARY", library_path().string()}};
     options.before_exec = before;
     const Finished finished = spawn({culprit_path().string(), "attach", std::to_string(pid)}, options);
-    if (finished.exit_code == 127) return;  // the tests lie where others may not look
+    if (finished.exit_code == 127) return;  // the tests are in a folder that the user may not read
     INFO(finished.err);
     CHECK(finished.exit_code == 3);
     CHECK(finished.err.find(because) != std::string::npos);

@@ -1,5 +1,5 @@
-// A dump that loses its bytes while the program runs costs the recording and nothing else; the program's own SIGBUS is
-// as it would be without the library.
+// If a dump loses its bytes while the program runs, only the recording ends; the program's own SIGBUS behaves as
+// without the library.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>

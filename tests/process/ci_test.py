@@ -58,7 +58,7 @@ class Nightly(InFolder):
         night = self.nights()[0]
         self.assertEqual([one["name"] for one in night["commands"]], ["main <test>", "clean"])
         self.assertEqual(night["commands"][0]["leaked_bytes"], 11001)
-        self.assertEqual(night["commands"][0]["new"], 0)  # with nothing to compare with
+        self.assertEqual(night["commands"][0]["new"], 0)  # without a night to compare with
         self.assertEqual(night["commands"][1]["leaks"], [])
 
         same = self.run_night(None)
@@ -143,7 +143,7 @@ class Workflows(InFolder):
         path.write_text("", encoding="utf-8")
         for name, script in steps:
             if name == "Build culprit":
-                # What the step brings: the sources, and their build.
+                # The step provides the sources, and their build.
                 culprit = self.folder / "culprit"
                 if not culprit.exists():
                     culprit.mkdir()

@@ -1,5 +1,5 @@
-// CUDA events have a short way of their own in the library (interpose/recorder/cuda_events.h): what it counts is what
-// everything else counts.
+// CUDA events have a fast path of their own in the library (interpose/recorder/cuda_events.h), which must count like
+// the general one.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 

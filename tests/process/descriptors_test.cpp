@@ -1,5 +1,4 @@
-// The numbers that a program's own files get are the same with the library, and the library writes into no file of the
-// program's.
+// The program's own files get the same numbers with the library, and the library writes into none of them.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -95,7 +94,7 @@ TEST_CASE("a file that took the place of stderr is not written to", "[descriptor
 }
 
 TEST_CASE("a program whose stderr nobody reads ends as it would", "[descriptors]") {
-  // The reader of a pipe has gone: a line of ours would be a SIGPIPE.
+  // The reader of a pipe has gone: writing a line of the library would raise SIGPIPE.
   const Outcome with = run_descriptors("next", true, [] {
     int ends[2];
     if (pipe(ends) != 0) _exit(126);

@@ -1,4 +1,4 @@
-// The dump is the live image: it survives every end, can be read at any time, and no trouble with it reaches the
+// The dump is the live image: it survives every kind of end, can be read at any time, and its problems never affect the
 // program.
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -408,7 +408,7 @@ TEST_CASE("a dump grows with live allocations and distinct stacks only", "[dump]
   CHECK(report.leaks.size() == stacks);
   CHECK(report.json.at("summary").at("dropped") == 0);
 
-  // Events that leave nothing behind take no room.
+  // Events that leave nothing behind use no space.
   const Run churn = run_preloaded("address_reuse", {"2", on_gpu() ? "500" : "50000"});
   CHECK(fs::file_size(churn.dump()) < 2u << 20);
 }

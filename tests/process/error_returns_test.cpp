@@ -1,4 +1,4 @@
-// Who is blamed on a failed call: what its function left behind, and nothing else. At -O0 and -O2.
+// A failed call is the cause for the memory that its function left behind, and for no other. At -O0 and -O2.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 
@@ -26,7 +26,7 @@ nlohmann::json error_return(const Group& group) {
   return {};
 }
 
-// One leak, left behind in `owner` when `api` failed with `code`, called in `function`.
+// One leak, left in `owner` when `api` failed with `code`, called in `function`.
 void blamed(const Report& report, const std::string& owner, const std::string& api, int code,
             const std::string& function) {
   REQUIRE(report.leaks.size() == 1);

@@ -1,5 +1,5 @@
-// What exceptions leave behind: each mode of tests/subjects/exceptions.cpp, with two compilers, unoptimized and
-// optimized, with the shared and the static cudart.
+// Memory lost to exceptions: each mode of tests/subjects/exceptions.cpp, with two compilers, unoptimized and optimized,
+// with the shared and the static cudart.
 #include <csignal>
 #include <map>
 
@@ -9,7 +9,7 @@
 namespace culprit::test {
 namespace {
 
-// The built variants; clang++'s are missing where there is no clang++.
+// The built variants; those of clang++ only if it is installed.
 std::vector<std::string> variants() {
   std::vector<std::string> found;
   for (const char* compiler : {"", "clang_"}) {
@@ -23,7 +23,7 @@ std::vector<std::string> variants() {
   return found;
 }
 
-// Of all leaks of one size: what their exceptions were.
+// The exceptions of all leaks of one size.
 struct Left {
   std::uint64_t count = 0;
   std::uint64_t blamed = 0;  // with cause `exception`
@@ -56,7 +56,7 @@ Sizes leaks_by_size(const Report& report) {
   return sizes;
 }
 
-// Runs a mode in all variants; `check` sees what it left, and whether the variant is optimized.
+// Runs a mode in all variants; `check` gets the leaks, and whether the variant is optimized.
 template <typename Check>
 void for_each_variant(const std::vector<std::string>& arguments, const Check& check, int signal = 0) {
   const std::vector<std::string> all = variants();
@@ -77,7 +77,7 @@ void for_each_variant(const std::vector<std::string>& arguments, const Check& ch
   }
 }
 
-// One size, left behind once by one exception.
+// One size, leaked once by one exception.
 void check_blamed(Sizes& sizes, std::uint64_t size, const std::string& type, const std::string& caught_at,
                   std::uint64_t count = 1) {
   INFO(size << " bytes");
@@ -331,7 +331,7 @@ TEST_CASE("exception: of libc++abi", "[exceptions]") {
   check_innocent(sizes, 4003);
 }
 
-// Nothing of its throws is seen: no cause, and no wrong one.
+// None of its throws is recorded: no cause, and no wrong one.
 TEST_CASE("exception: thrown by a program that shares nothing", "[exceptions]") {
   for (const char* variant : {"exceptions_O0_static_all", "exceptions_O2_static_all"}) {
     INFO(variant);

@@ -1,5 +1,4 @@
-// What libculprit.so shows to the process that it is preloaded into: libc only, no versions, the hooks and nothing
-// else; and what it takes from it.
+// The exports and imports of libculprit.so: it needs libc only, has no symbol versions, and exports only the hooks.
 #include <fstream>
 #include <regex>
 #include <set>
@@ -11,7 +10,7 @@
 namespace culprit::test {
 namespace {
 
-// What a binutils program says about the library; empty when the machine has no such program.
+// The output of a binutils program for the library; empty when the machine lacks the program.
 std::string binutils(const std::string& program, const std::vector<std::string>& options) {
   const std::string path = "/usr/bin/" + program;
   if (!std::filesystem::exists(path)) {
@@ -79,7 +78,7 @@ TEST_CASE("the library imports what imports.txt names, with a reason, and nothin
     INFO(name << " stands in tests/process/imports.txt and is not imported any more");
     CHECK(imported.count(name) == 1);
   }
-  // A library that is not there would keep a program from starting.
+  // If a needed library were missing, the program could not start.
   CHECK(first_captures(symbols, " U (\\w+)").empty());
 }
 

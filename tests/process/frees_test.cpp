@@ -1,4 +1,4 @@
-// The truth about frees: what was freed is no leak however it was freed; what the driver refused is still there.
+// Frees: memory freed by any call is not a leak; memory whose free the driver refused is one.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 
@@ -13,7 +13,7 @@ void check_clean(const Run& run) {
   CHECK(report.error_count() == 0);
 }
 
-// The frames of the stack that an error keeps under one of these names.
+// Whether the stack `key` of an error passes through a function.
 bool error_passes_through(const nlohmann::json& error, const char* key, const std::string& function) {
   return error.contains(key) && has_frame(read_stack(error.at(key)), function);
 }
@@ -146,7 +146,7 @@ TEST_CASE("a mismatched free is kept with the allocation's stack", "[frees]") {
     INFO(row.how);
     const Run run = run_preloaded("bad_free", {row.how});
     INFO("stderr: " << run.err);
-    // The real driver takes some wrong frees silently; then there is nothing to keep.
+    // The real driver accepts some wrong frees silently; then there is no record.
     if (on_gpu() && run.exit_code == 3) {
       WARN("this driver accepts " << row.how);
       continue;

@@ -1,4 +1,4 @@
-// What a global variable still holds at exit is told apart from what nobody knows any more.
+// Memory that a global variable holds at exit is distinguished from memory that nothing points to.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 
@@ -86,7 +86,7 @@ TEST_CASE("what only the heap or a thread knows or nobody is never freed", "[hol
 }
 
 TEST_CASE("what a global's destructor frees after the search is no leak", "[holders]") {
-  if (on_gpu()) return;  // the driver may be shutting down then: late_free tells
+  if (on_gpu()) return;  // the driver may be shutting down by then: late_free tests that
   CHECK(report_of({"destructor"}).leaks.empty());
 }
 

@@ -1,4 +1,4 @@
-// Living with others in one process: another preloaded library with its own dlsym, C++ exceptions, other languages.
+// Other tools in the same process: another preloaded library with its own dlsym, C++ exceptions, other languages.
 #include <set>
 
 #include "tests/catch.h"
@@ -21,7 +21,7 @@ void check_same_behaviour(const std::string& subject, const std::vector<std::str
   CHECK(preloaded.err == plain.err);
 }
 
-// Allocations that other_dlsym.so says it saw.
+// The number of allocations that other_dlsym.so reports.
 int seen_by_other(const Run& run) {
   const std::string::size_type at = run.err.find("other: ");
   return at == std::string::npos ? 0 : std::stoi(run.err.substr(at + 7));

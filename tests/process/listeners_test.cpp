@@ -15,7 +15,7 @@ struct Program {
   std::string name;
   std::string leaks;   // its test that leaks 11001 bytes
   std::string clean;   // one that does not
-  std::string failed;  // what it says when those that leak fail too
+  std::string failed;  // the output when the leaking tests fail too
   int tests;
 };
 

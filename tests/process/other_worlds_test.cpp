@@ -1,5 +1,5 @@
-// Programs that bring their own idea of libc: built with sanitizers, built with musl, run under valgrind. They must run
-// the same with and without the library, and those that call CUDA must be recorded.
+// Programs with another libc or runtime: built with sanitizers, built with musl, run under valgrind. They must run the
+// same with and without the library, and those that call CUDA must be recorded.
 #include <fstream>
 #include <sstream>
 
@@ -15,7 +15,7 @@ struct World {
   bool has(const char* part) const { return name.find(part) != std::string::npos; }
 };
 
-// What tests/subjects/other_worlds.cmake could build on this machine.
+// The programs that tests/subjects/other_worlds.cmake could build on this machine.
 std::vector<World> built_worlds() {
   std::vector<World> worlds;
   std::ifstream list(subject_path("other_worlds.txt"));
@@ -60,11 +60,11 @@ TEST_CASE("programs built with sanitizers run the same with and without the libr
       if (with_cuda) arguments.push_back("cuda");
       RunOptions without;
       without.preload = false;
-      // What the program leaves on the GPU is not its memory; and the stand-in driver keeps its own tables.
+      // Without leak detection: GPU memory is not ASan's, and the simulated driver keeps its own tables.
       without.environment["ASAN_OPTIONS"] = "detect_leaks=0";
       RunOptions with = without;
       with.preload = true;
-      // ASan's shared runtime refuses every preloaded library that stands in front of it, an empty one too.
+      // ASan's shared runtime refuses every library that is preloaded before it, even an empty one.
       const bool refuses = world.has("_address_") && !world.runtime.empty();
       if (refuses) with.preload_before.push_back(world.runtime);
       const Run plain = run_world(world, arguments, without);

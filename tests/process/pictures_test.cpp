@@ -1,4 +1,4 @@
-// Who held the memory at the peak, and when an allocation failed: kept by the library, shown by the report.
+// The holders of memory at the peak, and at a failed allocation: recorded by the library, shown by the report.
 #include <map>
 
 #include "tests/catch.h"
@@ -11,7 +11,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 
 bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// What a picture says of each function: bytes and count.
+// Bytes and count of each function in a picture.
 std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const nlohmann::json& picture) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> result;
   for (const nlohmann::json& entry : picture.at("stacks")) {

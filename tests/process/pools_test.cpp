@@ -1,4 +1,4 @@
-// A framework's cache is told apart from what its library allocates otherwise.
+// Segments of a framework's cache are distinguished from other allocations of the same library.
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
 

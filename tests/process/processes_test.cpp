@@ -1,4 +1,4 @@
-// Processes: children have dumps of their own, and who never calls CUDA leaves no trace.
+// Processes: children have dumps of their own, and a process without CUDA calls leaves no dump.
 #include <map>
 
 #include "tests/catch.h"

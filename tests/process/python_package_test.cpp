@@ -1,5 +1,5 @@
-// What the Python package's start-up hook does in a program that runs under culprit: names of threads, and the view
-// from inside a framework at the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes.
+// The start-up hook of the Python package in a program under culprit: names of threads, and the frameworks' own view of
+// their memory at the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes.
 #include <fstream>
 
 #include "tests/catch.h"
@@ -61,7 +61,7 @@ TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_pa
   REQUIRE(inside.at("segments").size() == 2);
   CHECK(inside.at("segments")[0].at("live_bytes") == 2 * kTensor);
   CHECK(inside.at("segments")[0].at("idle_bytes") == (2 << 20) - 2 * kTensor);
-  // Without its history PyTorch knows no lines.
+  // Without its history PyTorch has no line numbers.
   REQUIRE(inside.at("largest").size() == 1);
   CHECK(inside.at("largest")[0].at("bytes") == 3 * kTensor);
   CHECK(inside.at("largest")[0].at("file").is_null());
@@ -70,7 +70,7 @@ TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_pa
   CHECK(text.find("   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n") != std::string::npos);
   CHECK(text.find("   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n") != std::string::npos);
   CHECK(text.find("--torch-history shows") != std::string::npos);
-  // The innermost Python line; the stand-in is no installed package.
+  // The innermost Python line; the stand-in does not count as an installed package.
   CHECK(text.find("   largest    4.00 MiB  2x  cuda.py:") != std::string::npos);
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("Python's names of threads are shown", "[python_package]") {
   const Run run = run_with_package({"python_threads.py"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK(run.out == "['run', '_bootstrap_inner', '_bootstrap']\n");  // no frame of ours
+  CHECK(run.out == "['run', '_bootstrap_inner', '_bootstrap']\n");  // without frames of the package
   const Report report = read_report(run.dump());
   REQUIRE(report.leaks.size() == 1);
   std::vector<std::string> names;

@@ -55,7 +55,7 @@ Run run_python(const std::string& interpreter, std::vector<std::string> argument
   return run_preloaded("/usr/bin/env", arguments, std::move(options));
 }
 
-// What was made from one Python stack: bytes and calls.
+// Allocations per Python stack: bytes and calls.
 using Made = std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>;
 
 void add_line(const std::string& file, int line, const std::string& function, std::string* stack) {
@@ -86,7 +86,7 @@ Made made_by_report(const Report& report) {
   return made;
 }
 
-// culprit says that it does not know this interpreter.
+// Whether culprit reports this interpreter as unknown.
 bool is_unknown(const Report& report) {
   for (const nlohmann::json& note : report.json.at("notes")) {
     if (note.get<std::string>().find("no Python lines: culprit reads the frames of") == 0) return true;

@@ -65,7 +65,7 @@ TEST_CASE("the report says what was in use before recording began", "[switch]") 
   auto used = [](const Run& run) {
     return read_report(run.dump()).json.at("recording").at("spans")[0].at("used_bytes").get<std::uint64_t>();
   };
-  // A GPU takes and gives memory in larger pieces, and other processes use it too.
+  // A GPU allocates memory in larger pieces, and other processes use it, too.
   if (!on_gpu()) CHECK(used(late) >= used(early) + 20003);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("no signal is touched unless it is asked for", "[switch]") {
 }
 
 TEST_CASE("a process that never uses CUDA keeps its signals", "[switch]") {
-  // Also the one that bash runs.
+  // Also in a child of the shell.
   const std::string script = "grep -E 'Sig(Cgt|Ign)' /proc/self/status; kill -USR2 $$; echo survived";
   RunOptions with = paused();
   RunOptions without = paused();
@@ -128,7 +128,7 @@ TEST_CASE("a program with the static runtime waits for the signal from its first
     CHECK(has(early.err, "try again then"));
     CHECK(kill(pid, 0) == 0);
   };
-  // It is not ended by the command, and by no signal: none was sent.
+  // Neither the command nor a signal ended it: none was sent.
   const Run run = run_preloaded("switched_static", {"w", "a", "s", "a"}, options);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
@@ -204,7 +204,7 @@ TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
 
   options.when_ready = [](pid_t pid) {
     const std::string id = std::to_string(pid);
-    // Again changes nothing: it is no toggle.
+    // `start` a second time changes nothing.
     CHECK(has(culprit({"start", id}).out, "records now: "));
     CHECK(has(culprit({"start", id}).out, "records now: "));
     const Finished stop = culprit({"stop", id});

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A place in the built tree, or where the environment says it is.
+// A path in the built tree, or the one in the environment variable.
 fs::path tree_path(const char* variable, const fs::path& relative_to_executable) {
   const char* value = std::getenv(variable);
   if (value != nullptr && *value != '\0') return value;
@@ -138,7 +138,7 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
   static_cast<Finished&>(run) = spawn(argv, options);
 
   for (const fs::directory_entry& entry : fs::directory_iterator(run.folder->path())) {
-    const fs::path& path = entry.path();  // what Python adds to a dump ends in .json
+    const fs::path& path = entry.path();  // files of the Python package, next to the dumps, end in .json
     if (path.filename().string().find(".dump") != std::string::npos && path.extension() != ".json")
       run.dumps.push_back(entry.path());
   }

@@ -1,5 +1,5 @@
-// What every process test is made of: run a subject with libculprit.so preloaded, then read what it left behind with
-// the culprit command. Black box: nothing here looks into a dump.
+// Shared by the process tests: run a subject with libculprit.so preloaded, then read its dumps with the culprit
+// command. Black box: the tests never look into a dump.
 //
 // The tests find everything relative to their own executable (build/bin/process_test), so that the built tree can be
 // copied to a machine with a GPU. There CULPRIT_TEST_GPU=1 leaves the simulated driver out.
@@ -33,12 +33,12 @@ struct RunOptions : SpawnOptions {
   bool preload = true;                      // false: the same program without the library, for comparisons
   std::vector<std::string> preload_before;  // libraries in front of libculprit.so, as paths or subject names
   std::vector<std::string> preload_after;
-  std::shared_ptr<TemporaryFolder> folder;  // where dumps go; empty: a fresh one
+  std::shared_ptr<TemporaryFolder> folder;  // folder for dumps; empty: a fresh one
 };
 
 struct Run : Finished {
   std::shared_ptr<TemporaryFolder> folder;    // working directory of the run's dumps, kept as long as the Run
-  std::vector<std::filesystem::path> dumps;   // what it left there, sorted by name
+  std::vector<std::filesystem::path> dumps;   // the dumps in it, sorted by name
   const std::filesystem::path& dump() const;  // the only dump; throws std::runtime_error unless there is exactly one
 };
 
@@ -82,16 +82,16 @@ struct Report {
 bool on_gpu();
 
 // True, with a warning, on a GPU: NVIDIA's driver does not work in a fork child of a process that used it, so a test of
-// such a child has nothing to look at.
+// such a child is not possible.
 bool skip_fork_child();
 
-// Where the pieces of the built tree are.
+// Paths of the parts of the built tree.
 std::filesystem::path subject_path(const std::string& name);
 std::filesystem::path library_path();
 std::filesystem::path culprit_path();
 
 // Runs a subject (a name in the subjects folder, or a path) under the preloaded library. Throws std::runtime_error when
-// the subject does not exist. How the program ended is in the Run; a time-out is never an exception.
+// the subject does not exist. The Run has the program's exit status; a time-out is never an exception.
 Run run_preloaded(const std::string& subject, const std::vector<std::string>& arguments = {}, RunOptions options = {});
 
 // Reads a dump through `culprit report --format json --resources`. Throws std::runtime_error with the command's
@@ -102,7 +102,7 @@ Report read_report(const std::filesystem::path& dump);
 std::vector<Frame> read_stack(const nlohmann::json& stack);
 bool has_frame(const std::vector<Frame>& stack, const std::string& function);
 
-// An API name without what only the driver's ELF symbols have: _v2, _ptsz, _ptds.
+// An API name without the suffixes that only the driver's ELF symbols have: _v2, _ptsz, _ptds.
 std::string plain_api(std::string name);
 
 }  // namespace culprit::test

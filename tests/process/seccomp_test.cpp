@@ -10,7 +10,7 @@
 namespace culprit::test {
 namespace {
 
-// The names in system_calls.txt whose time is one of `times`.
+// The system calls in system_calls.txt with one of these `times`.
 std::vector<std::string> listed(const std::vector<std::string>& times) {
   std::vector<std::string> names;
   std::ifstream file(std::string(CULPRIT_SOURCE_DIR) + "/interpose/base/system_calls.txt");

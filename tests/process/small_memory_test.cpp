@@ -1,5 +1,4 @@
-// Programs whose address space or locked memory is limited get what they get without the library, less a share that is
-// documented.
+// Programs with limited address space or locked memory get as much as without the library, less a documented share.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@ Run run_limited(const char* mode, const char* count, bool preload, int resource,
   RunOptions options;
   options.preload = preload;
   options.before_exec = [resource, bytes] {
-    prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK);  // root may lock what it likes
+    prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK);  // root has no limit of locked memory
     const rlimit limit = {bytes, bytes};
     setrlimit(resource, &limit);
   };
@@ -106,7 +105,7 @@ TEST_CASE("a program that locks its memory may lock as much as without the libra
     int given_alone = 0, given_under = 0;
     REQUIRE(before >> alone >> given_alone);
     REQUIRE(after >> under >> given_under);
-    CHECK(under <= alone + 256);  // what libc's heap and small tables of ours take
+    CHECK(under <= alone + 256);  // for libc's heap and small tables of the library
     CHECK(given_under == given_alone);
   }
   check_all_recorded(with, 5000);

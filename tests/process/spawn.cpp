@@ -36,7 +36,8 @@ struct Pipe {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
-  // In a process whose standard descriptors are closed a pipe would become one, and dup2() in the child a no-op.
+  // If standard descriptors are closed, a pipe would get one of their numbers, and dup2() in the child would do
+  // nothing.
   static int above_standard(int end) {
     if (end > STDERR_FILENO) return end;
     const int higher = fcntl(end, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -101,7 +102,7 @@ Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options
   result.pid = fork();
   if (result.pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (result.pid == 0) {
-    // A group of its own: at the time limit the children of the program must go too.
+    // A process group of its own, so that the time limit also ends the program's children.
     setpgid(0, 0);
     dup2(in.read_end, STDIN_FILENO);
     dup2(out.write_end, STDOUT_FILENO);
@@ -137,7 +138,7 @@ Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options
     }
   }
 
-  // The pipes are closed; what is left of the time limit is for the program to end.
+  // The pipes are closed; the program has the rest of the time limit to end.
   int status = 0;
   pid_t ended = 0;
   while ((ended = waitpid(result.pid, &status, WNOHANG)) == 0) {
@@ -147,7 +148,7 @@ Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options
     }
     usleep(1000);
   }
-  // Where SIGCHLD is ignored nobody knows how it ended: not as if it had been well.
+  // If SIGCHLD is ignored, the exit status is lost; do not report success.
   if (ended != result.pid) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);

@@ -1,4 +1,4 @@
-// Starts a program, feeds and drains its pipes, and always comes back: the bottom layer of the process tests.
+// Starts a program, feeds and drains its pipes, and always returns: the bottom layer of the process tests.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 namespace culprit::test {
 
 struct SpawnOptions {
-  std::map<std::string, std::string> environment;  // added to ours; an empty value removes the variable
-  std::string working_directory;                   // empty: ours
+  std::map<std::string, std::string> environment;  // added to this process's; an empty value removes the variable
+  std::string working_directory;                   // empty: this process's
   int timeout_seconds = 60;
   // Called once the program has printed a line "ready"; its standard input stays open until this returns. Without it
   // standard input is empty from the start.
@@ -30,9 +30,8 @@ struct Finished {
   std::string err;
 };
 
-// Runs argv (argv[0] is a path) to its end and returns how it ended and what it printed. Never waits longer than the
-// time limit. Throws std::runtime_error when the program could not even be forked. Not for use from several threads at
-// once: it forks.
+// Runs argv (argv[0] is a path) to its end and returns its exit status and output. Never waits longer than the time
+// limit. Throws std::runtime_error when fork fails. It forks, so do not use it from several threads at once.
 Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options);
 
 }  // namespace culprit::test

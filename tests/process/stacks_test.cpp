@@ -1,4 +1,4 @@
-// A remembered stack is the real one: every hit compared with a real unwind.
+// A memoized stack is the real one: every hit is compared with a real unwind.
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -25,7 +25,7 @@ void check_storm(const char* rounds, const char* threads, const char* reload, lo
   CHECK(summary.at("context_mismatches") == 0);
 }
 
-// What endless_stacks prints.
+// The output of endless_stacks.
 struct Sizes {
   std::uint64_t stacks, dump, private_bytes;
 };
@@ -51,7 +51,7 @@ std::uint64_t number_of(const Group& group) {
 
 }  // namespace
 
-// Before stacks were given up, this took 93 MB of dump and 115 MB of memory.
+// Before unused stacks were freed, this took 93 MB of dump and 115 MB of memory.
 TEST_CASE("a program whose stacks never repeat has a small dump, and every leak keeps its own stack", "[stacks]") {
   for (const char* threads : {"1", "4"}) {
     RunOptions options;
@@ -102,7 +102,7 @@ TEST_CASE("remembered stacks are right in recursion, alloca, exceptions, generat
 TEST_CASE("remembered stacks are right in 16 threads", "[stacks]") { check_storm("150", "16", "64", 300); }
 
 TEST_CASE("new stacks are walked while other threads close libraries", "[stacks]") {
-  // Without proving every one: that would slow down the threads that walk.
+  // Without verifying every stack, which would slow down the threads that unwind.
   for (int i = 0; i < 4; ++i) {
     const Run run = run_preloaded("stack_storm", {subject_path("storm_plugin.so").string(), "300", "16", "4"});
     CHECK(run.signal == 0);

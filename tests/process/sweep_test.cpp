@@ -1,4 +1,4 @@
-// culprit sweep: what only leaks, crashes or hangs when an allocation fails, and nothing else.
+// culprit sweep: reports what leaks, crashes or hangs only when an allocation fails.
 #include <csignal>
 #include <fstream>
 
@@ -11,7 +11,7 @@ namespace {
 struct SweepRun {
   Run run;
   nlohmann::json json;
-  // How often a run ended so.
+  // How many runs had this outcome.
   long outcomes(const std::string& name) const {
     long count = 0;
     for (const nlohmann::json& one : json.at("runs")) count += one.at("outcome") == name ? 1 : 0;
@@ -40,7 +40,7 @@ std::string example(const std::string& name) {
 TEST_CASE("a sweep finds the leak on the failure path of the second allocation and nothing else", "[sweep]") {
   const SweepRun found = sweep({"sweep_target", "leak"});
   CHECK(found.run.exit_code == 0);
-  CHECK(found.run.out == "built\n");  // of the clean run only
+  CHECK(found.run.out == "built\n");  // output of the clean run only
   INFO(found.json.dump(1));
   CHECK(found.json.at("sites") == 3);
   REQUIRE(found.json.at("leaks").size() == 1);

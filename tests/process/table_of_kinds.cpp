@@ -9,7 +9,7 @@
 namespace culprit::test {
 namespace {
 
-// Bytes by row, as the subject printed them; rows that the driver could not do are left out.
+// Bytes by row, as the subject printed them; rows that the driver does not support are left out.
 std::map<std::string, std::uint64_t> done_rows(const Run& run, const std::vector<ExpectedKind>& expected) {
   std::map<std::string, std::uint64_t> rows;
   std::string unsupported;

@@ -1,5 +1,5 @@
-// Reads what the subjects `routes` and `runtime_kinds` print, and holds it against a report: the loop that the tests of
-// all routes share.
+// Reads the output of the subjects `routes` and `runtime_kinds` and compares it with a report: the loop that the tests
+// of all routes share.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace culprit::test {
 
-// What a report must say about one row of a subject.
+// The expected content of a report for one row of a subject.
 struct ExpectedKind {
   const char* row;   // name of the row; its function is make_<row>
   const char* kind;  // in the report
@@ -17,10 +17,11 @@ struct ExpectedKind {
 };
 
 // Checks a run of SUBJECT with "leak": each row is in the report exactly once, through its function, with its kind,
-// call and bytes. Rows that the driver cannot do are tolerated on a GPU (with a WARN), never on the simulated driver.
+// call and bytes. Rows that the driver does not support are tolerated on a GPU (with a WARN), never on the simulated
+// driver.
 void check_leaked_rows(const Run& run, const std::vector<ExpectedKind>& expected);
 
-// Checks a run with "free": nothing at all is left of any row, and nothing is an error.
+// Checks a run with "free": no row leaks, and there are no errors.
 void check_freed_rows(const Run& run, const std::vector<ExpectedKind>& expected);
 
 }  // namespace culprit::test

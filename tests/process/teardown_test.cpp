@@ -1,11 +1,11 @@
-// What a context takes with it when it goes is reported as released implicitly, with the call that did it.
+// Memory destroyed with its context is reported as released implicitly, with the call that ended the context.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 
 namespace culprit::test {
 namespace {
 
-// The stack of the call that ended the context, out of a leak's evidence.
+// The stack of the call that ended the context, from a leak's evidence.
 std::vector<Frame> teardown_stack(const Group& group) {
   for (const nlohmann::json& evidence : group.json.at("evidence")) {
     if (evidence.at("type") == "context-teardown") return read_stack(evidence.at("stack"));

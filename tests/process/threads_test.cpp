@@ -1,4 +1,4 @@
-// Threads and devices: every record knows whose it is.
+// Threads and devices: every record has the right thread and device.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 
@@ -81,7 +81,7 @@ TEST_CASE("what a thread leaves by pthread_exit or cancellation is marked, what 
         }
       }
     }
-    // A thread that is cancelled before it first calls CUDA was cancelled before anything is known of it.
+    // A thread that is cancelled before its first CUDA call is not known to the library.
     CHECK(forced == (*mode == '\0' ? 2 : 1));
   }
 }

@@ -1,4 +1,4 @@
-// culprit top: a look at a running process, and at a dump.
+// culprit top: of a running process, and of a dump.
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
@@ -34,7 +34,7 @@ TEST_CASE("culprit top shows what a running process holds", "[top]") {
   };
   const Run run = run_preloaded("end_how", {"live"}, options);
   REQUIRE(run.exit_code == 9);
-  // Of what has ended there is one look.
+  // An ended process is shown once.
   const Finished ended = top({run.dump().string(), "--times", "5"});
   CHECK(ended.exit_code == 0);
   CHECK(has(ended.out, "] · exit, "));
@@ -49,7 +49,7 @@ TEST_CASE("culprit top ends with the process", "[top]") {
     TemporaryFolder folder;
     const std::string out = (folder.path() / "pictures").string();
     RunOptions options;
-    // Goes on looking while the program ends; `culprit run` takes the dump away.
+    // Goes on while the program ends; `culprit run` removes the dump.
     options.when_ready = [&](pid_t pid) {
       const std::string look = culprit_path().string() + " top " + std::to_string(pid) + " --times 600 --interval 0.1";
       SpawnOptions shell;

@@ -1,4 +1,4 @@
-// Where exceptions cannot be observed, the report says so instead of keeping silent about them.
+// If exceptions cannot be recorded, the report says so.
 #include "tests/catch.h"
 #include "tests/process/run_preloaded.h"
 

@@ -1,4 +1,4 @@
-// Libraries that call the driver past the hooks: never in silence.
+// Libraries that call the driver past the hooks are always reported.
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
 
@@ -9,7 +9,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 std::string library(const std::string& name) { return subject_path(name + ".so").string(); }
 
-// Whether the program runs without the library: NVIDIA's driver does not bear every way to load it twice.
+// Whether the program runs without the library: NVIDIA's driver cannot be loaded twice in every way.
 bool runs_alone(const std::vector<std::string>& arguments) {
   RunOptions alone;
   alone.preload = false;
@@ -23,7 +23,7 @@ bool runs_alone(const std::vector<std::string>& arguments) {
 
 const char* const kLibraries[] = {"apart_driver", "apart_runtime", "apart_by_name"};
 
-// What is named: the runtime is, where it is what the driver's addresses are in.
+// The library that the note names: the runtime, if it is the one that holds the driver's addresses.
 std::string named(const std::string& name) { return name == "apart_runtime" ? "libcudart.so" : name + ".so"; }
 
 }  // namespace

@@ -212,7 +212,7 @@ class StartupHook(InFolder):
                                python=os.path.join(self.venv, "bin", "python"), options=("-S",))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         report = self.report(self.dumps()[0])
-        # Of a program that ends as it should Python frees the object.
+        # If a program ends normally, Python frees the object.
         self.assertEqual(report["summary"]["allocations"], 1)
         self.assertEqual(report["leaks"], [])
 

@@ -1,5 +1,5 @@
-// Is attached to and detached from in threads that are past their end: the destructors of their keys have run, so that
-// nobody tells the library when their memory goes. Their stacks, with what is thread-local, serve the next threads.
+// Attaches and detaches happen in threads whose key destructors have run, so the library does not learn when their
+// memory goes. Their stacks, with thread-local data, are re-used by later threads.
 //
 //   attach_at_end LIBRARY DUMP
 #include <cuda_runtime_api.h>

@@ -12,7 +12,7 @@
 
 using Allocate = CUresult (*)(CUdeviceptr*, size_t);
 
-// Where no search for addresses finds it.
+// Masked, so that no search for addresses finds it.
 constexpr std::uintptr_t kMask = 0x5a5a5a5a5a5a5a5a;
 
 Allocate const volatile constant_table[] = {cuMemAlloc, cuMemAlloc};
@@ -27,7 +27,7 @@ int main() {
   CHECKED(cuDevicePrimaryCtxRetain(&context, 0));
   CHECKED(cuCtxSetCurrent(context));
   volatile Allocate on_stack = cuMemAlloc;
-  // volatile: a plain copy in a register, where nobody can put it back, would be compared instead.
+  // volatile: otherwise a copy in a register would be compared, which the detach cannot restore.
   volatile std::uintptr_t own = reinterpret_cast<std::uintptr_t>(on_stack) ^ kMask;
   puts("ready");
   fflush(stdout);

@@ -1,9 +1,9 @@
-// A program that culprit attaches to while it runs, and that notices whatever is not as it left it.
+// A program that culprit attaches to while it runs, and that notices every change of its state.
 //
 // It leaks 11001 bytes before it prints "ready"; from then on, until standard input is closed, threads
 //   check   that every register, the red zone, errno and the floating-point state stay what they were
 //   allocate and free device memory
-//   malloc and free, so that there is always somebody in malloc
+//   malloc and free, so that some thread is always inside malloc
 //   come and go
 //   wait in system calls, of which none may return early
 //   are interrupted by a timer's signal
@@ -14,9 +14,9 @@
 //   e   leaves 30001 bytes behind by an exception
 //   t   has a thread leak 40001 bytes and end
 //   q   has a thread leak 50001 bytes and end by pthread_exit()
-// With the argument "undumpable" it forbids others of its user to trace it. With "waiting" there is
-// one thread only, which waits in system calls of which none may return early; with "computing" there is one thread
-// only, which always computes, and checks its registers. Ends with "fine", or exit code 3 and what was wrong.
+// With the argument "undumpable" it forbids other processes of its user to trace it. With "waiting" it has a single
+// thread, which waits in system calls that must not return early; with "computing" a single thread, which always
+// computes and checks its registers. Ends with "fine", or exit code 3 and the problem.
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <poll.h>

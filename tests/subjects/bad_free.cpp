@@ -1,4 +1,4 @@
-// One wrong free, named by the argument. The driver refuses it; what was allocated for it is freed properly afterwards.
+// One wrong free, named by the argument. The driver refuses it; the memory is freed properly afterwards.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

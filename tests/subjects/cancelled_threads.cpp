@@ -1,6 +1,6 @@
-// Threads that leave by pthread_exit and by cancellation, which unwind their stacks, after having allocated. With the
-// argument "pending" the cancellation waits already when the thread makes the program's first CUDA call: nothing that
-// the library does in a hook (opening its dump, say) may be the point where it strikes.
+// Threads that end by pthread_exit and by cancellation, which unwind their stacks, after having allocated. With the
+// argument "pending" the cancellation is pending when the thread makes the program's first CUDA call: the library must
+// not add a cancellation point in a hook (by opening its dump, say).
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <unistd.h>

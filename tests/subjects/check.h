@@ -1,5 +1,5 @@
-// What the subjects share. A subject shows one behaviour; anything unexpected ends it with exit code 3 and a message,
-// so that a test never mistakes a subject that could not do its job for one that leaked nothing.
+// Shared by the subjects. A subject shows one behaviour; anything unexpected ends it with exit code 3 and a message, so
+// that a failed subject is never mistaken for one without leaks.
 #pragma once
 
 #include <stdio.h>

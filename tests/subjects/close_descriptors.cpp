@@ -1,5 +1,5 @@
 // A daemon's start: after its first CUDA call it closes every descriptor above 2, opens files of its own that get the
-// same numbers, writes known bytes into them, goes on using CUDA, and checks that nobody else wrote into its files.
+// same numbers, writes known bytes into them, goes on using CUDA, and checks that its files have only its own bytes.
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ int main(int, char** argv) {
     file = open((name + std::to_string(&file - files)).c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     if (file < 0 || write(file, mine, sizeof mine) != sizeof mine) return 3;
   }
-  leak(20001, 100000);  // far beyond what was reserved in the dump before the descriptors went
+  leak(20001, 100000);  // much more than was reserved in the dump before the descriptors were closed
   for (int file : files) {
     char now[8192];
     if (pread(file, now, sizeof now, 0) != sizeof mine || memcmp(now, mine, sizeof mine) != 0) return 4;

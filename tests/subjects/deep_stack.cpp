@@ -1,4 +1,4 @@
-// Leaks at the bottom of a recursion that is as deep as the argument says.
+// Leaks at the bottom of a recursion of the depth given by the argument.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

@@ -1,6 +1,6 @@
-// Which numbers the program's own files get, written to the file that argument 1 names. Argument 2: "next", files that
-// are opened after CUDA calls; "fill", files until no number is left, and CUDA calls with all of them open; "database",
-// stderr is closed and a file takes its place.
+// Prints the numbers of the program's own files to the file in argument 1. Argument 2: "next", files that are opened
+// after CUDA calls; "fill", files until no number is left, and CUDA calls with all of them open; "database", stderr is
+// closed and a file takes its place.
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// cudaDeviceReset as "cleanup": what was allocated before goes with the context, what comes after is a new leak.
+// cudaDeviceReset as "cleanup": earlier allocations end with the context, later ones are new leaks.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

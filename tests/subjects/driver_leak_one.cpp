@@ -1,4 +1,4 @@
-// The same as leak_one through the driver API, in a context of its own.
+// leak_one through the driver API, in a context of its own.
 #include <cuda.h>
 
 #include "tests/subjects/check.h"

@@ -1,4 +1,4 @@
-// Leaks 11001 bytes and ends as the argument says. "live" prints "ready" and waits until its standard input is closed.
+// Leaks 11001 bytes and ends in the way that the argument names. "live" prints "ready" and waits for the end of stdin.
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <unistd.h>

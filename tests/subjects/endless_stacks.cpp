@@ -1,11 +1,11 @@
-// A program whose stacks never repeat, as an interpreter's or a compiler's do: each pair of calls comes through another
-// path of two small functions that call each other, which are the bits of a number.
+// A program whose stacks never repeat, like those of an interpreter or a compiler: each pair of calls comes through
+// another path of two small functions that call each other; the bits of a number choose between them.
 //
 //   endless_stacks STACKS THREADS LEAKS [SECONDS]
 //
-// Each thread makes STACKS pairs, and leaves LEAKS allocations of them behind, spread evenly: of 1 MiB + 256 times the
-// number of the path. With SECONDS it goes on for so long. Prints, now and then and at the end, how many stacks there
-// were, and how large this process's dump and its private memory are:
+// Each thread makes STACKS pairs, and leaves LEAKS of their allocations, spread evenly: of 1 MiB + 256 times the number
+// of the path. With SECONDS it runs that long. Prints, now and then and at the end, the number of stacks, and the sizes
+// of this process's dump and of its private memory:
 //
 //   stacks 100000 dump 4194304 private 20480000
 #include <cuda.h>

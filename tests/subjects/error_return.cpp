@@ -1,5 +1,5 @@
-// Functions that give up when a CUDA call fails, one for each argument; the tests make calls fail with CULPRIT_FAIL.
-// Each mode's comment says what becomes of its 11001 bytes.
+// Functions that return early when a CUDA call fails, one for each argument; the tests make calls fail with
+// CULPRIT_FAIL. Each mode's comment says what happens to its 11001 bytes.
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <string.h>
@@ -30,7 +30,7 @@ SUBJECT_FUNCTION int two_buffers() {
   return cudaFree(first);
 }
 
-// The same, as it should be.
+// two_buffers() without the leak.
 SUBJECT_FUNCTION int two_buffers_freed() {
   void* first = nullptr;
   void* second = nullptr;
@@ -88,7 +88,7 @@ SUBJECT_FUNCTION int each_call(const char* what) {
     void* other = nullptr;
     code = cudaMallocHost(&other, 22002);
   }
-  if (strcmp(what, "elapsed") == 0) {  // not ready: no failure
+  if (strcmp(what, "elapsed") == 0) {  // "not ready" is not a failure
     float milliseconds = 0;
     code = cudaEventElapsedTime(&milliseconds, event, event);
   }
@@ -104,7 +104,7 @@ SUBJECT_FUNCTION void retried_copy() {
   }
 }
 
-// The same, written out: two places in one function.
+// retried_copy() without a loop: two call sites in one function.
 SUBJECT_FUNCTION void retried_copy_elsewhere() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));
@@ -197,7 +197,7 @@ SUBJECT_FUNCTION int recurse(int level) {
   return cudaFree(pointer);
 }
 
-// The first failure is the reason; every later call returns the same.
+// The first failure is the cause; every later call returns the same code.
 SUBJECT_FUNCTION int lasting() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));

@@ -1,5 +1,5 @@
-// Exceptions that pass memory by, and exceptions that do not: one mode each, named by the first argument. Each size is
-// asked for at one place only. Built with g++ and clang++, -O0 and -O2, shared and static cudart.
+// Exceptions that leak memory, and exceptions that do not: one mode each, named by the first argument. Each size is
+// allocated at one place only. Built with g++ and clang++, -O0 and -O2, shared and static cudart.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ namespace {
 
 void* kept;
 std::vector<void*> kept_on_heap;
-int one = 1;  // unknown to the compiler: a condition on it is no constant
+int one = 1;  // unknown to the compiler, so that a condition on it is not constant
 
 __attribute__((constructor)) void forget_constant() {
   if (getenv("EXCEPTIONS_ONE") != nullptr) one = 2;
@@ -100,7 +100,7 @@ SUBJECT_FUNCTION void same_function_call() {
   }
 }
 
-// The memory was made before the try block: the catching function can still free it, and does not.
+// Allocated before the try block: the catching function can still free it, but does not.
 SUBJECT_FUNCTION void before_try() {
   void* buffer = nullptr;
   ALLOCATE(buffer, 1301);
@@ -114,7 +114,7 @@ SUBJECT_FUNCTION void before_try() {
   kept_on_heap.push_back(other);
 }
 
-// Two try blocks after each other: the first one's memory has nothing to do with the second one's exception.
+// Two try blocks in a row: the first one's memory is unrelated to the second one's exception.
 SUBJECT_FUNCTION void two_blocks() {
   void* buffer = nullptr;
   try {
@@ -350,7 +350,7 @@ SUBJECT_FUNCTION void* make(bool fail) {
   if (fail) check_residual();
   return buffer;
 }
-// Earlier calls of the same function handed their memory on.
+// Earlier calls of the same function handed their memory on to their caller.
 SUBJECT_FUNCTION void earlier_calls() {
   for (int i = 0; i < 5; ++i) kept_on_heap.push_back(make(false));
   try {
@@ -359,7 +359,7 @@ SUBJECT_FUNCTION void earlier_calls() {
     puts("caught");
   }
 }
-// The same, with a CUDA call of the caller between: proof that the earlier calls had returned.
+// earlier_calls() with a CUDA call of the caller in between, which proves that the earlier calls had returned.
 SUBJECT_FUNCTION void earlier_calls_proven() {
   for (int i = 0; i < 5; ++i) {
     kept_on_heap.push_back(make(false));
@@ -374,7 +374,7 @@ SUBJECT_FUNCTION void earlier_calls_proven() {
   }
 }
 
-// The same, from one place: nothing but the variable of the last call tells which is which.
+// earlier_calls() from one place: only the variable of the last call tells the calls apart.
 SUBJECT_FUNCTION void earlier_calls_same_place() {
   for (int i = 0; i < 6; ++i) {
     try {
@@ -502,7 +502,7 @@ SUBJECT_FUNCTION void in_child() {
   CHECKED(cudaFree(parents));
 }
 
-// What a destructor allocates while frames are unwound was not abandoned by that exception.
+// Memory that a destructor allocates during unwinding was not abandoned by that exception.
 struct AllocatesAtEnd {
   ~AllocatesAtEnd() {
     void* late = nullptr;

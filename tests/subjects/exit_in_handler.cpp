@@ -13,7 +13,7 @@
 
 // Blocks too large for what malloc keeps for each thread: most of the time is spent with its lock held.
 [[noreturn]] SUBJECT_FUNCTION void allocate_on_the_host() {
-  std::thread([] { pause(); }).detach();  // with one thread malloc would not lock at all
+  std::thread([] { pause(); }).detach();  // with only one thread malloc would not lock
   for (;;) {
     void* volatile memory[8];
     for (void* volatile& one : memory) one = std::malloc(5000);

@@ -1,5 +1,4 @@
-// main returns while detached threads are still allocating and freeing: the exit handlers of everybody run against
-// them.
+// main returns while detached threads are still allocating and freeing: all exit handlers run concurrently with them.
 #include <cuda_runtime_api.h>
 
 #include <atomic>

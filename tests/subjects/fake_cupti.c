@@ -1,4 +1,4 @@
-// A libcupti that another tool holds already: whoever subscribes is told so.
+// A libcupti that another tool already uses: subscribing fails with that error.
 enum { kMultipleSubscribers = 39 };
 
 int cuptiSubscribe(void** subscriber, void* callback, void* user);

@@ -62,7 +62,7 @@ static const Call kCalls[] = {CALL(mmap),
                               CALL(mincore),
                               CALL(prctl)};
 
-// What libc and the simulated driver call: threads, malloc, loading libraries, the end.
+// System calls of libc and the simulated driver: threads, malloc, loading libraries, the end.
 static const int kOthers[] = {
     SYS_brk,        SYS_mprotect,     SYS_clone3,          SYS_clone,           SYS_rseq,           SYS_exit,
     SYS_exit_group, SYS_lseek,        SYS_getrandom,       SYS_set_robust_list, SYS_rt_sigreturn,   SYS_mmap,
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   leak(1, 0);
   if (strcmp(argv[1], "after") == 0) {
     install_filter(argc - 3, argv + 3);
-    usleep(100000);  // what is looked at every 10 ms is known by now
+    usleep(100000);  // longer than the recorder's period of 10 ms
   }
   leak(count, 3);
   std::thread other([count] { leak(count, 5); });

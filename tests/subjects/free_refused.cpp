@@ -1,4 +1,4 @@
-// The driver refuses the first free (SIMCUDA_FAIL=cuMemFree_v2:1:700); the program gives up on that pointer. With the
+// The driver refuses the first free (SIMCUDA_FAIL=cuMemFree_v2:1:700); the program then forgets that pointer. With the
 // argument "retry" it tries again, with success.
 #include <cuda_runtime_api.h>
 

@@ -1,4 +1,5 @@
-// Leaves one allocation of 11001 bytes, or as many as the mode says, and keeps the pointer where the argument says.
+// Leaves one allocation of 11001 bytes, or as many as the mode needs, and keeps the pointer in the place given by the
+// argument.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -34,7 +35,7 @@ static Owner g_owner;
 static char* g_middle = nullptr;
 static cudaArray_t g_image = nullptr;
 thread_local void* t_pointer = nullptr;
-// As much as the search is asked to read in half a second, and as many pointers: see the mode "many".
+// As much as the search has to read in half a second, and as many pointers: see the mode "many".
 static void* g_table[200 * 1024 * 1024 / sizeof(void*)];
 
 SUBJECT_FUNCTION void* allocate_here() {

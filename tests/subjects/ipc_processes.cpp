@@ -1,5 +1,5 @@
-// The parent allocates 11001 bytes and frees them properly; a child, forked before anybody used CUDA, opens the memory
-// through its IPC handle and leaves the mapping open. Exit code 77: this driver does not do IPC.
+// The parent allocates 11001 bytes and frees them properly; a child, forked before the first CUDA call of either, opens
+// the memory through its IPC handle and leaves the mapping open. Exit code 77: this driver does not support IPC.
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>

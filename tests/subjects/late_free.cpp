@@ -1,5 +1,5 @@
-// A global whose destructor frees after main, when the driver may already be shutting down: no leak, no error. The exit
-// code is main's whatever the driver answers.
+// A global whose destructor frees after main, when the driver may already be shutting down: neither a leak nor an
+// error. The exit code is main's in any case.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

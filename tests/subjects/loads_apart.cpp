@@ -1,6 +1,6 @@
-// Loads the library named by the second argument in a way that nobody who was preloaded sees, and has it work:
-// "deepbind" (RTLD_DEEPBIND), "namespace" (dlmopen) or "plain". A third argument "own": calls CUDA before, too, by the
-// runtime that the program loads by name, and leaks 20001 bytes. Prints what the library returned.
+// Loads the library named by the second argument in a way that preloaded libraries do not see, and makes it work:
+// "deepbind" (RTLD_DEEPBIND), "namespace" (dlmopen) or "plain". A third argument "own": first calls CUDA through the
+// runtime, which it loads by name, and leaks 20001 bytes. Prints the library's result.
 #include <dlfcn.h>
 
 #include <cstdio>

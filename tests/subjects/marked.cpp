@@ -19,7 +19,7 @@ SUBJECT_FUNCTION void* allocate(std::size_t bytes) {
   return pointer;
 }
 
-// Bytes tell what was open.
+// The sizes of the allocations identify the open marks.
 static void use_marks() {
   culprit_mark_push("before CUDA");
   allocate(1001);
@@ -63,7 +63,7 @@ static void use_deep_marks() {
 
 static void use_ranges() {
 #if CULPRIT_HAS_NVTX
-  // One with a start and an end belongs to no thread: it is nobody's innermost range, and disturbs none.
+  // A start/end range belongs to no thread: it is never the innermost range of one, and affects none.
   const nvtxRangeId_t process_wide = nvtxRangeStartA("process-wide");
   allocate(1000);
   EXPECTED(0, nvtxRangePushA("outer"));
@@ -80,7 +80,7 @@ static void use_ranges() {
   allocate(1002);
   const culprit::Mark mark("a mark too");
   allocate(1003);
-  EXPECTED(0, nvtxRangePop());  // of the default domain, below the other one
+  EXPECTED(0, nvtxRangePop());  // of the default domain, below the other domain's
   allocate(1004);
   EXPECTED(0, nvtxDomainRangePop(domain));
   EXPECTED(0, nvtxRangePushW(L"wide"));

@@ -1,5 +1,5 @@
-// A program that never heard of CUDA: threads, exceptions, a child process. Prints how many threads it has and which
-// files it has open, so that a test can compare the two runs, with and without the preloaded library.
+// A program without CUDA: threads, exceptions, a child process. Prints its number of threads and its open files, so
+// that a test can compare the two runs, with and without the preloaded library.
 #include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The same in C++: exceptions, in a thread too.
+// other_world.c in C++: exceptions, also in a thread.
 #include <cuda_runtime_api.h>
 
 #include <stdexcept>

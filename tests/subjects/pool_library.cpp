@@ -1,4 +1,4 @@
-// As PyTorch's libc10_cuda.so: memory through its caching allocator, and past it.
+// Like PyTorch's libc10_cuda.so: allocates through its caching allocator, and directly.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -50,7 +50,7 @@ extern "C" __attribute__((visibility("default"))) void plugin_work() {
   c10::cuda::raw_device_malloc(20001);
 }
 
-// For the stand-in for PyTorch (python_fakes/torch).
+// Used by the stand-in for PyTorch (python_fakes/torch).
 extern "C" __attribute__((visibility("default"))) void* take_segment(std::size_t bytes) {
   c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator allocator;
   return allocator.malloc(bytes);

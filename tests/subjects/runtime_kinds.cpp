@@ -11,7 +11,7 @@ namespace {
 
 bool leak = false;
 
-// What this driver or device cannot do: the row is skipped, not failed.
+// Thrown for something that this driver or device does not support: the row is skipped, not failed.
 struct Unsupported {
   int code;
 };

@@ -1,5 +1,4 @@
-// A library that calls back: its frame stands in the middle of the stack, and it may be loaded at another address next
-// time.
+// A library that calls back: its frame is in the middle of the stack, and its address may change with each loading.
 extern "C" __attribute__((visibility("default"))) void call_back(void (*function)()) {
   function();
   asm volatile("" ::: "memory");

@@ -1,4 +1,4 @@
-// Leaves 11001 bytes to the end of their context, which the argument says how to bring about.
+// Leaves 11001 bytes to the end of their context, which ends in the way given by the argument.
 #include <cuda.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// A GoogleTest program with culprit's listener. One test leaks, one fails anyway; a suite's own memory is no test's.
+// A GoogleTest program with culprit's listener. One test leaks, one fails for another reason; the memory of a suite
+// belongs to no test.
 #include "interpose/include/culprit/gtest.h"
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// Throws C++ exceptions past frames that made CUDA calls, from a callback that cudart or the driver called too, and
-// across threads. Prints what was caught. Built once with the shared libstdc++ and once with a static one.
+// Throws C++ exceptions past frames that made CUDA calls, also from a callback of cudart or the driver, and across
+// threads. Prints what was caught. Built once with the shared libstdc++ and once with a static one.
 #include <cuda_runtime_api.h>
 
 #include <exception>

@@ -1,5 +1,5 @@
-// Does what its arguments say, one call each, and prints what each returned: "alloc=0 copy=700 ...". Frees what it has
-// at the end. "there" allocates from another function than "alloc"; "fork" goes on in a child.
+// Makes one call per argument and prints the results: "alloc=0 copy=700 ...". Frees its memory at the end. "there"
+// allocates from another function than "alloc"; "fork" goes on in a child.
 #include <cuda_runtime_api.h>
 #include <string.h>
 #include <sys/wait.h>

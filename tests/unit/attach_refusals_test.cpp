@@ -1,4 +1,4 @@
-// Why a process cannot be attached to, from a fake /proc: most of it no test machine can be brought to do.
+// Why a process cannot be attached to, from a fake /proc: most cases cannot be produced on a test machine.
 #include "report/attach/traced_process.h"
 #include "tests/catch.h"
 #include "tests/unit/doctor_fixture.h"
@@ -19,7 +19,7 @@ std::string status_of(const std::string& uid, const std::string& capabilities, c
          "\nCapEff:\t" + capabilities + "\nSeccomp:\t" + seccomp + "\n";
 }
 
-// A machine where culprit, process 99, looks at process 500. Both folders belong to whoever runs the test.
+// A machine where culprit, process 99, looks at process 500. Both folders belong to the user who runs the test.
 struct Machine : FakeMachine {
   FakeProcess target;
   Machine() {
@@ -34,7 +34,7 @@ struct Machine : FakeMachine {
     write_in(99, "status", status_of("0", kAllCapabilities));
     write_in(500, "status", status_of(std::to_string(::geteuid()), kNone));
   }
-  // What stands in the way before anything is tried, and empty when nothing does.
+  // The obstacle found before anything is tried; empty for none.
   std::string checked() const {
     try {
       TracedProcess(500, proc()).check_attachable();
@@ -43,7 +43,7 @@ struct Machine : FakeMachine {
     }
     return {};
   }
-  // What is said once the system has refused.
+  // The message after the system has refused.
   std::string refused(int error = EPERM) const {
     try {
       TracedProcess(500, proc()).explain_refusal(error);

@@ -27,7 +27,8 @@ TEST_CASE("the times of a thread's events increase and are never ahead of the cl
     const std::uint64_t time = clock.event(&times);
     increasing = increasing && time > last;
     last = time;
-    // Asking the clock raises what events get next: seldom, so that most of them are those of a busy thread.
+    // Reading the clock raises the times of later events: do so seldom, so that most of them are those of a busy
+    // thread.
     if (events % 10000 == 0) ahead = ahead || time > clock.now();
   }
   CHECK(increasing);

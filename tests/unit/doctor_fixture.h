@@ -1,4 +1,4 @@
-// What the tests of `culprit doctor` share: a fake NVML and a fake /proc tree.
+// Shared by the tests of `culprit doctor`: a fake NVML and a fake /proc tree.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ struct FakeProcess {
   char state = 'S';
   std::uint32_t parent = 1;
   std::uint32_t group = 0;           // 0: its own
-  std::vector<std::string> files;    // what its descriptors lead to
+  std::vector<std::string> files;    // link targets of its descriptors
   std::vector<std::string> maps;     // lines of /proc/PID/maps
   std::vector<std::string> command;  // empty: its name
   std::string cgroup = "0::/user.slice\n";
@@ -33,7 +33,7 @@ struct FakeProcess {
   unsigned long flags = 0;
 };
 
-// Takes away root's rights to read everything, for as long as it lives.
+// Drops root's right to read everything, for as long as it lives.
 class AsNobody {
  public:
   AsNobody() : root_(::geteuid() == 0) {
@@ -88,7 +88,7 @@ class FakeMachine {
     for (const std::string& file : process.files)
       std::filesystem::create_symlink(file, folder + "/fd/" + std::to_string(number++));
   }
-  // A thread besides the main one.
+  // Adds a thread other than the main one.
   void add_thread(std::uint32_t pid, std::uint32_t tid, char state, const std::vector<std::string>& files) const {
     FakeProcess thread;
     thread.state = state;

@@ -417,7 +417,7 @@ TEST_CASE("modes and damaged memory that explain a failure", "[doctor]") {
   };
   CHECK(any_has(findings("compute_mode=3"), "compute mode is exclusive-process"));
   CHECK(any_has(findings("compute_mode=2"), "compute mode is prohibited"));
-  CHECK(findings("compute_mode=0 persistence=0 ecc=1 ecc_errors=0 remapped=2").size() == 1);  // that it is idle
+  CHECK(findings("compute_mode=0 persistence=0 ecc=1 ecc_errors=0 remapped=2").size() == 1);  // idle GPU
   CHECK(any_has(findings("ecc=1 ecc_errors=3"), "3 uncorrected ECC errors"));
   CHECK(any_has(findings("retired=2 retirement_pending=1"), "memory pages wait to be retired"));
   CHECK(any_has(findings("remapped=2 remap_pending=1"), "memory rows wait to be remapped"));

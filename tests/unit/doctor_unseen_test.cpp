@@ -1,4 +1,5 @@
-// culprit doctor without NVML, without a GPU, without rights: it says exactly what it could not see. And its output.
+// culprit doctor without NVML, without a GPU, without permissions: it names exactly what it could not examine. And its
+// output.
 #include <nlohmann/json.hpp>
 #include <sstream>
 

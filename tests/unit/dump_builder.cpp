@@ -11,7 +11,7 @@ using namespace format;
 
 namespace {
 
-// Chunks grow with what is in them, so that small dumps stay small enough to be broken at every byte.
+// Chunks grow with their content, so that small dumps stay small enough to be broken at every byte.
 constexpr std::uint64_t kSmallestChunk = kChunkAlignment;
 constexpr std::uint64_t kLargestChunk = 256 * kChunkAlignment;
 

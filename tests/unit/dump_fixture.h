@@ -1,4 +1,4 @@
-// A dump in a temporary folder, for tests of what is recorded into one.
+// A dump in a temporary folder, for tests of recording.
 #pragma once
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 namespace culprit {
 
-// Memory as the tracker has it: zero, and never constructed. What can be closed is: its address space counts.
+// Memory as the tracker has it: zero, and never constructed. Its destructor closes the tables, because their address
+// space counts.
 template <typename T>
 class Zeroed {
  public:
@@ -53,7 +54,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Puts the operating system back when a test that made it fail is over.
+// Restores the operating system's calls after a test that made some of them fail.
 class RealOs {
  public:
   RealOs() : saved_(os) {}

@@ -175,7 +175,7 @@ TEST_CASE("a dump takes no descriptor that the program could have") {
     CHECK(same_next());
     CHECK(dump->allocate_records(ChunkType::kAllocations, 1, nullptr) != 0);
     CHECK(same_next());
-    // With none free at all by its name.
+    // When no file can be opened by name.
     os.open_file = [](const char*, int, unsigned) { return -EMFILE; };
     const Ref ref = dump->allocate_records(ChunkType::kErrors, 1, nullptr);
     REQUIRE(ref != 0);
@@ -257,7 +257,7 @@ TEST_CASE("a descriptor that the target closed and used again is never written t
   REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0);
   SECTION("the file is opened again by its name") {
     REQUIRE(dump->add_string("x", 1) != 0);
-    // What a daemon does: close everything, then open something else under the same numbers.
+    // Like a daemon: close everything, then open something else under the same numbers.
     int null = open("/dev/null", O_RDWR);
     REQUIRE(null >= 0);
     for (int fd = 3; fd < null; ++fd) {
@@ -317,7 +317,7 @@ TEST_CASE("at its limit a dump refuses what comes in great numbers, and has room
   CHECK_FALSE(dump->stopped());
   CHECK(dump->take_news());
   CHECK_FALSE(dump->take_news());
-  // Allocations take what is left, and leave a sixteenth.
+  // Allocations use the rest, and leave a sixteenth.
   std::uint64_t allocations = 0;
   while (dump->allocate_records(ChunkType::kAllocations, 32, nullptr) != 0) ++allocations;
   CHECK(allocations > 50);

@@ -152,7 +152,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* me
   memory->total = device->number("total");
   memory->reserved = device->number("reserved");
   memory->free = device->number("free");
-  // Header and drivers disagree about this field, so nobody should read it.
+  // Header and drivers disagree about this field, so culprit should not read it.
   memory->used = 12345;
   return kSuccess;
 }

@@ -20,7 +20,7 @@ TEST_CASE("an index does what a multimap does, through growth and erasure") {
   std::multimap<std::uint64_t, std::uint32_t> model;
   std::mt19937_64 random(7);
   for (std::uint32_t step = 1; step < 200000; ++step) {
-    std::uint64_t key = random() % 5000 * 256;  // as aligned as device addresses are
+    std::uint64_t key = random() % 5000 * 256;  // aligned like device addresses
     if (random() % 3 != 0) {
       REQUIRE(index->insert(key, step, 9));
       model.emplace(key, step);

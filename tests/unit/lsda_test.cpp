@@ -122,7 +122,7 @@ TEST_CASE("exception table: the handler that caught it waits for the other call 
     table.call_site(0x10, 5, 0x60, 1);
     table.call_site(0x20, 5, 0x70, 5);
     CHECK(ask(Parsed(table), 0x25, 0x15, 1, true) == SameHandler::kYes);
-    CHECK(ask(Parsed(table), 0x25, 0x15, 2, true) == SameHandler::kNo);  // the inner one caught it
+    CHECK(ask(Parsed(table), 0x25, 0x15, 2, true) == SameHandler::kNo);  // caught by the inner block
   }
   SECTION("another type") {
     table.call_site(0x10, 5, 0x60, 7);
@@ -145,7 +145,7 @@ TEST_CASE("exception table: cut anywhere or with any byte damaged it is read ins
   for (std::uint8_t i = 0; i < 20; ++i) table.call_site(static_cast<std::uint8_t>(i * 6), 5, 0x70, i % 3 == 0 ? 3 : 1);
   const std::vector<std::uint8_t> whole = table.bytes();
   auto read_all = [](const std::vector<std::uint8_t>& bytes) {
-    // On the heap and exactly as long: a sanitizer sees any read outside.
+    // On the heap and of the exact length, so that a sanitizer detects any read outside.
     const Lsda lsda(bytes.data(), bytes.data() + bytes.size(), kFunction);
     int handlers = 0;
     for (std::uint64_t at = 0; at < 0x100; ++at) handlers += lsda.call_site(kFunction + at).count;

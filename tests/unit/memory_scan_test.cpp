@@ -1,4 +1,4 @@
-// Handles are found in memory wherever they are whole and aligned, and nothing that the memory does can hurt.
+// Handles are found in memory wherever they are whole and aligned, and no state of the memory breaks the scan.
 #include "interpose/causes/memory_scan.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ class Memory {
   std::uint64_t* words_;
 };
 
-// Where each allocation was found.
+// The places where each allocation was found.
 struct Finds {
   std::map<Ref, std::uint64_t> places;
   std::map<Ref, std::uint32_t> tags;

@@ -33,7 +33,7 @@ std::string expand(const char* pattern) {
   return path;
 }
 
-// The variables that were refused, and what is used.
+// The refused variables, and the values used instead.
 std::string refused(const Options& options) {
   std::string text;
   for (int i = 0; i < options.refused_count; ++i) {
@@ -75,7 +75,7 @@ TEST_CASE("sizes have units") {
 }
 
 TEST_CASE("the rank in a job is what the launcher says") {
-  // Whoever runs the tests may run them under one.
+  // The tests may themselves run under a job launcher.
   const char* const known[] = {"RANK",      "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
                                "PMIX_RANK", "PMI_RANK",   "PALS_RANKID",          "FLUX_TASK_RANK"};
   for (const char* name : known) unsetenv(name);

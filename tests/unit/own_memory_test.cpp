@@ -45,7 +45,7 @@ TEST_CASE("private memory stays under a sixteenth of a limited address space") {
   os.limit = limited_addresses;
   CHECK(map_private(65ULL << 20, &error) == nullptr);
   CHECK(error == ENOMEM);
-  // Given back, it can be taken again.
+  // After its release it can be reserved again.
   for (int i = 0; i < 10; ++i) {
     auto* memory = static_cast<char*>(map_private(10ULL << 20, &error));
     REQUIRE(memory != nullptr);
@@ -69,7 +69,7 @@ TEST_CASE("a range in a limited address space grows in place") {
   REQUIRE(range != nullptr);
   for (std::uint64_t bytes = 2 << 20; bytes < 64 << 20; bytes += 2 << 20)
     REQUIRE(reserve_range(range + bytes, 2 << 20, &error) == range + bytes);
-  // What lies there is never replaced.
+  // An existing mapping is never replaced.
   CHECK(reserve_range(range + (2 << 20), 2 << 20, &error) == nullptr);
   CHECK(error == EEXIST);
   give_back_range(range, 64 << 20);
@@ -111,7 +111,7 @@ TEST_CASE("where a page is all that may be locked, everything is mapped and unlo
   dump->close();
 }
 
-// In a child, whose limits nobody else has: the kernel's own answer. Sanitizers make mlockall() do nothing.
+// In a child, whose limits affect no other test: the kernel's own answer. Sanitizers make mlockall() do nothing.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("a process that locks its mappings may lock as much with a dump as without") {
   TemporaryFolder folder;
@@ -120,7 +120,7 @@ TEST_CASE("a process that locks its mappings may lock as much with a dump as wit
   REQUIRE(child >= 0);
   if (child == 0) {
     prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK);
-    // A thread keeps its capabilities until it executes something: those that are in effect go by hand.
+    // A thread keeps its capabilities until it executes a program, so the effective ones are dropped explicitly.
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2] = {};
     if (syscall(SYS_capget, &header, data) != 0) _exit(10);

@@ -5,7 +5,7 @@
 
 namespace culprit::test {
 
-// The JSON text that the page's scripts read; "" when there is none.
+// The JSON text that the page's scripts read; "" when it is missing.
 inline std::string page_data(const std::string& page) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";
   const std::size_t from = page.find(begin);

@@ -18,7 +18,7 @@ std::uint32_t line(const std::vector<unsigned char>& table, std::int32_t first, 
   return python_line(kind, table.data(), table.size(), first, offset);
 }
 
-// An entry of the table: what it says, and for how many code units.
+// The head of an entry of the table: its code, and the number of code units.
 unsigned char head(int code, int units) { return static_cast<unsigned char>(0x80 | code << 3 | (units - 1)); }
 
 // A str: header, then characters of `width` bytes.
@@ -37,8 +37,7 @@ std::string text_of(const std::basic_string<Character>& characters, bool ascii, 
   return text;
 }
 
-// Two frames of Python 3.11 or 3.12, as they lie in memory: the inner one's code object and table of lines can be
-// changed.
+// Two frames of Python 3.11 or 3.12 in memory; the inner one's code object and table of lines can be changed.
 struct TwoFrames {
   explicit TwoFrames(const PythonLayout& used) : layout(used) {
     for (int i = 0; i < 2; ++i) {
@@ -78,7 +77,7 @@ TEST_CASE("whatever tells Python stacks apart changes their number", "[python_la
     CHECK(stack.hash(version) != first);
     stack.put(stack.frames[1], layout.frame.instruction, stack.at(stack.codes[1]) + layout.code.instructions + 20);
     CHECK(stack.hash(version) == first);
-    // Another code object at the same place: each time one thing is another one.
+    // Another code object at the same address: each time one member differs.
     for (const std::size_t offset : {std::size_t{0}, std::size_t{16}, std::size_t{32}}) {
       unsigned char& byte = stack.tables[0][kPythonBytesOffset + offset];
       byte ^= 1;
@@ -94,7 +93,7 @@ TEST_CASE("whatever tells Python stacks apart changes their number", "[python_la
     CHECK(stack.hash(version) == first);
     stack.tables[0][kPythonSizeOffset] = 7;  // a short table
     CHECK(stack.hash(version) != first);
-    // What is no frame.
+    // Addresses that are not frames.
     CHECK(python_hash(version, layout)(layout, 0, 64) == 0);
     CHECK(python_hash(version, layout)(layout, 0x7001, 64) == 0);
     stack.put(stack.frames[1], layout.frame.code, 12);
@@ -164,7 +163,7 @@ TEST_CASE("the tables of lines of Python 3.9 and 3.10 are read", "[python_layout
   CHECK(ranges(0) == 101);
   CHECK(ranges(3) == 101);
   CHECK(ranges(4) == 231);
-  CHECK(ranges(6) == 0);  // of no line
+  CHECK(ranges(6) == 0);  // entries without a line
   CHECK(ranges(8) == 225);
   CHECK(ranges(14) == 0);  // past the end
 }

@@ -1,4 +1,4 @@
-// Why memory was not given back: which evidence gives which cause, and what a reader is told.
+// Why memory was not freed: which evidence gives which cause, and the text for the reader.
 #include <sstream>
 
 #include "report/render/hints.h"
@@ -19,7 +19,7 @@ struct Thrower : Program {
   const std::uint64_t main_frame = frame("/bin/app", module, "main", 40);
   const Ref allocated = dump.add_stack({frame("/bin/app", module, "step", 31), main_frame});
 
-  // With so many calls of the stack in all.
+  // With this many calls of the stack in total.
   Ref allocated_of(std::uint64_t calls) {
     return dump.add_stack({frame("/bin/app", module, "step", 31), main_frame}, 0, calls);
   }

@@ -1,4 +1,4 @@
-// How `culprit run` treats its command: signals pass, and its death is told as it was.
+// How `culprit run` treats its command: signals are passed on, and the exit status is kept.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ bool comes_true(Condition holds) {
 // `culprit run -- command`, killed at the latest when the test is over.
 class Started {
  public:
-  // Comes back once the command has made the file `ready`. `before_exec` runs in the child.
+  // Returns once the command has created the file `ready`. `before_exec` runs in the child.
   Started(std::vector<std::string> command, const std::string& ready, void (*before_exec)() = nullptr)
       : child_(::fork()) {
     if (child_ == 0) {

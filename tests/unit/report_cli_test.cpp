@@ -1,4 +1,4 @@
-// The culprit command from outside: exit codes, messages, where output goes.
+// The culprit command from outside: exit codes, messages, destination of output.
 #include <sys/stat.h>
 
 #include <fstream>
@@ -199,7 +199,7 @@ TEST_CASE("run says why a command cannot be started", "[report][cli]") {
 }
 
 TEST_CASE("run puts the library first and keeps its folder private", "[report][cli]") {
-  // (A culprit that was built with the address sanitizer does not start under another preloaded library by itself.)
+  // (A culprit with the address sanitizer does not start under another preloaded library without this option.)
   const Finished environment = shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libdl.so.2 " + kAnyLibrary +
                                      "CULPRIT run --depth 7 --log info -- env 2>/dev/null");
   CHECK(has(environment.output, "LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6:libdl.so.2\n"));
@@ -216,7 +216,7 @@ TEST_CASE("run puts the library first and keeps its folder private", "[report][c
 
 TEST_CASE("run reports the dumps that its command leaves", "[report][cli]") {
   Dumps dumps;
-  // The command plays the library: it puts a dump where the library would.
+  // The command plays the library: it writes a dump to the library's path.
   DumpBuilder now;
   now.add_allocation(live_allocation(0, 11001));
   now.header().start_realtime_ns = 4000000000000000000ULL;

@@ -18,7 +18,7 @@ using namespace culprit::test;
 
 namespace {
 
-// A program that leaks this much in each of these functions.
+// A program that leaks these sizes in these functions.
 std::vector<Report> leaks_of(const std::vector<std::pair<std::string, std::uint64_t>>& leaks) {
   Program program;
   for (const auto& [function, bytes] : leaks)
@@ -49,7 +49,7 @@ struct Files {
 const std::vector<Report> kBefore = leaks_of({{"same", 1000}, {"grows", 2000}, {"shrinks", 3000}, {"goes", 4000}});
 const std::vector<Report> kNow = leaks_of({{"same", 1000}, {"grows", 2500}, {"shrinks", 300}, {"comes", 7000}});
 
-// kNow against kBefore, which stands in a file of the given form; under names that stay.
+// kNow against kBefore, which is in a file of the given form; with fixed file names.
 Diff diff_against(const Files& files, bool baseline) {
   const std::string old_file = files.path(baseline ? "old.baseline" : "old.json");
   if (baseline) {
@@ -159,7 +159,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
     CHECK(diff(before, "new.dump") == "1 1 0 1");
     CHECK(diff("new.dump", before) == "0 0 1 1");
   }
-  // Several processes in one report are one side.
+  // Several processes in one report count as one side.
   shell("CULPRIT report --format json -o " + files.path("both.json") + " " + files.path("old.dump") + " " +
         files.path("old.dump"));
   const auto json = nlohmann::json::parse(
@@ -207,7 +207,7 @@ TEST_CASE("the page of a diff has what a baseline knows", "[report][diff][html]"
   const Diff diff = diff_against(files, true);
   const auto data = nlohmann::json::parse(page_data(rendered([&](std::ostream& out) { render_diff_html(diff, out); })));
   CHECK(data["view"] == "diff");
-  REQUIRE(data["changes"].size() == 5);  // with the one that stayed
+  REQUIRE(data["changes"].size() == 5);  // including the unchanged one
   CHECK(data["changes"][0]["old_stack"].is_null());
   CHECK_FALSE(data["changes"][0].contains("comment"));
   CHECK(data["changes"][1]["old_stack"].is_null());

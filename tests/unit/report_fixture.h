@@ -1,4 +1,4 @@
-// What the tests of report/ share: symbols that a test makes up, and records filled the usual way.
+// Shared by the tests of report/: made-up symbols, and records with the usual values.
 #pragma once
 
 #include <cstdint>

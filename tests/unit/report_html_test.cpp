@@ -1,4 +1,4 @@
-// HTML reports: what stands in the page. tests/browser looks at it with a browser, on the pages that "[.pages]" writes.
+// HTML reports: the content of the page. tests/browser tests it with a browser, on the pages that "[.pages]" writes.
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

@@ -1,4 +1,4 @@
-// The rules, one by one: what is a leak, with which cause, and what is not.
+// The judge's rules, one by one: what is a leak, with which cause, and what is not.
 #include "report/judge/judge.h"
 
 #include "report/judge/fingerprint.h"

@@ -206,7 +206,7 @@ TEST_CASE("tests that marks name are cases of the JUnit report", "[report][lists
   CHECK(has(out.str(), "tests=\"3\" failures=\"2\""));
   CHECK(has(out.str(), ".tests\" name=\"passes\"/>"));
   CHECK(has(out.str(), "name=\"&lt;leaks&gt;\">\n      <failure message=\"200 B in 2 allocations never given back\""));
-  // The one outside of tests keeps the whole group as a case of its own.
+  // The allocation outside of tests keeps the whole group as a case of its own.
   CHECK(has(out.str(), ".leaks\" name=\""));
 }
 

@@ -1,4 +1,4 @@
-// Many processes as one report: what is one group, who has how much, and that merging is associative.
+// Many processes as one report: which groups are merged, the shares of the processes, and that merging is associative.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -20,7 +20,7 @@ using namespace culprit::test;
 
 namespace {
 
-// One rank of a job. Every one lays its program out anew, so that equal places have other addresses.
+// One rank of a job. Each rank has its own memory layout, so that equal places have different addresses.
 struct Rank : Program {
   explicit Rank(unsigned rank, unsigned size = 4) {
     for (unsigned i = 0; i < rank; ++i) stack({"elsewhere"});
@@ -49,7 +49,7 @@ struct Rank : Program {
     dump.add_allocation(record);
     return *this;
   }
-  // Left behind by an exception that says `what`.
+  // Leaked by an exception with the message `what`.
   Rank& abandon(const std::string& function, std::uint64_t bytes, const std::string& what) {
     ThrowRecord thrown = {};
     thrown.state = 1;
@@ -70,7 +70,7 @@ struct Rank : Program {
     dump.add_mark(name, MarkKind::kMark, first_ns);
     return *this;
   }
-  // Who held `bytes` at the peak, or when there was no room for more.
+  // The holder of `bytes` at the peak, or at a failed allocation.
   Rank& picture(PictureReason reason, std::uint64_t bytes, std::uint64_t time_ns) {
     PictureRecord record = {};
     record.state = 1;
@@ -156,7 +156,7 @@ TEST_CASE("the ranks of a job become one report", "[report][merge]") {
   CHECK(everywhere.devices == std::vector<unsigned>{0, 1});
   CHECK_FALSE(everywhere.device.has_value());
   CHECK(everywhere.threads.empty());
-  // What one process calls a leak is called the same in the job.
+  // A leak has the same id in the report of a process and in that of the job.
   CHECK(everywhere.id == through(ranks[0], "everywhere").id);
   const Group& risky = through(report, "risky");
   CHECK(risky.cause == Cause::kException);
@@ -210,7 +210,7 @@ TEST_CASE("pictures, threads and marks of ranks survive in the job", "[report][m
   CHECK(has(peak_text.str(), "PEAK of GPU 1: rank 3: 3.91 KiB"));
   CHECK(peak_text.str().find("rank 3: 3.91 KiB") < peak_text.str().find("rank 0: 1000 B"));
 
-  // The course of use is of one process, its peak is not.
+  // Use over time is a fact of one process; its peak is kept.
   CHECK(report.devices[3].time_line.buckets.empty());
   CHECK(report.devices[3].peak_live_bytes == 5003);
 
@@ -382,7 +382,7 @@ TEST_CASE("the command merges ranks by itself and others when it is asked to", "
     const std::string all = files.path("all.json");
     CHECK(shell("CULPRIT merge -o " + all + ranks + " 2>&1").exit_code == 0);
     CHECK(shell("CULPRIT report " + all).output == shell("CULPRIT report" + ranks).output);
-    // As one file, or on top of one.
+    // In one step, or in two.
     shell("CULPRIT merge -o " + files.path("two.json") + " " + files.path("rank2.dump") + " " +
           files.path("rank0.dump"));
     CHECK(shell("CULPRIT report " + files.path("two.json") + " " + files.path("rank1.dump")).output ==

@@ -1,4 +1,4 @@
-// Names and numbers as people read them.
+// Display names and numbers.
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
 #include "report/render/render.h"

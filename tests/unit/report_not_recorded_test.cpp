@@ -1,4 +1,4 @@
-// What was not recorded: in every format, and no report without leaks sounds as if all had been seen.
+// Incomplete recordings: every format says so, and no report without leaks reads as if recording had been complete.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -119,7 +119,7 @@ TEST_CASE("a report to which nothing is missing says so", "[report][not-recorded
 
 TEST_CASE("libraries that call the driver past the hooks come first in every format", "[report][not-recorded]") {
   DumpBuilder dump;
-  constexpr char kUsers[] = "d/opt/lib/libdirect.so\0n/opt/lib/libapart\x1b.so";  // with its NUL at the end
+  constexpr char kUsers[] = "d/opt/lib/libdirect.so\0n/opt/lib/libapart\x1b.so";  // with a NUL at the end
   const Ref ref = dump.add_string({kUsers, sizeof(kUsers)});
   dump.header().unseen_users = ref;
   dump.header().unseen_user_count = 2;

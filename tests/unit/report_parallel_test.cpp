@@ -1,4 +1,4 @@
-// What several threads make at once comes out as if one had made it.
+// The output of several threads is the same as that of one.
 #include "report/base/parallel.h"
 
 #include <sstream>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMany = kWorthThreads + 1234;
 
-// Of any length between nothing and some kilobytes.
+// Of any length from zero to some kilobytes.
 std::string text_of(std::size_t number) {
   return std::to_string(number) + std::string(number * 7919 % 3000, 'x') + "\n";
 }

@@ -1,4 +1,4 @@
-// Pictures of who held the memory: which of them are shown, in which order, and how.
+// Pictures of the holders of memory: which of them are shown, in which order, and how.
 #include <nlohmann/json.hpp>
 #include <sstream>
 

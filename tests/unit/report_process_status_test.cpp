@@ -1,4 +1,4 @@
-// Whether the process behind a dump runs, was killed or ended by itself.
+// Whether the process of a dump runs, was killed or ended normally.
 #include "report/dump/process_status.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ std::uint64_t start_time(pid_t pid) {
   return std::stoull(field);
 }
 
-// A dump that says that it was written by `pid` of this machine, which still runs.
+// A dump of the process `pid` of this machine, which is still running.
 DumpBuilder dump_of(pid_t pid) {
   DumpBuilder dump;
   format::Header& header = dump.header();

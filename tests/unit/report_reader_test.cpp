@@ -1,4 +1,4 @@
-// The reader against what it must survive: dumps that are cut off, edited, of another version, or no dumps at all.
+// The reader with invalid input: dumps that are cut off, edited, of another version, or no dumps at all.
 #include <unistd.h>
 
 #include <cstring>
@@ -295,7 +295,7 @@ TEST_CASE("flipped bits are read without a fault", "[report][reader][damage]") {
   DumpBuilder builder = small_dump();
   const std::vector<char> original = builder.bytes();
   std::mt19937 random(7);
-  // Where there is something: flips in the zeros of reserved space say little.
+  // Bytes with content: flips in the zeros of reserved space are not a useful test.
   std::vector<std::size_t> interesting;
   for (std::size_t i = 0; i < original.size(); ++i) {
     if (original[i] != 0 || i % kChunkAlignment < 256) interesting.push_back(i);
@@ -339,7 +339,7 @@ TEST_CASE("a chunk that was reserved and not published yet ends the walk", "[rep
 TEST_CASE("time lines that make no sense are left out", "[report][reader]") {
   DumpBuilder builder;
   TimeLineRecord line = {};
-  line.state = 3;  // the writer was killed while it changed it: what is there counts
+  line.state = 3;  // the writer was killed while it changed the record: its content counts
   line.device = 1;
   line.bucket_ns = 65536;
   line.used = kTimeLineBuckets;

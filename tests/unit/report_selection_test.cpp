@@ -1,4 +1,4 @@
-// Filters and baselines: which leaks a report shows, and what it says about them compared with an earlier night.
+// Filters and baselines: which leaks a report shows, and how it compares them with an earlier run.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Source lines for reports: what is read, and what is not.
+// Source lines for reports: which files are read, and which are not.
 #include <sys/stat.h>
 #include <utime.h>
 

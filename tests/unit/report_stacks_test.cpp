@@ -1,4 +1,4 @@
-// Which frames people see, and which runtime call is named.
+// Which frames are shown, and which runtime call is named.
 #include "report/judge/library_rules.h"
 #include "report/model/stacks.h"
 #include "report/render/text/evidence_text.h"
@@ -111,7 +111,7 @@ TEST_CASE("our own and start-up frames are hidden, but not with --full-stacks", 
 TEST_CASE("the start of a stripped program is hidden too", "[report][stacks]") {
   const OneStack stack({"app!~main", "app!~main", "libc.so.6!~on_exit", "libc.so.6!__libc_start_main", "app!~main"});
   CHECK(stack->frames.size() == 2);
-  // A frame of the program outside of one of libc that is no start-up is the program's.
+  // A program frame below a libc frame that is not start-up belongs to the program.
   CHECK(OneStack({"app!compare", "libc.so.6!qsort", "app!~main"})->frames.size() == 3);
 }
 

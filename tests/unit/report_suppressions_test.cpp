@@ -1,4 +1,4 @@
-// Suppressions: what a line of LeakSanitizer's syntax, and of ours, hides.
+// Suppressions: what lines of LeakSanitizer's syntax, and of culprit's own, hide.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

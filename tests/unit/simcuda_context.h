@@ -1,4 +1,4 @@
-// What the tests of tests/simcuda share: a context for each, and how much memory is in use.
+// Shared by the tests of tests/simcuda: a context for each test, and the amount of memory in use.
 #pragma once
 
 #include <cuda.h>
@@ -9,12 +9,12 @@
 
 namespace simcuda_test {
 
-// A context of its own for each test, destroyed with what the test left in it.
+// A context for one test, destroyed with everything that the test left in it.
 struct DriverContext {
   explicit DriverContext(int device = 0) {
     REQUIRE(cuInit(0) == CUDA_SUCCESS);
     REQUIRE(cuCtxCreate(&handle, nullptr, 0, device) == CUDA_SUCCESS);
-    REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);  // pools give back what an earlier test left idle
+    REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);  // pools release memory that an earlier test left idle
   }
   ~DriverContext() { cuCtxDestroy(handle); }
   CUcontext handle = nullptr;

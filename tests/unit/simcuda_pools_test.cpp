@@ -1,4 +1,4 @@
-// Memory of the stand-in driver that is more than a malloc: pools, VMM, IPC, graphs.
+// Memory of the stand-in driver other than plain allocations: pools, VMM, IPC, graphs.
 #include <cuda.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ TEST_CASE("a pool keeps freed memory until it is synchronized or trimmed", "[sim
   CHECK(used == 110 * kMiB);
   CHECK(cuMemFreeAsync(first, stream) == CUDA_SUCCESS);
   CHECK(cuMemFreeAsync(first, stream) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(cuMemFree(second) == CUDA_SUCCESS);  // waits, and so gives back what is above the threshold
+  CHECK(cuMemFree(second) == CUDA_SUCCESS);  // waits, and so releases memory above the threshold
   CHECK(used_bytes() - before == 64 * kMiB);
   CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS);
   CHECK(reserved == 64 * kMiB);

@@ -1,4 +1,4 @@
-// The stand-in driver and runtime of tests/simcuda: what tests of the library rely on.
+// The stand-in driver and runtime of tests/simcuda: the behaviour that tests of the library rely on.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -72,7 +72,7 @@ TEST_CASE("a destroyed context takes its memory with it", "[simcuda]") {
     seen_by_thread = cuMemAlloc(&ignored, 1);
   });
   other.join();
-  CHECK(seen_by_thread == CUDA_ERROR_INVALID_CONTEXT);  // the destroying thread lost it
+  CHECK(seen_by_thread == CUDA_ERROR_INVALID_CONTEXT);  // not current in the destroying thread any more
   CHECK(cuMemFree(memory) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CUcontext popped = nullptr;
   CHECK(cuCtxPopCurrent(&popped) == CUDA_SUCCESS);
@@ -305,7 +305,7 @@ TEST_CASE("the runtime works on the primary context", "[simcuda]") {
   CHECK(cudaFreeHost(memory) == cudaSuccess);
   CHECK(cudaMallocManaged(&memory, 4096, cudaMemAttachGlobal) == cudaSuccess);
   CHECK(cudaDeviceReset() == cudaSuccess);
-  CHECK(cudaFree(memory) == cudaErrorInvalidValue);  // went with the reset
+  CHECK(cudaFree(memory) == cudaErrorInvalidValue);  // destroyed by the reset
   std::thread([] {
     void* other = nullptr;
     CHECK(cudaMalloc(&other, 100) == cudaSuccess);

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kGoal = 1 << 20;
 
-// What a thread has that holds stacks.
+// The parts of a thread that refer to stacks.
 struct Thread {
   Zeroed<StackMemo> memo;
   StackHolder holder = {};
@@ -57,7 +57,7 @@ struct Fixture {
     live->free_memory();
     dump->close();
   }
-  // A stack that says which one it is.
+  // A stack that contains its number.
   Ref stack_of(std::uint64_t number, int frames = 12) {
     std::uint64_t addresses[kMaxStackDepth];
     for (int i = 0; i < frames; ++i) addresses[i] = number * 512 + static_cast<std::uint64_t>(i);
@@ -248,7 +248,7 @@ TEST_CASE_METHOD(Fixture, "when everything is needed new stacks are merged, and 
   CHECK(dump->header()->merged_stacks == 50000 - kept.size());
   CHECK(stacks->bytes() <= 2 * kGoal + PackedSpace::kBeyond + format::kChunkAlignment);
   for (const auto& [number, ref] : kept) REQUIRE(is_stack_of(number, ref));
-  // When what was made is gone, there is room again.
+  // When those records are gone, there is space again.
   live->sweep(*dump, [](AllocationRecord&, Ref, EndedBy* by) {
     *by = {0, 0, false, true};
     return true;
@@ -265,8 +265,8 @@ TEST_CASE_METHOD(Fixture, "when everything is needed new stacks are merged, and 
   CHECK(then >= merged);
 }
 
-// What the argument in stack_collection.h is about: threads that find stacks and put them into records, in sections,
-// while others collect. Each stack says which one it is, so that one that was freed too early is noticed.
+// The scenario behind the argument in stack_collection.h: threads find stacks and put them into records, in sections,
+// while others collect. Each stack contains its number, so that a stack freed too early is noticed.
 TEST_CASE_METHOD(Fixture, "threads that make and end things find each stack as they left it, whoever collects") {
   stacks->set_limit(16 << 20, 256 << 10);
   constexpr int kThreads = 4;
@@ -305,7 +305,7 @@ TEST_CASE_METHOD(Fixture, "threads that make and end things find each stack as t
       one.stack = stack_of(one.number, 4 + static_cast<int>(one.number % 40));
       if (i % 16 == 0) std::this_thread::yield();
       one.record = allocation(one.number, one.stack);
-      if (i % 1000 == 0) {  // from a record to a table
+      if (i % 1000 == 0) {  // moved from a record to a table
         format::ErrorRecord error = {};
         error.type = format::ErrorType::kFailedFree;
         error.allocation_stack = dump->at<AllocationRecord>(one.record)->stack;

@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are told apart and 
 }
 
 TEST_CASE_METHOD(Fixture, "stacks with the same inner frames that push each other out are never mixed up") {
-  // 4,096 stacks, more than there is room for, in an order that changes: what came after a stack does not come again.
+  // 4,096 stacks, more than fit, in a changing order: the successor of a stack differs each time.
   constexpr unsigned kStacks = 4096;
   const int forks[] = {5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60};
   StackChecks checks = stack.checks({5, 9, 13, 14, 20, 28, 30, 35, 41, 47, 55, 60});
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(Fixture, "stacks with the same inner frames that push each othe
       if (found == 0) memo->remember(stack.words, 7, which + 1, which + 100, checks);
     }
   }
-  CHECK(known > kStacks);  // of the last rounds' few nearly all
+  CHECK(known > kStacks);  // of the few in the last rounds nearly all
 }
 
 TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inherit what followed from it") {
@@ -125,7 +125,7 @@ TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inher
   REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   memo->remember(stack.words, 7, 2, 2, checks);
   REQUIRE(memo->look_up(stack.words, 7, &path) == 2);
-  // A module went: the same frame now has its slots elsewhere, and the same word differs from it.
+  // A module was unloaded: the same frame now has its slots elsewhere, and the same word differs from it.
   stack.words[20] = 1020;
   REQUIRE(memo->look_up(stack.words, 8, &path) == 0);
   memo->remember(stack.words, 8, 3, 3, stack.checks({6, 10, 20}));

@@ -95,7 +95,7 @@ TEST_CASE_METHOD(Fixture, "paths: an owner that was unwound was abandoned; one o
   CHECK(verdict.owner_depth == 3);
   CHECK(verdict.cfa == 1000);
   CHECK_FALSE(verdict_of(made_in_step, thrown_below_step, caught_in_check).abandoned);
-  // Made by a function that main called directly: the owner is main, which caught it, outside of any try block.
+  // Allocated by a function that main called directly: the owner is main, which caught it, outside of any try block.
   const ThreadPaths::Path made_in_other = path({{0x5010, 900}, main_calls_other, start});
   CHECK_FALSE(verdict_of(made_in_other, thrown_below_step, caught_in_main).abandoned);
 }
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "paths: who takes an exception below its throw is no h
 }
 
 TEST_CASE_METHOD(Fixture, "paths: another function at the same place is no common owner", "[paths]") {
-  // main calls through a pointer: first 0x6..., later step, both at the same place.
+  // main calls through a pointer: first 0x6..., later step, both from the same call site.
   const ThreadPaths::Path made_in_six = path({{0x3010, 800}, {0x6010, 900}, main_calls_step, start});
   ThreadPaths::Verdict verdict = verdict_of(made_in_six, thrown_below_step, caught_in_main);
   CHECK(verdict.owner_depth == 2);

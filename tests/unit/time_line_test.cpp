@@ -41,7 +41,7 @@ TEST_CASE_METHOD(Fixture, "a time line keeps the lowest and the highest value of
   CHECK(record.buckets[1].high == 900);
   CHECK(record.buckets[1].low == 100);
   CHECK(record.buckets[1].last == 100);
-  // Nothing happened: what was before goes on.
+  // Without events the last value continues.
   CHECK(record.buckets[3].low == 100);
   CHECK(record.buckets[3].high == 100);
   CHECK(record.buckets[4].low == 100);

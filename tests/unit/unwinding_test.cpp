@@ -17,12 +17,12 @@ __attribute__((noinline)) int frames_here() {
 
 }  // namespace
 
-// libunwind has memory for 512 objects of a step (scripts/libunwind/mempool.c): one that was not given back would be
-// missed by every walk after it.
+// libunwind has memory for 512 objects of a step (scripts/libunwind/mempool.c): one that was not returned would be
+// missing in every later walk.
 TEST_CASE("looking functions up takes nothing away from walks") {
   forget_unwind_information();
   const int frames = frames_here();
-  REQUIRE(frames > 1);  // of libc: the frames of the program itself are left out
+  REQUIRE(frames > 1);  // frames of libc; those of the program itself are left out
   const auto code = reinterpret_cast<unw_word_t>(&frames_here);
   const auto data = reinterpret_cast<unw_word_t>(kNoCode);
   for (int i = 0; i < 2000; ++i) {

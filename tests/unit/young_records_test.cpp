@@ -39,7 +39,7 @@ struct Fixture : LiveTableFixture {
   Zeroed<ThreadRecords> own;
 };
 
-// Counts how often other threads were asked to let go of their records.
+// Counts how often other threads were asked to release their records.
 int barriers = 0;
 int (*real_membarrier)(int);
 void count_barriers() {
@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
   REQUIRE(table->end_event(1, *dump, &*own) == ref);
   REQUIRE(table->end_event(1, *dump, &*own) == 0);
   CHECK(table->spare_event(&*own, 0).ref == ref);
-  CHECK(table->spare_event(&*own, 1).ref == 0);  // of another device
+  CHECK(table->spare_event(&*own, 1).ref == 0);  // other device
   CHECK(count() == 0);
   SECTION("over and over") {
     barriers = 0;  // count() needed one
@@ -224,11 +224,11 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
   SECTION("recording stops and goes on") {
     table->pause_young(*dump);
     os.advise = [](void*, std::uint64_t, int) {
-      errno = EINVAL;  // as a kernel without huge pages does
+      errno = EINVAL;  // like a kernel without huge pages
       return -EINVAL;
     };
     errno = 0;
-    CHECK(make(2) == ref);  // into the index, whose memory is new
+    CHECK(make(2) == ref);  // inserted into the index, whose memory is new
     CHECK(errno == 0);
     CHECK(table->spare_event(&*own, 0).ref == 0);
     CHECK(table->end_event(2, *dump, &*own) == 0);
@@ -307,7 +307,7 @@ TEST_CASE_METHOD(Fixture, "threads that end their own and each other's things wh
       for (std::uint64_t i = 1; i <= kEach; ++i) {
         const std::uint64_t handle = (t * kEach + i) * 512;
         if (make(handle, &*records) == 0) ++wrong;
-        // Long stretches of own frees, so that a thread opens its records again, and then some of another's.
+        // Long runs of own frees, so that a thread opens its records again, followed by frees of another thread's.
         if (i % 4096 < 16) {
           Mailbox& box = boxes[(t + 1) % kThreads];
           std::lock_guard<std::mutex> guard(box.mutex);

@@ -1,7 +1,7 @@
-// What a leak, a resource or a bad free opens to: evidence and facts.
+// The detail of a leak, a resource or a bad free: evidence and facts.
 "use strict";
 
-// One line that says what a piece of evidence is.
+// The title of a piece of evidence, in one line.
 culprit.evidenceTitle = function (evidence) {
   switch (evidence.type) {
     case "exception":
@@ -41,7 +41,7 @@ culprit.detail = (function () {
     return names.join(" · ");
   }
 
-  // Which processes of a job have how much: the largest amounts first.
+  // The share of each process of a job, the largest first.
   function spread(report, one) {
     const amounts = one.amounts.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 6).map((amount) => {
       const names = amount.processes.slice(0, 8).map((index) => {

@@ -1,4 +1,4 @@
-// What differs between two runs.
+// The differences between two runs.
 "use strict";
 
 // The data of the page (report/render/html/render_diff_html.cpp) as the table uses it.
@@ -10,9 +10,9 @@ culprit.DiffModel = class extends culprit.Frames {
       const was = change.old ? change.old.bytes : 0, now = change.new ? change.new.bytes : 0;
       return Object.assign(change, {
         list: "changes", index, was, now, difference: now - was,
-        bytes: Math.abs(now - was), // what a bar shows
+        bytes: Math.abs(now - was), // the length of the bar
         side: change.new || change.old,
-        // Without a stack (a baseline has none) the place is known by name only.
+        // Without a stack (in a baseline) only the name of the place is known.
         where: this.frame((change.stack || change.old_stack || [])[0]) || { name: change.where, file: "", line: 0, module: "" },
       });
     });
@@ -86,7 +86,7 @@ culprit.ChangeTable = class extends culprit.Table {
     ];
   }
 
-  // The stack of each side, or one of both when they are alike.
+  // The stacks of both sides, or one if they are equal.
   detail(one) {
     const { el, card, stack } = culprit;
     const text = (side) => culprit.bytes(side.bytes) + " in " + culprit.number(side.count) + "×, " + culprit.causeTitle(side.cause).toLowerCase();

@@ -25,7 +25,7 @@ culprit.fill = function (element, ...children) {
   return element;
 };
 
-// The box that follows the pointer or the focus and says what is there. One for the whole page.
+// The tooltip for the element under the pointer or with the focus. One for the whole page.
 culprit.tooltip = (function () {
   let box = null;
   function show(x, y, lines) {
@@ -45,7 +45,7 @@ culprit.tooltip = (function () {
   return { show, hide };
 })();
 
-// Says something to people who do not see the page.
+// Tells screen readers.
 culprit.announce = function (text) {
   const region = document.getElementById("announcements");
   if (region) region.textContent = text;

@@ -1,9 +1,8 @@
-// The flame graph of leaked bytes: callers above, what they called below (an icicle), as wide as the bytes that were
-// lost there.
+// The flame graph of leaked bytes: callers above their callees (an icicle), as wide as the bytes leaked there.
 "use strict";
 
 culprit.Flame = class {
-  // `list(name, groups)` is asked to show the leaks below a place.
+  // `list(name, groups)` shows the leaks below a place.
   constructor(model, list) {
     this.model = model;
     this.list = list;
@@ -77,7 +76,7 @@ culprit.Flame = class {
       this.path, this.bars, this.legend);
   }
 
-  // What colours a node: the value with the most bytes below it, or its own library.
+  // The key of a node's colour: the value with the most bytes below it, or its own library.
   key_of(node) {
     if (this.colourBy === "library") {
       if (!node.frame) return node.parent ? "CUDA" : "";
@@ -114,7 +113,7 @@ culprit.Flame = class {
 
   draw() {
     const zoomed = this.zoomed;
-    // What would be narrower than a pixel or so is not drawn.
+    // Nodes narrower than about a pixel are not drawn.
     const least = zoomed.bytes / Math.max(400, (this.bars.clientWidth || 1200) / 1.5);
     const tree = d3.hierarchy(zoomed, (node) => {
       const wide = [];
@@ -157,7 +156,7 @@ culprit.Flame = class {
     this.reset.disabled = zoomed === this.root;
   }
 
-  // A handler's datum: D3 5 hands over (datum, index, nodes), later ones (event, datum).
+  // The datum of a handler's arguments: D3 5 passes (datum, index, nodes), later versions (event, datum).
   of(handed) {
     return handed[0] && handed[0].data ? handed[0] : handed[1];
   }

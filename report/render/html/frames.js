@@ -27,14 +27,14 @@ culprit.Frames = class {
     return numbers.map((number) => this.frames[number]);
   }
 
-  // How the place of a frame is called: "solver.cu:31".
+  // The text for the place of a frame: "solver.cu:31".
   static place(frame) {
     if (!frame) return "";
     if (frame.file) return culprit.baseName(frame.file) + (frame.line ? ":" + frame.line : "");
     return culprit.baseName(frame.module);
   }
 
-  // The lines around a place: [{number, text, here}], and whether the file was changed since; null when not at hand.
+  // The lines around a place: [{number, text, here}], and whether the file was changed since; null when not available.
   source(frame) {
     const source = frame && frame.line ? this.sources.get(frame.file) : undefined;
     if (!source) return null;

@@ -9,7 +9,7 @@
 
 namespace culprit {
 
-// A file of report/render/html/, or D3: html_assets.S.in puts them into the program.
+// A file of report/render/html/, or D3; html_assets.S.in embeds them into the program.
 struct HtmlAsset {
   const char* name;  // nullptr: the end of the table
   const char* begin;
@@ -26,8 +26,8 @@ std::string_view asset(std::string_view name) {
   return {};
 }
 
-// JSON text on its way into a <script> element, which "</script>" or "<!--" in a string would end: "<" stands only in
-// strings, where it has another spelling.
+// Escapes JSON text for a <script> element, which "</script>" or "<!--" inside a string would end. In JSON, "<" occurs
+// only in strings, so it can be written as an escape sequence.
 class DataBuffer : public std::streambuf {
  public:
   explicit DataBuffer(std::ostream& out) : out_(out) {}

@@ -67,7 +67,7 @@ culprit.LeakTable = class extends culprit.Table {
     super.show(name);
   }
 
-  // Only what lies below a place of the flame graph.
+  // Restricts the list to what is below a place of the flame graph.
   narrow(name, groups) {
     this.show("leaks");
     this.scope = { name, groups };

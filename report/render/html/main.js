@@ -1,4 +1,4 @@
-// Draws what the data says: one function a view, so that other pages can share the pieces.
+// Draws the data: one function per view, so that other pages can share the pieces.
 "use strict";
 
 (function () {

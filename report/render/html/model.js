@@ -47,7 +47,7 @@ culprit.Model = class extends culprit.Frames {
     this.buildIds = new Map((report.modules || []).map((module) => [module.path, module.build_id]));
   }
 
-  // Everything that can be opened and linked to.
+  // All entries that can be opened and linked to.
   all() {
     return [...this.leaks, ...this.cached, ...this.library, ...this.resources];
   }
@@ -59,14 +59,14 @@ culprit.Model = class extends culprit.Frames {
     return "GPU " + group.device;
   }
 
-  // The library or program whose code made it: the module of the frame that the group is named by.
+  // The library or program that allocated: the module of the group's naming frame.
   static library(group) {
     if (group.library) return group.library;
     if (!group.where) return "(not recorded)";
     return group.where.python ? "Python" : culprit.baseName(group.where.module) || "(unknown)";
   }
 
-  // What a search looks through, in lower case. Made once for each group.
+  // The text that a search looks through, in lower case. Made once for each group.
   text(group) {
     if (group.text === undefined) {
       const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool, group.library];

@@ -12,7 +12,7 @@ std::size_t PageFrames::number_of(const std::string& text) {
   return at->second;
 }
 
-// [function, file, line, module, offset, flags]: function, file and module as numbers of strings.
+// [function, file, line, module, offset, flags]: function, file and module are numbers of strings.
 std::size_t PageFrames::number_of(const Frame* frame) {
   const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
   if (added) {

@@ -1,5 +1,5 @@
-// Stacks as the pages have them (report/render/html/frames.js): lists of numbers of frames, which name strings by
-// number. Five thousand leaks share most of theirs.
+// Stacks in the data of HTML pages (report/render/html/frames.js): lists of frame numbers; frames refer to strings by
+// number. Five thousand leaks share most of their frames.
 #pragma once
 
 #include <ostream>
@@ -12,13 +12,13 @@
 
 namespace culprit {
 
-// A browser takes long over more entries of one list than this; the smallest stay out, and the page says so.
+// More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;
 
-// JSON text for a page. Text that is no valid UTF-8 is made so.
+// JSON text for a page. Invalid UTF-8 is replaced.
 std::string page_text(const Json& value);
 
-// Not thread-safe. Frames must live as long as this.
+// Not thread-safe. The frames must outlive this object.
 class PageFrames {
  public:
   std::size_t number_of(const std::string& text);
@@ -26,7 +26,7 @@ class PageFrames {
   // An empty list for nullptr.
   Json numbers_of(const ResolvedStack* stack);
 
-  // Writes what the numbers stand for, as the last members of an object.
+  // Writes the frames and strings behind the numbers, as the last members of an object.
   void write(std::ostream& out) const;
 
  private:

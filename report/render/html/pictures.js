@@ -1,14 +1,14 @@
-// Who held the memory at one moment: when an allocation failed with out of memory, and when use was highest.
+// The holders of memory at one moment: at a failure with out of memory, and at the highest use.
 "use strict";
 
 culprit.pictures = (function () {
   const { el } = culprit;
-  const most = 100; // pictures of one kind; a job of a thousand ranks has more
+  const most = 100; // shown pictures of one kind; a job of a thousand ranks has more
 
   const place = (frame) => (frame.file ? culprit.baseName(frame.file) + ":" + frame.line : frame.module ? culprit.baseName(frame.module) : "");
   const named = (stack) => (stack.length > 0 ? stack[0].function || place(stack[0]) : "(stack not recorded)");
 
-  // "rank 3: " in a report of several processes.
+  // "rank 3: " in a merged report.
   function whose(report, picture) {
     const process = report.processes && report.processes[picture.process];
     if (!process) return "";

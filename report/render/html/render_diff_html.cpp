@@ -1,4 +1,4 @@
-// The difference of two runs as a page (report/render/html/diff.js): all changes, and what stayed as it was.
+// The difference of two runs as a page (report/render/html/diff.js): all changes, and the unchanged leaks.
 #include <algorithm>
 
 #include "report/render/html/html_page.h"
@@ -10,7 +10,7 @@
 namespace culprit {
 namespace {
 
-// null when the side has no such leak, or no stacks.
+// null when this side has no such leak, or no stacks.
 Json side_stack(const ListedLeak* side, PageFrames* frames) {
   return side == nullptr || side->frames.empty() ? Json() : frames->numbers_of(side->frames);
 }

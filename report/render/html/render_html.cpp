@@ -1,4 +1,4 @@
-// The page that people look at: the facts of the JSON report for the scripts in report/render/html/, which draw them.
+// The HTML page: embeds the facts of the JSON report for the scripts in report/render/html/, which draw them.
 #include <algorithm>
 
 #include "report/model/not_recorded.h"
@@ -14,7 +14,7 @@
 namespace culprit {
 namespace {
 
-// How many frames from the allocating one outwards have their source lines shown.
+// Source lines are shown for this many frames, from the allocating one outward.
 constexpr std::size_t kFramesWithSource = 4;
 
 // One report's data. Not thread-safe.
@@ -47,7 +47,7 @@ class PageData {
  private:
   static std::string text_of(const Json& value) { return page_text(value); }
 
-  // The JSON report has only the peak of each.
+  // Adds the time lines, of which the JSON report has only the peaks.
   void add_time_lines(Json* devices) const {
     for (std::size_t i = 0; i < report_.devices.size(); ++i) {
       const TimeLine& line = report_.devices[i].time_line;
@@ -104,7 +104,7 @@ class PageData {
     return one;
   }
 
-  // Where in the stack the frame is that the event is named by, and its source lines.
+  // The index of the event's naming frame in the stack, and its source lines.
   Json place_of_named(const ResolvedStack& stack) {
     const Frame* named = named_frame(stack);
     if (named == nullptr) return Json();

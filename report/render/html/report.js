@@ -30,7 +30,7 @@ culprit.views.report = function (data) {
       el("span", { class: "quiet facts-line" }, [...(job.length > 0 ? [culprit.plural(job.length, "process", "processes") + (ranks === job.length ? ", ranks of a job" : "")] : ["pid " + process.pid, process.host, endText(process)]), device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean).join(" · ")));
   }
 
-  // What a reader must know before believing the rest.
+  // Notes that qualify the results, shown above them.
   function notes(report) {
     const list = report.notes.slice();
     list.unshift(...report.incomplete);
@@ -62,7 +62,7 @@ culprit.views.report = function (data) {
       table.element);
   }
 
-  // "#7c1e0a44b2d9f310" opens that leak, in whichever process it is.
+  // "#7c1e0a44b2d9f310" opens that leak, in any process.
   function follow(id) {
     const here = (report) => ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
     if (!here(reports[shown])) {

@@ -1,7 +1,7 @@
-// What every page has: the bar at the top with the theme switch, the line at the bottom, and the dialogs.
+// Common to all pages: the bar at the top with the theme switch, the line at the bottom, and the dialogs.
 "use strict";
 
-// A dialog that is there when it is asked for.
+// A dialog, created when it is opened.
 culprit.dialog = function (title, ...content) {
   const { el } = culprit;
   const dialog = el("dialog", { class: "dialog", "aria-label": title },
@@ -14,8 +14,8 @@ culprit.dialog = function (title, ...content) {
   dialog.showModal();
 };
 
-// The page's frame. `subject`: elements that say what it is about; `shortcuts`: [key, what it does]. Returns the element
-// that the page's content goes into.
+// The page's frame. `subject`: elements that describe the page's subject; `shortcuts`: [key, effect]. Returns the
+// element for the page's content.
 culprit.shell = function (subject, shortcuts) {
   const { el } = culprit;
   const help = () => culprit.dialog("Keyboard",
@@ -50,7 +50,7 @@ culprit.shell = function (subject, shortcuts) {
 culprit.isTyping = (event) =>
   event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
 
-// What a reader must know before believing the rest; null for an empty list.
+// Notes that qualify the results; null for an empty list.
 culprit.notes = function (list) {
   const { el } = culprit;
   return list.length === 0 ? null : el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
@@ -72,7 +72,7 @@ culprit.focusKeys = function (fields) {
   });
 };
 
-// Calls follow(id) for what stands behind "#" in the address, now and whenever it changes.
+// Calls follow(id) with the part of the address after "#", now and whenever it changes.
 culprit.followAddress = function (follow) {
   const look = () => {
     const id = decodeURIComponent(location.hash.slice(1));

@@ -12,7 +12,7 @@
 namespace culprit {
 namespace {
 
-constexpr unsigned kAround = 4;  // lines before and after the one that was asked for
+constexpr unsigned kAround = 4;  // lines before and after the requested one
 constexpr std::size_t kLongestLine = 300;
 constexpr std::size_t kLargestFile = 8 << 20;
 constexpr std::size_t kMostBytes = 4 << 20;  // of all files together
@@ -37,9 +37,9 @@ struct Text {
   std::uint64_t changed_ns = 0;
 };
 
-// The content of a regular file that holds text; nothing when it is something else.
+// The content of a regular text file; empty for anything else.
 std::optional<Text> read_text(const std::string& path) {
-  // O_NONBLOCK: a pipe of that name must not hold us up.
+  // O_NONBLOCK, so that opening a pipe does not block.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return {};
   Text text;
@@ -107,7 +107,7 @@ std::vector<SourceFile> SourceLines::read() const {
     SourceFile file;
     file.path = path;
     file.changed = run_began_ns_ != 0 && text->changed_ns > run_began_ns_;
-    unsigned done = 0;  // lines up to this one are taken
+    unsigned done = 0;  // the last line that is in a block; 0: none
     for (const unsigned line : wanted) {
       if (line > lines.size() || bytes > kMostBytes) break;
       const unsigned from = std::max(line > kAround ? line - kAround : 1, done + 1);

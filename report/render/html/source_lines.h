@@ -1,7 +1,7 @@
 // Source lines around places in code, for reports that show them.
 //
-// The names of the files come out of a dump and of the debug information that it names: they may be anything. Only
-// regular files whose name ends like source code's are read, so that a report that is passed on holds no secrets.
+// The names of the files come from a dump and from the debug information that it names, so they may be anything. Only
+// regular files with the name suffix of source code are read, so that a report can be passed on without secrets.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct SourceBlock {
 };
 
 struct SourceFile {
-  std::string path;      // as it was asked for
-  bool changed = false;  // written to since the run began: the lines may be others
+  std::string path;      // as given to want()
+  bool changed = false;  // written to since the run began: the lines may differ from those of the run
   std::vector<SourceBlock> blocks;
 };
 
-// Where the files are looked for.
+// Where to look for the files.
 struct SourcePlaces {
-  std::string sysroot;                // put in front of every path
-  std::string folder;                 // that relative paths are below
-  std::vector<std::string> searched;  // folders that have what is not at its own path: /build/a/b.cu, else DIR/a/b.cu,
-                                      // else DIR/b.cu
+  std::string sysroot;  // prefix of every path
+  std::string folder;   // base of relative paths
+  // Folders for files that are not at their own path: for /build/a/b.cu the file DIR/a/b.cu, else DIR/b.cu.
+  std::vector<std::string> searched;
 };
 
 // Not thread-safe.
@@ -38,11 +38,11 @@ class SourceLines {
   // `run_began_ns`: CLOCK_REALTIME, 0 = unknown.
   SourceLines(SourcePlaces places, std::uint64_t run_began_ns);
 
-  // Asks for the lines around this one.
+  // Requests the lines around this one.
   void want(const std::string& file, unsigned line);
 
-  // Reads what was asked for, by path. What is not there, or is no source code, is left out; so is what goes beyond a
-  // few megabytes.
+  // Reads the requested lines, sorted by path. Missing files and files that are not source code are left out, as is
+  // everything beyond a few megabytes.
   std::vector<SourceFile> read() const;
 
  private:

@@ -1,4 +1,4 @@
-// What opened entries are made of: stacks with their source lines, cards, lists of facts.
+// The parts of opened entries: stacks with their source lines, cards, lists of facts.
 "use strict";
 
 (function () {
@@ -29,7 +29,7 @@
     return details;
   }
 
-  // `at`: which of the frames gives the stack its name.
+  // `at`: index of the stack's naming frame.
   culprit.stack = function (model, numbers, at) {
     const frames = model.stack(numbers);
     if (frames.length === 0) return el("p", { class: "quiet" }, "The stack was not recorded.");
@@ -53,7 +53,7 @@
     return el("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat());
   };
 
-  // Copies the address that opens the leak.
+  // Copies an address that opens the leak.
   culprit.copyLink = function (id) {
     const button = el("button", { class: "button small", onclick: () => {
       const link = location.href.replace(/#.*/, "") + "#" + id;

@@ -1,5 +1,5 @@
-// Lists of which one is shown, sorted, filtered and searched; a click opens an entry. What stands in a line is the
-// business of the classes that extend this: LeakTable, ChangeTable.
+// Lists, one of which is shown: sorted, filtered and searched; a click opens an entry. The classes that extend this
+// (LeakTable, ChangeTable) define the content of a line.
 "use strict";
 
 culprit.Table = class {
@@ -22,10 +22,10 @@ culprit.Table = class {
 
   // For the classes that extend this:
   // filterChoices(): [{ name, label, value(item), title(value) or nothing }]; a filter by `value` for each.
-  // text(item): what a search looks through, in lower case.
+  // text(item): the searched text, in lower case.
   // cells(item): the <td> elements of its line.
-  // detail(item): the element that it opens to.
-  // statusText(): of the list as it is shown.
+  // detail(item): the element shown when the item is opened.
+  // statusText(): the status line for the shown list.
 
   frame(heading) {
     const { el } = culprit;
@@ -121,7 +121,6 @@ culprit.Table = class {
     }));
   }
 
-  // "12 groups", "3 of 12 groups"
   shownText() {
     const all = this.list.items.length;
     if (this.shown.length === all) return culprit.plural(all, "group", "groups");
@@ -146,7 +145,7 @@ culprit.Table = class {
       this.cells(one));
   }
 
-  // A part of `most` as a bar.
+  // A bar for a fraction of `most`.
   meter(bytes, colour) {
     const share = this.most ? bytes / this.most : 0;
     return culprit.el("span", { class: "meter", "aria-hidden": "true" }, culprit.el("i", { class: colour, style: "width:" + 100 * share + "%" }));
@@ -171,7 +170,7 @@ culprit.Table = class {
     }
   }
 
-  // Shows one of the lists.
+  // Shows the list with this name.
   show(name) {
     const list = this.lists.find((one) => one.name === name);
     if (!list) return;
@@ -223,7 +222,7 @@ culprit.Table = class {
   }
 };
 
-// The cell that says where: the function, its place, and the call.
+// The cell for the place: the function, its line, and the call.
 culprit.whereCell = function (where, api) {
   const { el } = culprit;
   return el("td", { class: "col-where" }, el("span", { class: "function" }, where ? where.name : "(stack not recorded)"),

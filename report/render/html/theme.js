@@ -1,9 +1,9 @@
-// Light or dark: as was chosen here before, else as the system wants it. Runs before anything is drawn.
+// Light or dark: as chosen here before, else as the system prefers. Runs before anything is drawn.
 "use strict";
 
 culprit.theme = (function () {
   const key = "culprit-theme";
-  // A page opened from a file may be refused the storage.
+  // A page opened from a file may be denied access to the storage.
   const stored = () => { try { return localStorage.getItem(key); } catch { return null; } };
   const store = (value) => { try { localStorage.setItem(key, value); } catch { /* this page only, then */ } };
   const page = document.documentElement;

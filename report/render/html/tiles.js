@@ -1,7 +1,7 @@
-// The numbers at the top, and what to look at first.
+// The numbers at the top, and the first thing to look at.
 "use strict";
 
-// A number with what it counts; `open` is called by a click, if it is given.
+// A number with its label; a click calls `open`, if given.
 culprit.tile = function (name, value, label, detail, open) {
   const { el } = culprit;
   const inside = [el("span", { class: "tile-label" }, label), el("span", { class: "tile-value" }, value),
@@ -17,7 +17,7 @@ culprit.tiles = function (model, open, choose) {
 
   const tile = (name, value, label, detail, list) => culprit.tile(name, value, label, detail, list ? () => open(list) : null);
 
-  // The device that was used most.
+  // The device with the highest use.
   function peakTile() {
     let best = null;
     for (const device of report.devices) {

@@ -1,4 +1,4 @@
-// Bytes in use on each device over the run, with the peak and what happened meanwhile.
+// Bytes in use on each device over the run, with the peak and events.
 "use strict";
 
 culprit.TimeLine = class {
@@ -25,7 +25,7 @@ culprit.TimeLine = class {
       this.plots.push({ device, plot, events: events.filter((one) => one.device === null || one.device === device.ordinal) });
     }
     if (events.length > 0) section.append(this.legend(events));
-    // Drawn anew when the width changes.
+    // Redrawn when the width changes.
     const observer = new ResizeObserver((entries) => {
       for (const entry of entries) {
         const plot = this.plots.find((one) => one.plot === entry.target);
@@ -37,7 +37,7 @@ culprit.TimeLine = class {
     return section;
   }
 
-  // What happened to the program's memory: throws, failed calls, refused frees, teardowns. Device null: on all.
+  // Events: throws, failed calls, refused frees, teardowns. Device null: on all.
   events() {
     const kinds = { exception: "exception", "error-return": "error-return", "failed-free": "failed-free", "context-teardown": "context-teardown" };
     const events = [], seen = new Map();
@@ -55,7 +55,7 @@ culprit.TimeLine = class {
     for (const group of this.model.leaks) {
       for (const evidence of group.evidence) {
         if (!kinds[evidence.type] || !evidence.time_ns) continue;
-        // Of several equal ones the first and the last are known.
+        // Of several equal events only the first and the last time are known.
         for (const time of new Set([evidence.first_ns || evidence.time_ns, evidence.time_ns]))
           add({ type: evidence.type, time, device: group.device, group, text: culprit.evidenceTitle(evidence) });
       }
@@ -80,7 +80,8 @@ culprit.TimeLine = class {
     const line = device.time_line;
     const height = 190, left = 64, right = 14, top = 30, bottom = 26;
     const end = Math.max(this.model.report.process.end_time_ns, line.buckets.length * line.bucket_ns, 1);
-    // Each bucket is [lowest, highest, last]; the peak may be short in it by what threads had not told yet.
+    // Each bucket is [lowest, highest, last]. The peak may be missing there because of counts that threads had not
+    // added yet.
     const points = line.buckets.map(([low, high, last], i) => ({ time: i * line.bucket_ns, low, high, last }));
     const last = points[points.length - 1];
     points.push({ time: end, low: last.last, high: last.last, last: last.last });
@@ -119,7 +120,7 @@ culprit.TimeLine = class {
     plot.replaceChildren(svg.node());
   }
 
-  // Marks that the program set (culprit.h): a line where each was first, with its name where there is room.
+  // Marks that the program set (culprit.h): a line at the first time of each, with its name where there is room.
   drawMarks(svg, x, top, bottom, right) {
     const group = svg.append("g").attr("class", "marks");
     let free = 0;
@@ -135,7 +136,7 @@ culprit.TimeLine = class {
     }
   }
 
-  // Dots on the axis; what would lie on one another is one dot.
+  // Dots on the axis; overlapping events share a dot.
   drawEvents(svg, events, x, y) {
     const dots = [];
     for (const event of events) {
@@ -172,7 +173,7 @@ culprit.TimeLine = class {
     return lines;
   }
 
-  // The value below the pointer.
+  // The value under the pointer.
   watch(svg, points, x, y, box) {
     const rule = svg.append("line").attr("class", "rule").attr("y1", box.top).attr("y2", box.bottom).attr("visibility", "hidden");
     const cover = svg.insert("rect", ".events").attr("class", "cover").attr("x", box.left).attr("y", box.top)

@@ -1,4 +1,4 @@
-// Parts of a JSON diff (render_diff_json.cpp) that the page of a diff has too.
+// Parts of a JSON diff (render_diff_json.cpp) that the HTML page of a diff also contains.
 #pragma once
 
 #include "report/render/json/report_json.h"
@@ -6,10 +6,10 @@
 
 namespace culprit {
 
-// Both sides, and how many groups changed in which way.
+// Both sides, and the number of groups for each kind of change.
 Json diff_head_json(const Diff& diff);
 
-// Everything about a group but its stacks.
+// All of a group except its stacks.
 Json change_json(const DiffEntry& entry);
 
 }  // namespace culprit

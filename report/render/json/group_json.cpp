@@ -78,7 +78,7 @@ Json failed_call_json(const Evidence& evidence, Json one) {
   return one;
 }
 
-// What struck the memory while its owner was running.
+// The throw or failed call that happened while the owner of the memory was running.
 Json struck_json(const Evidence& evidence, Json one) {
   one["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
   one["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
@@ -120,7 +120,8 @@ Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
   return one;
 }
 
-// Which processes (indices into "processes") have how much: a job's ranks are most often alike.
+// The share of each process (indices into "processes"). Processes with equal shares are listed together, because ranks
+// of a job are mostly alike.
 Json spread_json(const Group& group) {
   const Spread spread = spread_of(group, 0);
   std::map<std::pair<std::uint64_t, std::uint64_t>, Json> amounts;

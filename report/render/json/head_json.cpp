@@ -1,4 +1,4 @@
-// What a JSON report says of the run as a whole.
+// The facts about the run as a whole in a JSON report.
 #include "report/cuda/kinds.h"
 #include "report/model/not_recorded.h"
 #include "report/render/json/report_json.h"

@@ -20,14 +20,14 @@ Json errors_json(const Report& report) {
   return list;
 }
 
-// The text of a value whose first line is indented already.
+// The text of a value whose first line the caller has indented.
 std::string text_of(const Json& value, std::size_t indent) {
   std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace);
   if (indent == 0) return text;
   std::string indented;
   indented.reserve(text.size() * 2);
   std::size_t begin = 0;
-  // Inside of strings a new line is written as \n.
+  // Only line breaks between values are found: inside of strings they are written as \n.
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     indented.append(text, begin, end + 1 - begin);
     indented.append(indent, ' ');
@@ -36,14 +36,14 @@ std::string text_of(const Json& value, std::size_t indent) {
   return indented.append(text, begin);
 }
 
-// The frames of a report as text. Few frames stand in many stacks: each is made into text once. Thread-safe.
+// The frames of a report as text. Few frames occur in many stacks, so each is converted once. Thread-safe.
 class FrameTexts {
  public:
-  // `indent`: of a frame's opening brace.
+  // `indent`: the indentation of a frame's opening brace.
   explicit FrameTexts(std::size_t indent) : indent_(indent) {}
   std::size_t indent() const { return indent_; }
 
-  // Lives as long as this object.
+  // The result lives as long as this object.
   const std::string& of(const Frame* frame) {
     Part& part = parts_[std::hash<const Frame*>()(frame) / sizeof(Frame) % parts_.size()];
     const std::lock_guard<std::mutex> lock(part.mutex);
@@ -52,7 +52,7 @@ class FrameTexts {
     return at->second;
   }
 
-  // Calls visit(frame) for each that of() was asked for, in any order. Not while another thread calls of().
+  // Calls visit(frame) for each frame that of() was called for, in any order. No other thread may call of() meanwhile.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (const Part& part : parts_) {
@@ -70,8 +70,8 @@ class FrameTexts {
   std::array<Part, 64> parts_;
 };
 
-// The modules that the stacks pass through, each build of them once. `written`: the frames of all groups'
-// own stacks; a hundred thousand stacks have few.
+// The modules in the stacks, each build of them once. `written`: the frames of all groups' own stacks; few, even for a
+// hundred thousand stacks.
 Json modules_json(const Report& report, const FrameTexts& written) {
   std::set<std::pair<std::string, std::string>> modules;
   std::unordered_set<const Module*> seen;
@@ -101,7 +101,7 @@ Json modules_json(const Report& report, const FrameTexts& written) {
 // Writes groups. Not thread-safe.
 class GroupWriter {
  public:
-  // How much further inside a frame's opening brace stands than its group's.
+  // The indentation of a frame's opening brace relative to its group's.
   static constexpr std::size_t kFrameIndent = 4;
 
   GroupWriter(bool running, FrameTexts* frames)
@@ -110,7 +110,7 @@ class GroupWriter {
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
     *out += text_of(group_json(group, running_, stack_json), indent_);
-    out->resize(out->size() - 2 - indent_);  // the closing brace and its line: more is to come
+    out->resize(out->size() - 2 - indent_);  // removes the closing brace and its line: more members follow
     *out += ",\n";
     out->append(indent_ + 2, ' ');
     *out += "\"stack\": [";
@@ -134,7 +134,7 @@ class GroupWriter {
   }
 
  private:
-  // Found without a lock from the second time on.
+  // A cache, so that only the first look-up of a frame takes a lock.
   const std::string& text_of_frame(const Frame* frame) {
     const std::string*& text = known_[frame];
     if (text == nullptr) text = &frames_.of(frame);
@@ -147,10 +147,10 @@ class GroupWriter {
   std::unordered_map<const Frame*, const std::string*> known_;
 };
 
-// Writes one report member by member: a hundred thousand groups as one document would need gigabytes.
+// Writes one report member by member: one document with a hundred thousand groups would need gigabytes.
 class ReportWriter {
  public:
-  // `indent`: of the report's opening brace, which the caller has indented.
+  // `indent`: the indentation of the report's opening brace, which the caller has written.
   ReportWriter(const Report& report, std::size_t indent, std::ostream& out)
       : report_(report), indent_(indent), out_(out), frames_(indent + 4 + GroupWriter::kFrameIndent) {}
 

@@ -1,5 +1,4 @@
-// Parts of a JSON report, which render_json.cpp puts together: for formats that hold the same facts in another
-// arrangement.
+// Parts of a JSON report, which render_json.cpp assembles: for formats that arrange the same facts differently.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@ namespace culprit {
 
 using Json = nlohmann::ordered_json;
 
-// How a stack is written down; it is nullptr where nothing is known.
+// How a stack is written; the stack is nullptr when nothing is known.
 using StackToJson = std::function<Json(const ResolvedStack*)>;
 
 // "0x7f10"
@@ -22,12 +21,12 @@ Json frame_json(const Frame& frame);
 // An empty list for nullptr.
 Json stack_json(const ResolvedStack* stack);
 
-// Everything about a group but its own stack. `running`: the process has not ended.
+// All of a group except its own stack. `running`: the process has not ended.
 Json group_json(const Group& group, bool running, const StackToJson& stack_to_json);
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
 
-// What a report says of the run as a whole: the process, its devices, the totals.
+// The facts about the run as a whole: the process, its devices, the totals.
 Json report_head_json(const Report& report);
 
 }  // namespace culprit

@@ -30,7 +30,7 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-// The callers of the frame that an event is named by, as far as the allocation's own stack does not show them.
+// Prints the callers of the event's naming frame, unless the allocation's own stack shows them.
 void print_callers(const ResolvedStack& stack, const Group& group, TextFields* fields) {
   std::vector<const Frame*> callers;
   const Frame* named = named_frame(stack);
@@ -99,7 +99,7 @@ void print_held(const Evidence& evidence, TextFields* fields) {
   fields->field("held by", text);
 }
 
-// What happened to what leaked, for the end of "the 3 that leaked all ...".
+// What happened to the leaked allocations, for the end of "the 3 that leaked all ...".
 std::string fate_text(const Group& group, bool one) {
   const Evidence* evidence = deciding_evidence(group);
   if (evidence == nullptr) return {};
@@ -129,7 +129,7 @@ const Frame* named_frame(const ResolvedStack& stack) {
   const Frame* first = nullptr;
   for (const Frame* frame : stack.frames) {
     if (first == nullptr && !in_cxx_runtime(*frame)) first = frame;
-    // Rather the Python line than a place in a library that nobody can look up.
+    // A Python line is preferred to a native frame without a source line, which users cannot look up.
     if (first != nullptr && (!first->file.empty() || !stack.has_python)) break;
     if (frame->python) return frame;
   }

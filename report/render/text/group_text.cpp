@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kShownMarks = 3;
 
-// Host memory belongs to no GPU, even if one was current when it was pinned.
+// Host memory belongs to no GPU, even if a GPU's context was current when it was pinned.
 std::string device_text(Kind kind, const std::optional<unsigned>& device) {
   return kind_class(kind) == KindClass::kHostMemory ? "host" : culprit::device_text(device);
 }
@@ -48,7 +48,8 @@ std::string thread_sums_text(const std::vector<ThreadSum>& sums) {
   return text;
 }
 
-// A library without debug information: its own frames say little, so the place that called it comes first.
+// Whether the stack is in a library without debug information. The library's frames say little, so the place that
+// called it comes first.
 bool is_foreign(const ResolvedStack& stack) {
   if (stack.has_python || stack.caller == nullptr || stack.caller->module == nullptr) return false;
   const Module& module = *stack.caller->module;

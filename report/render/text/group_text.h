@@ -1,4 +1,4 @@
-// One group, or one error, as it stands in the text report.
+// Prints one group, or one error, of the text report.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace culprit {
 // "GPU 1", "host".
 std::string device_text(const std::optional<unsigned>& device);
 
-// Not thread-safe: remembers the words for frames that it has shown.
+// Not thread-safe: caches the text of frames.
 class GroupText {
  public:
-  // All of them must outlive this.
+  // The arguments must outlive this object.
   GroupText(const Report& report, const RenderOptions& options, std::ostream& out)
       : report_(report), palette_(options.colours), out_(out), fields_(palette_, out) {}
 
-  // Each with an empty line before it.
+  // Each prints an empty line first.
   void print(const Group& group, std::size_t number);
   void print(const ErrorGroup& error, std::size_t number);
 

@@ -1,4 +1,4 @@
-// The difference of two runs, for people and for the summary of a CI job.
+// The difference of two runs, as text and as the summary of a CI job.
 #include "report/render/markdown_text.h"
 #include "report/render/render.h"
 #include "report/render/text/text_fields.h"

@@ -1,4 +1,4 @@
-// Who held the memory at one moment, as parts of the text report: when an allocation failed, and at the peak.
+// The holders of memory at one moment, as parts of the text report: at an allocation failure, and at the peak.
 #include <algorithm>
 #include <vector>
 
@@ -11,9 +11,9 @@
 namespace culprit {
 namespace {
 
-// A failure stands above everything else and must leave room for it.
+// Failures come before everything else, so they must leave room on the screen.
 constexpr std::size_t kShownAtFailure = 5;
-// Of how many processes of a job, unless all are asked for.
+// The number of processes of a job, unless all are asked for.
 constexpr std::size_t kShownProcesses = 4;
 
 std::string place_of(const ResolvedStack& stack) {
@@ -46,7 +46,7 @@ void print_entries(const Picture& picture, std::size_t most, std::ostream& out) 
         << plural(rest.groups, "other stack", "other stacks") << "\n";
 }
 
-// "rank 3: " in a report of several processes.
+// "rank 3: " in a merged report.
 std::string whose(const Report& report, const Picture& picture) {
   return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
 }
@@ -81,7 +81,7 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
   std::size_t processes = 0;
   for (const Picture& picture : report.pictures) {
     if (!picture.out_of_memory) continue;
-    // The last one of each process.
+    // True for the last failure of each process, which comes first.
     const bool first = before == nullptr || before->process != picture.process;
     before = &picture;
     if (!first && !options.all) continue;
@@ -97,7 +97,7 @@ void render_peaks(const Report& report, const RenderOptions& options, std::ostre
   for (const Picture& picture : report.pictures) {
     if (!picture.out_of_memory) peaks.push_back(&picture);
   }
-  // Of a job the highest ones; the peaks of one process stay by device.
+  // In a job, sorted by size; the peaks of one process stay sorted by device.
   if (!report.job.empty()) {
     std::stable_sort(peaks.begin(), peaks.end(),
                      [](const Picture* left, const Picture* right) { return left->live_bytes > right->live_bytes; });

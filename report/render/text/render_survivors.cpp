@@ -1,5 +1,5 @@
-// What a server that grows is asked: of what was allocated in a stretch of time, what is still alive, by the line that
-// allocated it, and how much that is a minute.
+// For a growing server: the allocations of a period that are still live, by allocating line, with their rate per
+// minute.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -21,7 +21,7 @@ struct Survivors {
   std::string api;
 };
 
-// The program's own frames, innermost first: Python's where there are any. Else the innermost frame.
+// The program's own frames, innermost first: the Python ones if there are any. Otherwise the innermost frame.
 std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
   std::vector<const Frame*> own;
   for (const Frame* frame : stack.frames) {
@@ -33,7 +33,7 @@ std::vector<const Frame*> own_frames(const ResolvedStack& stack) {
   return own;
 }
 
-// The line that allocated, and the one that called it: the former is often a helper that everybody calls.
+// The allocating line and its caller, because the former is often a helper with many callers.
 std::string line_text(const Group& group) {
   const std::vector<const Frame*> frames = own_frames(*group.stack);
   if (frames.empty()) return "(stack not recorded)";

@@ -1,4 +1,4 @@
-// What a sweep found, as text and as JSON.
+// The results of a sweep, as text and as JSON.
 #include <cinttypes>
 #include <csignal>
 #include <cstdio>

@@ -1,5 +1,4 @@
-// The report that people read: what leaked, worst first, each group with the line that made it (group_text.h); then
-// errors; then totals.
+// The text report: leaks, worst first, each with the line that allocated it (group_text.h); then errors; then totals.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -25,7 +24,7 @@ constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSegments = 3;
 constexpr std::size_t kShownSpans = 4;
 
-// Lets a stream append to strings without a copy in between.
+// Lets a stream append to strings without an extra copy.
 class StringBuffer : public std::streambuf {
  public:
   void write_to(std::string* text) { text_ = text; }
@@ -95,7 +94,7 @@ class TextReport {
  private:
   bool running() const { return report_.process.status.ended == Ended::kRunning; }
 
-  // Comes first: everything below it is only part of the truth.
+  // Printed first, because everything below is incomplete.
   void print_dropped() {
     if (report_.dropped.merged_stacks != 0) {
       out_ << palette_.bad("MERGED") << ": " << plural(report_.dropped.merged_stacks, "stack", "stacks")
@@ -146,7 +145,7 @@ class TextReport {
     out_ << "\n";
   }
 
-  // Where recording was not on all the time: when it was, and what was in use before.
+  // If recording was not on all the time: when it was on, and how much was in use before.
   void print_recording() {
     const RecordingInfo& recording = report_.recording;
     std::size_t shown = 0;
@@ -203,14 +202,14 @@ class TextReport {
     out_ << "\n";
   }
 
-  // `number`: of the last group that was printed.
+  // `number`: the number of the last printed group.
   void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
     std::vector<const Group*> all;
     for (const Group& group : groups) all.push_back(&group);
     print_groups(all, number);
   }
 
-  // The largest ones, and a line on the rest: a report is looked at on one screen.
+  // The largest groups, and a line about the rest, so that the report fits on a screen.
   void print_groups(std::vector<const Group*> groups, std::size_t* number) const {
     HiddenTotal rest;
     while (!options_.all && groups.size() > kShownGroups) {
@@ -218,7 +217,7 @@ class TextReport {
       groups.pop_back();
     }
     write_in_order(groups.size(), out_, [&] {
-      // The thread's own printer, because it remembers frames.
+      // One printer per thread, because it caches frames.
       auto buffer = std::make_unique<StringBuffer>();
       auto stream = std::make_unique<std::ostream>(buffer.get());
       auto printer = std::make_unique<GroupText>(report_, options_, *stream);
@@ -235,7 +234,7 @@ class TextReport {
     }
   }
 
-  // One entry for each allocator, with the places that made it take the most.
+  // One entry for each allocator, with the places that caused most of its memory.
   void print_caches(std::size_t* number) {
     if (report_.summary.caches.empty()) return;
     out_ << "\n" << palette_.title("CACHED") << " (--strict counts it)\n";
@@ -258,7 +257,7 @@ class TextReport {
     }
   }
 
-  // What the framework itself said.
+  // The framework's own report about its cache.
   void print_inside(const CacheInside& inside) {
     fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
                                  (inside.at_exit ? ", when Python began to end" : ""));
@@ -285,7 +284,7 @@ class TextReport {
     out_ << "\n";
     std::map<std::pair<std::optional<unsigned>, std::string>, std::string> lines;
     for (const Total& total : report_.summary.totals) {
-      // Of several processes what is on several GPUs stands under none of them.
+      // In a merged report, memory on several GPUs is listed under "GPUs".
       const bool spread = !total.device && kind_class(total.kind) != KindClass::kHostMemory && !report_.job.empty();
       std::string& line = lines[{total.device, spread ? "GPUs" : device_text(total.device)}];
       line += (line.empty() ? "" : " · ") + format_bytes(total.bytes) + " " + kind_name(total.kind) + " (" +
@@ -324,7 +323,7 @@ class TextReport {
     }
   }
 
-  // The process that leaked most; nullptr in a report of one.
+  // The process that leaked most; nullptr in a report of one process.
   const JobProcess* worst_process() const {
     const auto most = std::max_element(
         report_.job.begin(), report_.job.end(),
@@ -340,7 +339,7 @@ class TextReport {
          << processes_text(report_.job, {index}) << ": " << printable(worst->dump_path) << "\n";
   }
 
-  // What was found and is not in the lists, or is in them without being news.
+  // Hidden leaks, and leaks that are known from the baseline.
   void print_hidden() {
     for (const SuppressionUse& use : report_.suppressed) {
       out_ << "hidden  " << format_bytes(use.hidden.bytes) << " in "

@@ -1,4 +1,4 @@
-// The lines below a group's title in the text report: a label and what it stands for.
+// The lines below a group's title in the text report: a label and its value.
 #pragma once
 
 #include <ostream>
@@ -10,18 +10,18 @@
 
 namespace culprit {
 
-// Not thread-safe: remembers the words for frames that it has shown.
+// Not thread-safe: caches the text of frames.
 class TextFields {
  public:
   TextFields(const Palette& palette, std::ostream& out) : palette_(palette), out_(out) {}
 
-  // "   thread     4250 "worker-3"": without a label the line belongs to the one above.
+  // "   thread     4250 "worker-3"": without a label the line continues the one above.
   void field(const std::string& label, const std::string& text);
 
-  // A field of its own for each frame, with aligned places; a stack that was not recorded says so when `needed`.
+  // One field per frame, with aligned places; for a stack that was not recorded, a line says so when `needed`.
   void stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
-  // The same for a stack that may have Python frames: those first, the native ones below.
+  // stack() for a stack that may have Python frames: those first, the native ones below.
   void mixed_stack(const std::string& label, const std::vector<const Frame*>& frames, bool needed = true);
 
  private:
@@ -36,7 +36,7 @@ class TextFields {
   std::unordered_map<const Frame*, FrameText> frames_;
 };
 
-// `text` with blanks up to `width` bytes.
+// `text` padded with blanks to `width` bytes.
 std::string padded(std::string text, std::size_t width);
 
 // "1 call", "3 calls".

@@ -9,7 +9,7 @@
 
 namespace culprit {
 
-// What a terminal must not see stays out: control characters become '?'. Names in a dump may hold anything.
+// Replaces control characters by '?', because names in a dump may contain terminal escape sequences.
 std::string printable(std::string_view text);
 
 // "12.4 s", "830 ms", "0.2 ms".
@@ -20,10 +20,10 @@ std::string frame_place(const Frame& frame);
 // "Solver::step", "third_solve+0x4c", "libthird.so+0x11f0", "0x7f12ab".
 std::string frame_function(const Frame& frame);
 
-// Both, "solver.cu:33  solve"; the function alone where there is no line.
+// Place and function, "solver.cu:33  solve"; the function alone without line information.
 std::string frame_text(const Frame& frame);
 
-// Escape sequences, or nothing when colours are off.
+// Escape sequences, or empty strings when colours are off.
 class Palette {
  public:
   explicit Palette(bool on) : on_(on) {}

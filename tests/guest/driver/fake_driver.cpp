@@ -1,7 +1,8 @@
-// A driver that can not hang: no lock, no malloc, no libc at all (-nostdlib), so that a program on it may call CUDA
-// wherever a signal finds it, in a fork child, on a stack of 8 KiB; and whatever hangs or crashes is not the driver.
+// A driver that cannot hang: no lock, no malloc, no libc at all (-nostdlib). A program on it may call CUDA in any
+// signal handler, in a fork child, and on a stack of 8 KiB; a hang or crash is then not the driver's fault.
 //
-// It exports what tests/simcuda exports (the same lists). What a guest does not need answers CUDA_ERROR_NOT_SUPPORTED.
+// It exports the same functions as tests/simcuda (the same lists). Functions that guests do not need return
+// CUDA_ERROR_NOT_SUPPORTED.
 #include <cuda.h>
 
 #include "tests/guest/driver/guest_driver.h"
@@ -150,7 +151,7 @@ extern "C" const uint64_t simcuda_export_count;
 
 namespace {
 
-// The exported function whose name is `name` and then `suffix`.
+// The exported function with the name `name` + `suffix`.
 void* find_export(const char* name, const char* suffix) {
   for (uint64_t row = 0; row < simcuda_export_count; ++row) {
     const char* exported = simcuda_exports[row].name;
@@ -341,7 +342,7 @@ FAKE(cuMemFreeAsync)(CUdeviceptr pointer, CUstream) {
   COUNT_CALL(cuMemFreeAsync);
   return end_memory(pointer);
 }
-// Nobody can write there: enough for who only asks for it and gives it back.
+// The memory is not writable; guests only allocate and free it.
 FAKE(cuMemAllocHost_v2)(void** out, size_t bytes) {
   COUNT_CALL(cuMemAllocHost_v2);
   CUdeviceptr handle = 0;

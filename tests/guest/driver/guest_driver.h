@@ -1,4 +1,4 @@
-// What the fake driver exports besides CUDA's functions. A program declares them weak: NVIDIA's driver has none of
+// Functions that the fake driver exports besides CUDA's. A program declares them weak, because NVIDIA's driver lacks
 // them.
 #pragma once
 
@@ -10,9 +10,9 @@ extern "C" {
 // fake driver does not simulate.
 __attribute__((weak, visibility("default"))) uint64_t guestDriverCalls(const char* name);
 
-// How many pieces of memory, events, streams and contexts live.
+// The number of live pieces of memory, events, streams and contexts.
 __attribute__((weak, visibility("default"))) uint64_t guestDriverLive(void);
 
-// From now on each call that makes or frees memory takes this much stack (a page at most), as NVIDIA's does.
+// From now on each call that allocates or frees memory uses this much stack (a page at most), as NVIDIA's driver does.
 __attribute__((weak, visibility("default"))) void guestDriverUseStack(uint64_t bytes);
 }

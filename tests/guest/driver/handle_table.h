@@ -1,5 +1,5 @@
 // The handles that the fake driver has given out: a table of fixed size, changed by single atomic operations only, so
-// that no thread, signal handler or fork child ever waits for another, and none finds it half changed.
+// that threads, signal handlers and fork children never wait for each other or find it half changed.
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +27,7 @@ class HandleTable {
     return 0;
   }
 
-  // False when the handle does not live, or is of another kind.
+  // False when the handle is not live, or is of another kind.
   bool end(uint64_t handle, Kind kind) {
     if (handle < kBase || (handle - kBase) % kStep != 0) return false;
     const uint64_t number = (handle - kBase) / kStep;

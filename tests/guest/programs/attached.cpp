@@ -1,4 +1,4 @@
-// Works until its standard input ends, in three threads, while somebody attaches and detaches. Prints "ready" at its
+// Works until its standard input ends, in three threads, while culprit attaches and detaches. Prints "ready" at its
 // start.
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
-// Threads that are cancelled asynchronously inside CUDA calls, while others go on. Figure "live": what was left behind.
+// Threads that are cancelled asynchronously inside CUDA calls, while others go on. Figure "live": the number of leaked
+// allocations.
 #include <pthread.h>
 
 #include "tests/guest/programs/guest.h"

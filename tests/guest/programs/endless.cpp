@@ -1,5 +1,5 @@
-// A program that never does the same twice: endless stacks|threads|labels|contexts COUNT
-// Figures: "resident" is how many bytes of memory the process has more at the end than after the first twentieth.
+// A program that never repeats itself: endless stacks|threads|labels|contexts COUNT
+// Figures: "resident" is the growth of resident memory, in bytes, from the first twentieth to the end.
 #include <culprit.h>
 #include <pthread.h>
 

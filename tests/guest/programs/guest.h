@@ -82,7 +82,7 @@ __attribute__((format(printf, 1, 2))) inline void say(const char* format, ...) {
   write_text(1, line);
 }
 
-// What differs between runs, for the test to look at.
+// Writes a value that differs between runs, for the test to examine.
 inline void figure(const char* name, long long value) {
   const char* path = getenv("GUEST_FIGURES");
   if (path == nullptr) return;

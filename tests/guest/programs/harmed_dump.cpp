@@ -1,4 +1,4 @@
-// Somebody truncates, removes, renames or locks away the file that the recorder writes, while the program goes on:
+// The recorder's file is truncated, removed, renamed or made inaccessible while the program goes on:
 // harmed_dump truncate|half|unlink|rename|chmod
 #include <sys/stat.h>
 

@@ -44,8 +44,7 @@ void* thread_main(void*) {
 
 }  // namespace
 
-// Each is a jump to the real one, in front of it a counter that touches neither registers of arguments nor the stack's
-// place.
+// Each jumps to the real function after increasing a counter, and changes neither argument registers nor the stack.
 extern "C" __attribute__((visibility("hidden"))) void* guest_next(unsigned function) {
   if (inside) __atomic_add_fetch(&calls[function], 1, __ATOMIC_RELAXED);
   return next_functions[function];

@@ -1,4 +1,4 @@
-// Allocates and frees at random until somebody kills it, and keeps a log of its own: logged_calls FOLDER THREADS
+// Allocates and frees at random until it is killed, and keeps a log of its own: logged_calls FOLDER THREADS
 // Each thread writes to FOLDER/log.N: before each call 'a' or 'f' and after it 'A' or 'F', with the size, which no
 // other allocation has: the records of struct Record. Prints "ready" once all threads run.
 #include <pthread.h>

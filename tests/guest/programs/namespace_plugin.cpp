@@ -1,4 +1,4 @@
-// What other_namespace and unloading load.
+// The library that other_namespace and unloading load.
 #include <cuda.h>
 
 // Leaves one piece of memory.

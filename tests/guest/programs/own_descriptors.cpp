@@ -1,5 +1,5 @@
 // A daemon's start: own_descriptors closefrom|daemon|setuid|chroot|clearenv
-//   closefrom closes everything above 2 between CUDA calls, opens its own files and checks that nobody writes there;
+//   closefrom closes everything above 2 between CUDA calls, opens its own files and checks that they stay unchanged;
 //   daemon and chroot leave the folder that the process was started in; setuid gives up root.
 #include <errno.h>
 #include <sys/prctl.h>
@@ -44,7 +44,7 @@ int main(int, char** argv) {
   use_cuda(0);
   if (strcmp(how, "closefrom") == 0) own_the_numbers();
   if (strcmp(how, "daemon") == 0) {
-    const pid_t pid = fork();  // as daemon(3), but so that this program can wait for it
+    const pid_t pid = fork();  // like daemon(3), but the program can wait for it
     HOLDS(pid >= 0);
     if (pid != 0) {
       int status = 0;

@@ -12,7 +12,7 @@ extern "C" void* __libc_malloc(size_t);
 
 namespace {
 
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // not recursive: who allocates in a hook waits for himself
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // not recursive: an allocation inside a hook would deadlock
 bool started;
 unsigned long long calls;
 

@@ -1,4 +1,4 @@
-// A piece of memory with known bytes in it: a stack to measure, or a neighbour of a stack that nobody may write to.
+// Memory filled with known bytes: a stack to measure, or a guard next to a stack.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ class Painted {
   unsigned char* memory() const { return memory_; }
   size_t bytes() const { return bytes_; }
   void paint() { memset(memory_, kPaint, bytes_); }
-  // The lowest byte that has another value; the end when none has.
+  // The lowest byte with another value; the end when there is none.
   unsigned char* lowest_touched() const {
     unsigned char* at = memory_;
     while (at != memory_ + bytes_ && *at == kPaint) ++at;
@@ -37,7 +37,7 @@ class Painted {
   size_t bytes_;
 };
 
-// A stack of `bytes` with a neighbour's memory directly below it, as the stacks of a pool of coroutines lie.
+// A stack of `bytes` with other memory directly below it, like the stacks of a pool of coroutines.
 class StackWithNeighbour {
  public:
   explicit StackWithNeighbour(size_t bytes) : bytes_(bytes), all_(kNeighbour + bytes) {}
@@ -51,7 +51,7 @@ class StackWithNeighbour {
   Painted all_;
 };
 
-// Runs `function` on a stack of its own and comes back.
+// Runs `function` on a stack of its own and returns.
 inline void run_on(void* stack, size_t bytes, void (*function)()) {
   ucontext_t here;
   ucontext_t there;

@@ -1,5 +1,5 @@
-// How much stack a call takes, in each of the ways that a recorder may be slow in. The figures are compared between a
-// run alone and one under the library; the program itself says nothing of them.
+// The stack use of a call, in each of the states that make a recorder slow. The test compares the figures of a run
+// alone and of one under the library; the program itself does not judge them.
 #include <pthread.h>
 
 #include "tests/guest/programs/painted.h"
@@ -9,11 +9,11 @@ namespace {
 constexpr size_t kBytes = 1024 * 1024;
 
 guest::Painted* stack;
-unsigned char* frame;  // of the function that was measured last
+unsigned char* frame;  // of the last measured function
 void (*step)();
 CUdeviceptr memory;
 
-// The stack below this function's own frame gets its paint again: what was touched before does not count.
+// Repaints the stack below this function's own frame, so that earlier use does not count.
 __attribute__((noinline)) void start_measuring() {
   unsigned char* here = static_cast<unsigned char*>(__builtin_frame_address(0));
   for (unsigned char* at = stack->memory(); at + 256 < here; ++at)
@@ -92,7 +92,7 @@ void* thread_main(void*) {
   frame = static_cast<unsigned char*>(__builtin_frame_address(0));
   guest::use_context();
   guest::pair();
-  make();  // not given back: the thread's end has something to note
+  make();  // not freed, so that the thread's end has something to record
   if (measure_end) start_measuring();
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// What a program under a sanitizer does: allocations, strings, threads, a library loaded by hand; with an argument,
-// CUDA too. Of C++'s library only what is in headers: the memory sanitizer would have to have built the rest.
+// Typical work of a program under a sanitizer: allocations, strings, threads, a library loaded by hand; with an
+// argument, CUDA too. From C++'s library it uses headers only: the memory sanitizer would have to have built the rest.
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -14,22 +14,22 @@
 
 namespace {
 
-// What this program, its threads and libc's start and end of them need.
+// System calls of this program, its threads and libc's start and end of them.
 constexpr int kOwn[] = {SYS_write,           SYS_exit_group,    SYS_exit,           SYS_rt_sigreturn,
                         SYS_futex,           SYS_brk,           SYS_mmap,           SYS_munmap,
                         SYS_mprotect,        SYS_madvise,       SYS_clone,          SYS_clone3,
                         SYS_set_robust_list, SYS_rseq,          SYS_rt_sigprocmask, SYS_gettid,
                         SYS_sched_yield,     SYS_clock_gettime, SYS_rt_sigaction};
-// What the library needs besides, once it records. README.md promises that there is nothing else.
+// Additional system calls of the library while it records. README.md promises that there are no others.
 constexpr int kRecording[] = {SYS_getpid,       SYS_gettid, SYS_fallocate, SYS_fstat, SYS_newfstatat,
                               SYS_mincore,      SYS_ppoll,  SYS_madvise,   SYS_write, SYS_rt_sigtimedwait,
                               SYS_rt_sigaction, SYS_openat, SYS_close,     SYS_read,  SYS_pread64,
                               SYS_fcntl};
-// What it needs besides to begin: to make the dump's file, and to read what the process is.
+// Additional system calls of its start: to make the dump's file, and to read facts about the process.
 constexpr int kBeginning[] = {SYS_openat,    SYS_close,     SYS_read,     SYS_pread64, SYS_lseek,
                               SYS_fcntl,     SYS_ftruncate, SYS_readlink, SYS_uname,   SYS_prlimit64,
                               SYS_getrandom, SYS_prctl,     SYS_statx,    SYS_access};
-// What the loader needs to start a program.
+// System calls of the loader to start a program.
 constexpr int kLoading[] = {SYS_execve, SYS_arch_prctl, SYS_set_tid_address, SYS_getuid, SYS_sysinfo, SYS_ioctl};
 
 sock_filter code[160];
@@ -79,7 +79,7 @@ void* thread_main(void*) {
 
 void use_cuda() {
   uint64_t seed = 88172645463325252ULL;
-  // More than what the dump has room for at first.
+  // More than the initial size of the dump.
   for (int i = 0; i < 20000; ++i) guest::pair_by_path(guest::next_random(&seed), 20);
   try {
     throw 1;
@@ -96,7 +96,7 @@ void use_cuda() {
 int main(int argc, char** argv) {
   const char when = argv[1][0];
   const bool say = argc > 2;
-  try {  // loads what a throw needs
+  try {  // loads the libraries that a throw needs
     throw 1;
   } catch (int) {
   }

@@ -43,7 +43,7 @@ class Timer {
 
 inline pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-// A pair where a thread may be without a context.
+// A pair of calls in a thread that may have no context.
 inline void pair_anywhere(uint64_t path) {
   CUcontext current = nullptr;
   CHECKED(cuCtxGetCurrent(&current));
@@ -51,8 +51,8 @@ inline void pair_anywhere(uint64_t path) {
   pair_by_path(path, 3);
 }
 
-// The same in a handler; nothing when the last one came back less than 40 us ago, so that the program goes on between
-// two signals, however slow the machine is.
+// pair_anywhere() in a handler; does nothing when the last pair ended less than 40 us ago, so that the program makes
+// progress between two signals even on a slow machine.
 inline void pair_in_handler(uint64_t path) {
   static double last;
   if (now() - *const_cast<volatile double*>(&last) < 40e-6) return;

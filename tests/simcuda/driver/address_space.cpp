@@ -24,7 +24,7 @@ void unmap_shared(void* memory, std::size_t bytes) { munmap(memory, bytes); }
 
 AddressSpace::AddressSpace(std::uint64_t base, std::size_t bytes, bool identity)
     : base_(base), bytes_(bytes), bins_(kSmall / kUnit + 1) {
-  // Under an address space limit (ulimit -v) a smaller range has to do.
+  // Under an address space limit (ulimit -v) a smaller range must suffice.
   for (; host_ == nullptr && bytes_ >= kSmallest; bytes_ /= 2) {
     if (identity) host_ = static_cast<char*>(map_shared(bytes_, reinterpret_cast<void*>(base)));
     if (host_ == nullptr) host_ = static_cast<char*>(map_shared(bytes_));
@@ -45,7 +45,7 @@ std::uint64_t AddressSpace::allocate(std::size_t bytes, std::size_t alignment) {
     return address;
   }
   if (slab_end_ - slab_ < bytes) {
-    // What is left of the old slab goes into the bin of its size: nothing is lost.
+    // The rest of the old slab goes into the bin of its size, so nothing is lost.
     if (slab_end_ != slab_) bins_[(slab_end_ - slab_) / kUnit].push_back(slab_);
     slab_ = allocate_range(kSlab, kSlab);
     slab_end_ = slab_ == 0 ? 0 : slab_ + kSlab;
@@ -80,7 +80,7 @@ void AddressSpace::free(std::uint64_t address, std::size_t bytes) {
   constexpr std::uint64_t kPage = 4096;
   std::uint64_t first = round_up(address, kPage);
   std::uint64_t last = (address + bytes) / kPage * kPage;
-  if (first < last) madvise(host(first), last - first, MADV_REMOVE);  // give the host its memory back
+  if (first < last) madvise(host(first), last - first, MADV_REMOVE);  // return the memory to the host
   add_range(address, bytes);
 }
 

@@ -10,17 +10,17 @@
 
 namespace simcuda {
 
-// Hands out addresses lowest first, so that they are the same in every run. The host memory behind them is one lazily
-// populated mapping: 1 GiB that nobody writes to costs nothing. Not thread-safe: callers hold the driver's lock.
+// Allocates addresses lowest first, so that they are the same in every run. The host memory behind them is one lazily
+// populated mapping: 1 GiB that is never written costs nothing. Not thread-safe: callers hold the driver's lock.
 class AddressSpace {
  public:
-  // Simulated addresses begin at `base`. With `identity` the host memory lies at that very address when the place is
-  // free, so that a simulated address is also a host address; otherwise it lies wherever the kernel puts it.
+  // Simulated addresses begin at `base`. With `identity` the host memory is at that very address if it is free, so that
+  // a simulated address is also a host address; otherwise the kernel chooses the address.
   AddressSpace(std::uint64_t base, std::size_t bytes, bool identity);
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // False when the kernel gave no memory at all; nothing can be allocated then.
+  // False when the kernel provided no memory; then every allocation fails.
   bool usable() const { return host_ != nullptr; }
   // Returns the address, or 0 when there is no room.
   std::uint64_t allocate(std::size_t bytes, std::size_t alignment);
@@ -32,10 +32,10 @@ class AddressSpace {
   bool contains(std::uint64_t address) const { return address - base_ < bytes_; }
   char* host(std::uint64_t address) const { return host_ + (address - base_); }
 
-  // Lets `address` show the same memory as `source` (host memory from map_shared or from an address space). Whole pages
-  // only.
+  // Maps the memory at `source` (host memory from map_shared or from an address space) at `address` as well. Whole
+  // pages only.
   void alias(std::uint64_t address, void* source, std::size_t bytes);
-  // Fresh zeroed memory at `address` again.
+  // Maps fresh zeroed memory at `address` again.
   void unalias(std::uint64_t address, std::size_t bytes);
 
  private:

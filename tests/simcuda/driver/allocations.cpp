@@ -15,7 +15,7 @@ Allocation* containing(AllocationMap& map, std::uint64_t address) {
   return address - allocation.address < allocation.bytes ? &allocation : nullptr;
 }
 
-// The device whose addresses these are: the given one first, since several may share them.
+// The device of these addresses: the given one first, since several may share them.
 Device* device_of(DriverState& state, int device, std::uint64_t address) {
   if (device >= 0 && state.devices[device]->space->contains(address)) return state.devices[device].get();
   for (auto& candidate : state.devices) {
@@ -67,7 +67,7 @@ Allocation* add_alias(DriverState& state, Device& device, MemoryKind kind, std::
   Allocation* added = add_allocation(state, device, kind, round_up(offset + bytes, kPageBytes), kPageBytes, 0, context);
   if (added == nullptr) return nullptr;
   device.space->alias(added->range, device.space->host(page), added->reserved);
-  // The caller sees the address inside the page, and the table knows it under that address.
+  // The caller gets the address inside the page, and the table uses that address, too.
   Allocation moved = *added;
   device.memory.erase(moved.range);
   moved.address += offset;

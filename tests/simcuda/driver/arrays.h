@@ -16,7 +16,7 @@ struct Array : Object {
   std::size_t slices = 1;
   std::size_t charged = 0;
   char* data = nullptr;
-  Object* mipmapped = nullptr;  // a level: ends with it
+  Object* mipmapped = nullptr;  // a level: ends with this array
 
   std::size_t bytes() const { return row_bytes * rows * slices; }
 };
@@ -30,7 +30,7 @@ struct MipmappedArray : Object {
 };
 
 std::size_t element_bytes(CUarray_format format, unsigned channels);
-// Makes an array that is charged to the device unless its memory belongs to something else (external memory).
+// Creates an array that is charged to the device unless its memory belongs to another object (external memory).
 CUresult make_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor, bool charged,
                     Array** out);
 CUresult make_mipmapped_array(DriverState& state, Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descriptor,

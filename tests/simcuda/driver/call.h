@@ -11,7 +11,7 @@
   extern "C" decltype(name) sim_##name; \
   extern "C" CUresult CUDAAPI sim_##name
 
-// Takes the lock and returns the driver's own error when the driver is not in the state that the function needs.
+// Takes the lock and returns the driver's own error when the driver is not in the required state.
 #define SIM_CALL(need)                         \
   ::simcuda::Call call(::simcuda::Need::need); \
   if (call.status() != CUDA_SUCCESS) return call.status()
@@ -46,24 +46,23 @@ class Call {
   Context* context_ = nullptr;
 };
 
-// What is current in a thread. A context is remembered with its serial, since its address may be another context's by
-// now.
+// The current context of a thread. Its serial is kept, since the address may be another context's by now.
 struct CurrentContext {
   Context* context;
   std::uint64_t serial;
 };
 
 struct ThreadState {
-  std::uint64_t generation = 0;  // of the driver state that the stack belongs to: a fork child starts afresh
+  std::uint64_t generation = 0;  // of the driver state that the stack belongs to; a fork child starts a new one
   std::vector<CurrentContext> stack;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
-// The calling thread's state; contexts of a driver state that is no more are dropped. Call with the lock held.
+// The calling thread's state, without contexts of an earlier driver state. Call with the lock held.
 ThreadState& thread_state();
 bool is_alive(const DriverState& state, const CurrentContext& current);
 
-// cuInit: makes the driver state from the environment. Returns CUDA_SUCCESS when it is there already.
+// cuInit: creates the driver state from the environment. Returns CUDA_SUCCESS when it exists already.
 CUresult initialize_driver();
 
 }  // namespace simcuda

@@ -14,18 +14,18 @@ struct Capture {
   Stream* origin = nullptr;
   pthread_t thread{};
   std::vector<Stream*> joined;
-  bool owns_graph = true;  // not with cuStreamBeginCaptureToGraph
+  bool owns_graph = true;  // false with cuStreamBeginCaptureToGraph
 };
 
-// Appends a node to what `stream` captures.
+// Appends a node to the graph that `stream` captures.
 GraphNode* capture_node(DriverState& state, Stream& stream, CUgraphNodeType type);
 // cuMemAllocAsync and cuMemFreeAsync under capture.
 CUresult capture_allocation(DriverState& state, Stream& stream, std::size_t bytes, CUdeviceptr* out);
 CUresult capture_free(DriverState& state, Stream& stream, CUdeviceptr address);
-// A call that must not be made while a capture is under way (cuMemAlloc, synchronizations). Returns the error, after
-// invalidating the capture, or CUDA_SUCCESS.
+// For a call that is not allowed during a capture (cuMemAlloc, synchronizations). Returns the error, after invalidating
+// the capture, or CUDA_SUCCESS.
 CUresult check_capture_safe(DriverState& state, CUstreamCaptureMode thread_mode);
-// Ends a capture in whatever state it is; the graph is the caller's.
+// Ends a capture in any state; the graph then belongs to the caller.
 void finish_capture(DriverState& state, const std::shared_ptr<Capture>& capture);
 
 }  // namespace simcuda

@@ -47,7 +47,7 @@ CUresult create(Call& call, CUcontext* out, unsigned flags, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// A context that a handle names and that can be used now.
+// The context of a handle, if it can be used now.
 Context* find_usable(DriverState& state, CUcontext handle) {
   Context* context = state.find<Context>(handle);
   return context != nullptr && context->active ? context : nullptr;
@@ -56,7 +56,7 @@ Context* find_usable(DriverState& state, CUcontext handle) {
 void destroy_context(DriverState& state, Context& context) {
   state.empty_context(context);
   std::vector<CurrentContext>& stack = thread_state().stack;
-  // The calling thread loses it; in other threads it stays current as a destroyed one.
+  // It stops being current in the calling thread; in other threads it stays current as a destroyed one.
   if (!stack.empty() && stack.back().context == &context) stack.pop_back();
   state.destroy(&context);
 }

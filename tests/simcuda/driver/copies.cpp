@@ -1,5 +1,5 @@
-// Copies and sets. They are done at once, in the calling thread, whatever stream they are given: a simulated stream is
-// always idle. In a stream that is being captured they become nodes.
+// Copies and sets. They are done at once, in the calling thread, for any stream: a simulated stream is always idle. In
+// a stream that is being captured they become nodes.
 #include "tests/simcuda/driver/copies.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace simcuda {
 namespace {
 
-// Where the rows of one side of a 3D copy lie.
+// The place of the rows of one side of a 3D copy.
 struct Side {
   char* base = nullptr;
   std::size_t pitch = 0;
@@ -126,7 +126,7 @@ CUresult set_in_stream(CUdeviceptr address, std::size_t pitch, unsigned value, u
   return set_2d(call.state(), stream->context->device, address, pitch, value, element, width, height);
 }
 
-// Between devices whose addresses may be the same: each side is looked up on its own context's device.
+// Copies between devices whose addresses may be equal: each side is looked up on its own context's device.
 CUresult copy_peer(CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source, CUcontext source_context,
                    std::size_t bytes) {
   SIM_CALL(kContext);

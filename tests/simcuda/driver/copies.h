@@ -4,8 +4,8 @@
 
 namespace simcuda {
 
-// The work of cuMemcpy3D: every kind of source and destination. `device` is whose addresses are meant where devices
-// share them.
+// The work of cuMemcpy3D for every kind of source and destination. `device`: the device of the addresses, if several
+// devices share them.
 CUresult copy_3d(DriverState& state, int device, const CUDA_MEMCPY3D& copy);
 // The work of the cuMemset functions: rows of `width` elements.
 CUresult set_2d(DriverState& state, int device, CUdeviceptr address, std::size_t pitch, unsigned value,

@@ -1,4 +1,4 @@
-// What there is to know about the simulated GPUs.
+// Properties of the simulated GPUs.
 #include <cstdio>
 #include <cstring>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kDriverVersion = 13000;
 
-// The values of a Hopper GPU where programs look at them; 0 for what nobody asks.
+// The values of a Hopper GPU for attributes that programs read; 0 for the others.
 int attribute_value(const Device& device, CUdevice_attribute attribute) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:

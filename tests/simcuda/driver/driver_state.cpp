@@ -1,12 +1,12 @@
 // The life of the driver: cuInit, the lock, what happens after fork and at exit.
 //
-// At exit the driver goes first: a handler that cuInit registers makes every later call return
-// CUDA_ERROR_DEINITIALIZED, so that what the program and cudart do in destructors comes too late, as with the real
+// At exit the driver shuts down first: a handler that cuInit registers makes every later call return
+// CUDA_ERROR_DEINITIALIZED, so that calls in destructors of the program and cudart come too late, as with the real
 // driver.
 //
-// In a fork child of an initialized process the real driver answers CUDA_ERROR_NOT_INITIALIZED for ever. Here cuInit in
-// the child starts a driver of its own, so that programs that fork can be tested; what the parent allocated is not
-// known to it.
+// In a fork child of an initialized process the real driver always returns CUDA_ERROR_NOT_INITIALIZED. Here cuInit in
+// the child starts a driver of its own, so that programs that fork can be tested; it does not know the parent's
+// allocations.
 #include "tests/simcuda/driver/driver_state.h"
 
 #include <pthread.h>
@@ -67,7 +67,7 @@ void after_fork_in_child() {
   ++generation;
 }
 
-// Reads a count from the environment; anything that is no number above zero counts as not set.
+// Reads a count from the environment; a value that is not a number above zero counts as not set.
 long environment_number(const char* name, long default_value) {
   const char* text = getenv(name);
   if (text == nullptr) return default_value;
@@ -75,7 +75,7 @@ long environment_number(const char* name, long default_value) {
   return value > 0 ? value : default_value;
 }
 
-// What is mapped of each range of addresses. valgrind and ThreadSanitizer have no room for a large one.
+// The mapped size of each range of addresses. valgrind and ThreadSanitizer have no room for a large one.
 std::size_t range_bytes() {
   long megabytes = environment_number("SIMCUDA_RANGE_MB", 0);
   return megabytes > 0 ? static_cast<std::size_t>(megabytes) << 20 : kDeviceRange;
@@ -134,8 +134,8 @@ void DriverState::empty_context(Context& context) {
       auto next = std::next(entry);
       Allocation& allocation = entry->second;
       if (allocation.context == &context) {
-        // What came from a pool or a graph belongs to the device: NVIDIA's driver (580, on an H200) keeps it in use
-        // after cuCtxDestroy and cudaDeviceReset, and a later free of it succeeds.
+        // Memory from a pool or a graph belongs to the device: NVIDIA's driver (580, on an H200) keeps it in use after
+        // cuCtxDestroy and cudaDeviceReset, and a later free of it succeeds.
         if (allocation.pool != nullptr || allocation.graph_memory != nullptr) {
           allocation.context = nullptr;
         } else {

@@ -52,12 +52,12 @@ enum class ObjectType : std::uint8_t {
   kResourceDescriptor,
 };
 
-// Anything that a handle stands for; the handle is the object's address. Objects of a context end with it.
+// Any object with a handle; the handle is the object's address. Objects of a context end with it.
 struct Object {
   explicit Object(ObjectType object_type, Context* object_context = nullptr)
       : type(object_type), context(object_context) {}
   virtual ~Object() = default;
-  // Gives back what the object holds (memory, children). Called once, just before it is deleted.
+  // Releases what the object holds (memory, children). Called once, just before it is deleted.
   virtual void release(DriverState&) {}
 
   ObjectType type;
@@ -70,9 +70,9 @@ struct Context : Object {
 
   int device = 0;
   bool primary = false;
-  Object* green = nullptr;  // the green context that it was made from
-  bool active = true;       // false: a primary context that nobody retains, or that was reset
-  // Changes when a primary context is reset: what is still current in some thread is then recognised as destroyed.
+  Object* green = nullptr;  // the green context that it was created from
+  bool active = true;       // false: a primary context that is not retained, or was reset
+  // Changes when a primary context is reset, so that threads in which it is still current see that it was destroyed.
   std::uint64_t serial = 0;
   unsigned flags = 0;
   unsigned api_version = 3020;
@@ -98,9 +98,9 @@ enum class MemoryKind : std::uint8_t {
 
 struct Allocation {
   std::uint64_t address = 0;
-  std::uint64_t range = 0;   // start of what was taken from the address space, at or below address
-  std::size_t bytes = 0;     // as asked for
-  std::size_t charged = 0;   // counted against the device by this allocation itself (pools count for theirs)
+  std::uint64_t range = 0;   // start of the range from the address space; at or below address
+  std::size_t bytes = 0;     // the requested size
+  std::size_t charged = 0;   // charged to the device by this allocation itself (pools charge their own)
   std::size_t reserved = 0;  // taken from the address space
   std::uint64_t id = 0;
   MemoryKind kind = MemoryKind::kDevice;
@@ -111,9 +111,9 @@ struct Allocation {
   Physical* physical = nullptr;  // VMM mapping
   std::size_t physical_offset = 0;
   bool readable = true;     // VMM mapping: cuMemSetAccess was called
-  Object* owner = nullptr;  // module, external memory: ends with it
+  Object* owner = nullptr;  // module, external memory: ends with that object
   std::shared_ptr<GraphMemory> graph_memory;
-  std::uint64_t ipc_source = 0;  // IPC import: what was exported
+  std::uint64_t ipc_source = 0;  // IPC import: address of the exported memory
   unsigned ipc_opens = 0;        // and how often it was opened
 };
 
@@ -149,7 +149,7 @@ struct DriverState {
   std::uint64_t next_serial = 1;
   std::uint64_t next_id = 1;
   bool same_addresses = false;
-  // What was exported as a descriptor, by the descriptor's inode.
+  // Objects exported as a descriptor, by the descriptor's inode.
   std::map<ino_t, Object*> exported;
   unsigned global_captures = 0;  // streams being captured with CU_STREAM_CAPTURE_MODE_GLOBAL
 
@@ -165,7 +165,7 @@ struct DriverState {
     objects.insert(object);
     return object;
   }
-  // Releases and deletes the object; nothing when it is not (or no longer) in the table.
+  // Releases and deletes the object; does nothing when it is not (or no longer) in the table.
   void destroy(Object* object);
 
   // Frees everything that lives in the context: memory, streams, modules and so on. The context itself stays.
@@ -174,21 +174,21 @@ struct DriverState {
 
 // The allocation that starts at `address`, or nullptr. `device` decides when devices share their addresses.
 Allocation* find_allocation(DriverState& state, int device, std::uint64_t address);
-// The allocation that holds `address`.
+// The allocation that contains `address`.
 Allocation* find_containing(DriverState& state, int device, std::uint64_t address);
-// Ends an allocation of any kind and gives its memory back.
+// Ends an allocation of any kind and releases its memory.
 void release_allocation(DriverState& state, Allocation& allocation);
-// Makes an allocation in a device's address space. Returns nullptr when `charged` bytes are not available.
+// Creates an allocation in a device's address space. Returns nullptr when `charged` bytes are not available.
 Allocation* add_allocation(DriverState& state, Device& device, MemoryKind kind, std::size_t bytes,
                            std::size_t alignment, std::size_t charged, Context* context);
 // A second address for memory of the same device (imports): `source` need not be at the start of a page.
 Allocation* add_alias(DriverState& state, Device& device, MemoryKind kind, std::uint64_t source, std::size_t bytes,
                       Context* context);
-// Where the `bytes` bytes at `address` are in host memory; nullptr when they are not all inside live allocations.
-// Addresses that no device knows are ordinary host memory.
+// The host address of the `bytes` bytes at `address`; nullptr when they are not all inside live allocations. Addresses
+// of no device are ordinary host memory.
 char* host_memory(DriverState& state, int device, std::uint64_t address, std::size_t bytes);
 bool is_device_address(const DriverState& state, std::uint64_t address);
-// Takes back idle pool memory until `bytes` are available. Returns whether they are.
+// Releases idle pool memory until `bytes` are available. Returns whether they are.
 bool make_room(DriverState& state, Device& device, std::size_t bytes);
 
 }  // namespace simcuda

@@ -12,7 +12,7 @@ namespace {
 struct ErrorText {
   CUresult code;
   const char* name;
-  const char* text;  // nullptr: the name says it
+  const char* text;  // nullptr: the name is the text
 };
 
 constexpr ErrorText kErrors[] = {

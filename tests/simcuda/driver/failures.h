@@ -4,8 +4,8 @@
 #include <cuda.h>
 
 extern "C" {
-// Not zero when SIMCUDA_FAIL names anything: the thunks then ask simcuda_injected_failure.
+// Not zero when SIMCUDA_FAIL is set to anything: the thunks then ask simcuda_injected_failure.
 extern unsigned char simcuda_failures_armed;
-// Counts a call of the exported function `name` and returns the code that it has to fail with, or 0. Thread-safe.
+// Counts a call of the exported function `name` and returns the code that it must fail with, or 0. Thread-safe.
 CUresult simcuda_injected_failure(const char* name);
 }

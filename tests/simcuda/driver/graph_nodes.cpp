@@ -30,7 +30,7 @@ CUresult add(CUgraphNode* out, CUgraph handle, CUgraphNodeType type, const CUgra
   return CUDA_SUCCESS;
 }
 
-// Looks up a node of a type and hands its work to `use`.
+// Looks up a node of a type and passes its work to `use`.
 template <typename Use>
 CUresult with_node(CUgraphNode handle, CUgraphNodeType type, Use use) {
   SIM_CALL(kInit);

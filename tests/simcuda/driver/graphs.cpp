@@ -9,7 +9,7 @@
 namespace simcuda {
 namespace {
 
-// Fills an array whose size the caller asked for, in the manner of all cuGraphGet... functions.
+// Fills an array of the requested size, as all cuGraphGet... functions do.
 template <typename T>
 CUresult give_list(const std::vector<T>& list, T* out, std::size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -8,7 +8,7 @@ namespace simcuda {
 
 struct Graph;
 
-// The addresses of a memory allocation node; they stay its own until node, executable graphs and allocation are gone.
+// The addresses of a memory allocation node; they stay reserved until node, executable graphs and allocation are gone.
 struct GraphMemory {
   AddressSpace* space = nullptr;
   int device = 0;
@@ -26,7 +26,7 @@ struct UserObject : Object {
   std::uint64_t references = 0;
 };
 
-// What a node does. One struct for all types: tests look at few nodes, and copying one must stay simple.
+// The operation of a node. One struct for all types: tests look at few nodes, and copying one must stay simple.
 struct NodeWork {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUDA_KERNEL_NODE_PARAMS kernel{};
@@ -81,7 +81,7 @@ struct GraphExec : Object {
 Graph* clone_graph(DriverState& state, Graph& from);
 GraphNode* add_node(DriverState& state, Graph& graph, CUgraphNodeType type, const CUgraphNode* dependencies,
                     std::size_t count, CUresult* status);
-// Takes the addresses for an allocation node. nullptr when there are none.
+// Reserves the addresses for an allocation node. nullptr when there are none.
 std::shared_ptr<GraphMemory> reserve_graph_memory(DriverState& state, int device, std::size_t bytes);
 void release_user_object(DriverState& state, UserObject* object, std::uint64_t count);
 

@@ -23,7 +23,7 @@ struct ExternalMemory : Object {
     if (descriptor >= 0) close(descriptor);
   }
 
-  int descriptor = -1;  // ours: an import takes the descriptor over
+  int descriptor = -1;  // owned: an import takes the descriptor over
   std::size_t bytes = 0;
 };
 
@@ -169,7 +169,7 @@ SIM(cuExternalMemoryGetMappedBuffer)
                                                simcuda::kPageBytes, 0, &call.context());
   if (mapped == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   mapped->bytes = buffer->size;
-  // What a cuMemExportToShareableHandle of this process exported shows its memory; any other descriptor, fresh memory.
+  // A descriptor from a cuMemExportToShareableHandle of this process refers to its memory; any other, to fresh memory.
   auto exported = call.state().exported.find(simcuda::descriptor_inode(memory->descriptor));
   simcuda::Physical* physical =
       exported == call.state().exported.end() ? nullptr : call.state().find<simcuda::Physical>(exported->second);

@@ -41,14 +41,14 @@ struct Kernel : Object {
   Object* library = nullptr;
 };
 
-// A library belongs to no context; what a context needs of it is loaded there as a module on first use.
+// A library belongs to no context; each context loads it as a module on first use.
 struct Library : Object {
   static constexpr ObjectType kType = ObjectType::kLibrary;
   Library() : Object(kType) {}
   void release(DriverState& state) override;
 
   std::map<std::string, Kernel*> kernels;
-  std::map<Context*, std::pair<std::uint64_t, Module*>> modules;  // with the serial of the context
+  std::map<Context*, std::pair<std::uint64_t, Module*>> modules;  // with the serial number of the context
   std::map<std::string, std::uint64_t> managed;
 };
 

@@ -1,4 +1,4 @@
-// What the driver knows about a pointer: attributes, advice, prefetching.
+// Properties of pointers: attributes, advice, prefetching.
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/pools.h"
 
@@ -83,7 +83,7 @@ SIM(cuPointerGetAttribute)(void* out, CUpointer_attribute attribute, CUdeviceptr
   return simcuda::attribute_of(allocation, address, attribute, out);
 }
 
-// Unknown pointers are no error here: their attributes read as zero.
+// Unknown pointers are not an error here: their attributes read as zero.
 SIM(cuPointerGetAttributes)(unsigned count, CUpointer_attribute* attributes, void** out, CUdeviceptr address) {
   SIM_CALL(kContext);
   if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -12,7 +12,7 @@
 namespace simcuda {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{32} << 20;  // what a pool takes from the device at a time
+constexpr std::size_t kChunk = std::size_t{32} << 20;  // the amount that a pool takes from the device at a time
 
 Pool* add_pool(DriverState& state, Device& device) {
   Pool* pool = state.add(new Pool);

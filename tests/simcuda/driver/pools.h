@@ -1,5 +1,5 @@
-// Stream-ordered memory: pools keep what was freed until they are trimmed or a synchronization finds them above their
-// release threshold.
+// Stream-ordered memory: pools keep freed memory until they are trimmed, or until a synchronization finds them above
+// their release threshold.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct Pool : Object {
 
   int device = 0;
   bool is_default = false;
-  bool dying = false;        // destroyed by the program; goes when its last allocation is freed
-  Pool* exporter = nullptr;  // an imported pool: where its memory is
+  bool dying = false;        // destroyed by the program; deleted when its last allocation is freed
+  Pool* exporter = nullptr;  // an imported pool: the location of its memory
   CUmemPoolProps properties{};
   std::uint64_t release_threshold = 0;
   std::uint64_t reserved = 0;  // charged to the device
@@ -24,7 +24,7 @@ struct Pool : Object {
   std::uint64_t used = 0;
   std::uint64_t used_high = 0;
   std::uint64_t live = 0;     // allocations
-  std::uint64_t maximum = 0;  // 0 = as much as the device has
+  std::uint64_t maximum = 0;  // 0 = up to the device's memory
   int reuse[3] = {1, 1, 1};   // follow event dependencies, opportunistic, internal dependencies
   std::map<int, CUmemAccess_flags> access;
 };
@@ -32,9 +32,9 @@ struct Pool : Object {
 Pool* make_default_pool(DriverState& state, Device& device);
 // Frees idle memory of the pool down to `keep` bytes.
 void trim_pool(DriverState& state, Pool& pool, std::uint64_t keep);
-// An allocation of the pool ended.
+// To be called when an allocation of the pool ends.
 void note_pool_free(DriverState& state, Pool& pool, std::size_t bytes);
-// What a synchronization of the device does to its pools: those above their threshold give memory back.
+// To be called at a synchronization of the device: pools above their threshold release memory.
 void synchronize_pools(DriverState& state, int device);
 
 }  // namespace simcuda

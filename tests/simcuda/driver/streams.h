@@ -19,7 +19,7 @@ struct Stream : Object {
   std::uint64_t id = 0;
   bool legacy = false;  // stream 0, which cannot be captured
   std::shared_ptr<Capture> capture;
-  std::vector<GraphNode*> capture_tail;  // what the next captured node depends on
+  std::vector<GraphNode*> capture_tail;  // dependencies of the next captured node
 };
 
 struct Event : Object {
@@ -33,8 +33,8 @@ struct Event : Object {
   std::vector<GraphNode*> capture_nodes;
 };
 
-// The stream of a handle, with the default streams of `context` behind 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
-// nullptr when the handle is none.
+// The stream of a handle; 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are the default streams of `context`. nullptr
+// for an invalid handle.
 Stream* find_stream(DriverState& state, Context& context, CUstream handle);
 std::uint64_t now_ns();
 

@@ -1,4 +1,4 @@
-// Texture and surface objects, texture references. They are described and handed back; nothing samples them.
+// Texture and surface objects, texture references. Their descriptions are stored and returned; nothing samples them.
 #include <cstring>
 
 #include "tests/simcuda/driver/arrays.h"

@@ -31,7 +31,7 @@ thread_local std::uint64_t bound_epoch;
 thread_local cudaError_t last_error;
 
 void after_fork_in_child() {
-  // The driver starts afresh in a child, so everything that came from it is void.
+  // The driver is re-initialized in a fork child, so everything that came from it is invalid.
   pthread_mutex_init(&mutex, nullptr);
   __atomic_store_n(&loaded, false, __ATOMIC_RELEASE);
   for (PrimaryContext& primary : primaries) primary = {};
@@ -81,7 +81,7 @@ cudaError_t bind_primary(int ordinal) {
   return cudaSuccess;
 }
 
-// What a clean program does last. The driver's own exit handler has run by then, and answers "shutting down".
+// The last step of a clean program. The driver's own exit handler has run by then, and answers "shutting down".
 __attribute__((destructor)) void release_primaries() {
   if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || load_error != cudaSuccess) return;
   for (int i = 0; i < device_count; ++i) {

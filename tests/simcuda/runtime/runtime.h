@@ -24,7 +24,8 @@
   template <const ::simcudart::DriverTable& driver>                                     \
   static inline cudaError_t name##_in parameters
 
-// Loads the driver if need be; with a context: makes the current device's primary context current unless one is.
+// Loads the driver if necessary. With a context: also makes the current device's primary context current if there is
+// none.
 #define RUNTIME_NEEDS_DRIVER() \
   if (cudaError_t not_ready = ::simcudart::load_driver()) return ::simcudart::failed(not_ready)
 #define RUNTIME_NEEDS_CONTEXT() \
@@ -48,14 +49,14 @@ int selected_device();
 // cudaDeviceReset.
 cudaError_t reset_device();
 
-// Notes the error for cudaGetLastError and returns it.
+// Records the error for cudaGetLastError and returns it.
 cudaError_t failed(cudaError_t error);
-// The runtime's code for a driver's code (they are the same numbers), noted when it is an error.
+// The runtime's code for a driver's code (they are the same numbers); an error is recorded.
 inline cudaError_t done(CUresult status) {
   return status == CUDA_SUCCESS ? cudaSuccess : failed(static_cast<cudaError_t>(status));
 }
 
-// What the program registered (fat binaries): called with the runtime's lock held.
+// Loads the fat binaries that the program registered. Call it with the runtime's lock held.
 CUresult load_registered_libraries();
 // The driver's handle of a __global__ function, nullptr when it is not registered.
 CUkernel find_kernel(const void* host_function);

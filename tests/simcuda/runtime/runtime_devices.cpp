@@ -23,7 +23,7 @@ cudaError_t entry_point(const char* symbol, void** out, int version, unsigned lo
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
   CUresult status = legacy.cuGetProcAddress(symbol, out, version, flags, &found);
   if (result != nullptr) *result = static_cast<cudaDriverEntryPointQueryResult>(found);
-  // A name that the driver does not know is no error of the call when the caller asked for the details.
+  // With `result`, the caller asked for the details, and a name unknown to the driver is not an error of the call.
   if (status == CUDA_ERROR_NOT_FOUND && result != nullptr) return cudaSuccess;
   return done(status);
 }
@@ -191,7 +191,7 @@ RUNTIME_API(cudaDeviceDisablePeerAccess)(int peer) {
 
 RUNTIME_API(cudaDriverGetVersion)(int* version) {
   if (version == nullptr) return failed(cudaErrorInvalidValue);
-  *version = 0;  // what the real one says when there is no driver
+  *version = 0;  // as the real runtime does without a driver
   if (simcudart::load_driver() != cudaSuccess && legacy.cuDriverGetVersion == nullptr) return cudaSuccess;
   return done(legacy.cuDriverGetVersion(version));
 }

@@ -9,7 +9,7 @@ using simcudart::pointer_to;
 
 namespace {
 
-// What an out-parameter gets: the pointer on success, nothing on failure.
+// Sets an out-parameter: to the pointer on success, unchanged on failure.
 cudaError_t give(void** out, CUresult status, CUdeviceptr address) {
   if (status == CUDA_SUCCESS) *out = pointer_to(address);
   return done(status);

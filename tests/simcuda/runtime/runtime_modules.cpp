@@ -1,4 +1,4 @@
-// What nvcc's generated code registers, kernels, symbols and libraries.
+// Registrations by nvcc's generated code, kernels, symbols and libraries.
 #include <cstdlib>
 #include <cstring>
 
@@ -174,7 +174,7 @@ RUNTIME_EXPORT void CUDARTAPI __cudaRegisterVar(void** handle, char* host, char*
   simcudart::add_variable(handle, host, name, bytes, false);
 }
 
-// nvcc's code reads a managed variable through the pointer whose address this is.
+// nvcc's code reads a managed variable through the pointer at `host`.
 RUNTIME_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int,
                                                        std::size_t bytes, int, int) {
   simcudart::add_variable(handle, host, name, bytes, true);

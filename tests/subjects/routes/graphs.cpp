@@ -70,7 +70,7 @@ SUBJECT_FUNCTION std::size_t make_exec_old(const Driver& cuda, bool leak) {
   return 0;
 }
 
-// Launches the graph once, so that its memory becomes real, and throws the graph away: the memory outlives it.
+// Launches the graph once, so that its memory is mapped, and destroys the graph: the memory outlives it.
 void launch_and_destroy(const Driver& cuda, CUgraph graph) {
   CUgraphExec exec = nullptr;
   TRY(cuda.cuGraphInstantiateWithFlags(&exec, graph, 0));

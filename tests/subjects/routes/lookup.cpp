@@ -1,4 +1,4 @@
-// The ways by which a program can come by the driver's functions.
+// The ways to look up the driver's functions.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
@@ -80,7 +80,7 @@ void* by_proc_address_per_thread(const Wanted& wanted) {
   return ask(proc_address(), wanted, kNewest, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
 
-// cuGetProcAddress hands itself out too; cudart uses it like this.
+// cuGetProcAddress returns itself, too; cudart uses it like this.
 void* by_proc_address_of_itself(const Wanted& wanted) {
   static const auto get = reinterpret_cast<GetProcAddress>(ask(
       proc_address(), {"cuGetProcAddress", "cuGetProcAddress_v2", 12000, 99000}, kNewest, CU_GET_PROC_ADDRESS_DEFAULT));

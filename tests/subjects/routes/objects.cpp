@@ -5,7 +5,7 @@
 namespace routes {
 namespace {
 
-// The least that NVIDIA's driver loads.
+// The smallest image that NVIDIA's driver loads.
 const char kImage[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 SUBJECT_FUNCTION std::size_t make_context(const Driver& cuda, bool leak) {
@@ -29,7 +29,7 @@ SUBJECT_FUNCTION std::size_t make_context_v2(const Driver& cuda, bool leak) {
   return 0;
 }
 
-// NVIDIA's driver of today crashes in this function when other contexts exist, and refuses it else.
+// NVIDIA's current driver crashes in this function when other contexts exist, and refuses it otherwise.
 SUBJECT_FUNCTION std::size_t make_context_v1(const Driver& cuda, bool leak) {
   if (on_gpu()) throw Unsupported{"cuCtxCreate", 0};
   CUcontext context = nullptr;

@@ -1,4 +1,4 @@
-// The routes subject: makes one resource of each kind through driver functions that it came by on a given route.
+// The routes subject: creates one resource of each kind through driver functions that it looked up on a given route.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ struct Driver {
 // Looks every function up on the route named (lookup.cpp lists them); ends the program when one cannot be found.
 Driver find_driver(const char* route);
 
-// A call that this driver, device or sandbox cannot do: the row is skipped, not failed.
+// Thrown for a call that this driver, device or sandbox does not support: the row is skipped, not failed.
 struct Unsupported {
   const char* call;
   int code;
@@ -38,8 +38,8 @@ inline bool on_gpu() {
     if (try_code != CUDA_SUCCESS) throw ::routes::Unsupported{#call, try_code}; \
   } while (0)
 
-// Makes one resource, with all that it needs, in a function of its own named make_<name>. With `leak` exactly the
-// resource named is left behind, else nothing. Returns the bytes that a report should show.
+// Creates one resource, with everything that it needs, in a function of its own named make_<name>. With `leak` exactly
+// the named resource is left, else nothing. Returns the bytes that a report should show.
 struct Kind {
   const char* name;
   std::size_t (*make)(const Driver& cuda, bool leak);

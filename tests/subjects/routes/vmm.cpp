@@ -75,7 +75,7 @@ SUBJECT_FUNCTION std::size_t make_vmm_mapping(const Driver& cuda, bool leak) {
   return size;
 }
 
-// Unmapped and released once, but a reference that cuMemRetainAllocationHandle gave keeps the memory.
+// Unmapped and released once, but a reference from cuMemRetainAllocationHandle keeps the memory.
 SUBJECT_FUNCTION std::size_t make_vmm_retained(const Driver& cuda, bool leak) {
   const std::size_t size = 9 * granule(cuda);
   const CUdeviceptr address = reserve(cuda, size);
@@ -143,7 +143,7 @@ SUBJECT_FUNCTION std::size_t make_external_buffer(const Driver& cuda, bool leak)
   return 0;
 }
 
-// On real devices multicast concerns the fabric between them, which the machines lent for tests ask to leave alone.
+// On real devices multicast concerns the fabric between them, which must not be used on the machines lent for tests.
 SUBJECT_FUNCTION std::size_t make_multicast(const Driver& cuda, bool leak) {
   if (on_gpu()) throw Unsupported{"cuMulticastCreate", 0};
   CUmulticastObjectProp properties = {};
