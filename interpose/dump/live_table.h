@@ -4,10 +4,10 @@
 //
 // A thread keeps its newest records out of the index (young_records.h) until another thread asks for them.
 //
-// Each shard has a spin lock, held while the index changes. It is the only lock whose holder a signal handler may
-// interrupt, and leave by a jump: thread_state.shard names the lock, and repair_left_shard() repairs the shard. A free
-// takes the record out of the index before the driver is called (so that no other thread can be handed the address
-// while the old record is still there) and puts it back if the driver refuses.
+// Each shard has a spin lock, held while the index changes. Its holder may be interrupted by a signal handler that
+// leaves by a jump (as that of time_line.h's lock): thread_state.shard names the lock, and repair_left_shard() repairs
+// the shard. A free takes the record out of the index before the driver is called (so that no other thread can be
+// handed the address while the old record is still there) and puts it back if the driver refuses.
 #pragma once
 
 #include <cstdint>
