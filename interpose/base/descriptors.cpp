@@ -10,24 +10,21 @@
 namespace culprit {
 namespace {
 
-// A program that may have so many will not use them all up. The kernel's table of descriptors, too, grows with the
-// highest number: 8 bytes for each.
+// A program with such a limit does not use up its descriptors. The kernel's table of descriptors also grows with the
+// highest number, by 8 bytes for each.
 constexpr std::uint64_t kManyDescriptors = 1 << 16;
 constexpr std::uint64_t kHighest = 1023;
 constexpr std::uint64_t kRaisedBy = 64;
 
-// The soft limit of descriptors, raised for some microseconds where the hard one allows that: a file that gets a number
-// above the program's limit is none of those that it may have.
+// The soft limit of descriptors, raised for some microseconds where the hard limit allows that. A file that gets a
+// number above the program's limit does not count among the program's descriptors.
 class RaisedLimit {
  public:
   RaisedLimit() {
-    if (calls_restricted_now() || os.exchange_limit(RLIMIT_NOFILE, nullptr, &former_) != 0) return;
-    const struct rlimit seen = former_;
-    if (seen.rlim_cur >= kManyDescriptors || seen.rlim_max < seen.rlim_cur + kRaisedBy) return;
-    const struct rlimit wanted = {seen.rlim_cur + kRaisedBy, seen.rlim_max};
-    if (os.exchange_limit(RLIMIT_NOFILE, &wanted, &former_) != 0) return;
-    raised_ = wanted;
-    is_raised_ = true;
+    is_known_ = !calls_restricted_now() && os.exchange_limit(RLIMIT_NOFILE, nullptr, &former_) == 0;
+    if (!is_known_ || former_.rlim_cur >= kManyDescriptors || former_.rlim_max < former_.rlim_cur + kRaisedBy) return;
+    raised_ = {former_.rlim_cur + kRaisedBy, former_.rlim_max};
+    is_raised_ = os.exchange_limit(RLIMIT_NOFILE, &raised_, &former_) == 0;
   }
   ~RaisedLimit() {
     if (!is_raised_) return;
@@ -40,11 +37,13 @@ class RaisedLimit {
   RaisedLimit(const RaisedLimit&) = delete;
   RaisedLimit& operator=(const RaisedLimit&) = delete;
   bool is_raised() const { return is_raised_; }
-  std::uint64_t former() const { return former_.rlim_cur; }
+  // The soft limit that the program has.
+  std::uint64_t of_program() const { return is_known_ ? former_.rlim_cur : os.limit(RLIMIT_NOFILE); }
 
  private:
   struct rlimit former_;
   struct rlimit raised_;
+  bool is_known_ = false;
   bool is_raised_ = false;
 };
 
@@ -61,11 +60,11 @@ int duplicate_below(int fd, std::uint64_t limit) {
 
 // Gives the file another number, if there is a better one.
 OpenedFile duplicate_high(int fd, const RaisedLimit& raised) {
+  const std::uint64_t limit = raised.of_program();
   if (raised.is_raised()) {
-    const int above = os.duplicate_from(fd, static_cast<int>(raised.former()));
+    const int above = os.duplicate_from(fd, static_cast<int>(limit));
     if (above >= 0) return {above, true};
   }
-  const std::uint64_t limit = raised.is_raised() ? raised.former() : os.limit(RLIMIT_NOFILE);
   return {duplicate_below(fd, limit), limit >= kManyDescriptors};
 }
 
@@ -75,7 +74,7 @@ OpenedFile open_high(const char* path, int flags, unsigned mode) {
   const RaisedLimit raised;
   const int first = os.open_file(path, flags | O_CLOEXEC, mode);
   if (first < 0) return {first, false};
-  if (raised.is_raised() && static_cast<std::uint64_t>(first) >= raised.former()) return {first, true};
+  if (raised.is_raised() && static_cast<std::uint64_t>(first) >= raised.of_program()) return {first, true};
   const OpenedFile high = duplicate_high(first, raised);
   if (high.fd < 0) return {first, false};
   os.close_file(first);

@@ -6,20 +6,20 @@ namespace culprit {
 
 struct OpenedFile {
   int fd;            // -errno when the file could not be opened
-  bool may_be_kept;  // false: it is one that the program could have; close it as soon as its work is done
+  bool may_be_kept;  // false: the program could have this number; close the file as soon as the work on it is done
 };
 
-// Opens `path` with open(2)'s flags (O_CLOEXEC is added) under a high number, so that the program's next open() returns
-// the same number as without us, and so that the file is never descriptor 0, 1 or 2 of a program that had closed them.
+// Opens `path` with open(2)'s flags (O_CLOEXEC is added) under a high number. So the program's next open() returns the
+// same number as without the library, and the file is never descriptor 0, 1 or 2 of a program that had closed them.
 //
-// The number is the first free one from RLIMIT_NOFILE's soft limit on, which is raised for the call where the hard
-// limit allows that: so the program has as many descriptors as without us, and select(), which can not look at numbers
-// above 1023, is seldom concerned. Where the limit can not be raised (the hard one is as low, a seccomp filter is in
-// force), it is the highest free one below the limit, at most 1023, and one that the program could have; it may be kept
-// where there are 65536 or more. When all numbers but one are in use, it is that one.
+// The number is the first free one from RLIMIT_NOFILE's soft limit on. The soft limit is raised for the call where the
+// hard limit allows that, so the program has as many descriptors as without the library. (select() cannot watch numbers
+// above 1023.) The limit cannot be raised where the hard limit is as low, and is not raised under a seccomp filter. The
+// number is then the highest free one below the limit, at most 1023; it may be kept where the limit is 65536 or more.
+// When the program uses all other numbers, it is the one that is left.
 //
-// The kernel knows no way to open a file under a chosen number: for some microseconds the file has the lowest free one
-// as well. A thread of the program that opens a file in just that time gets the number behind it.
+// The kernel cannot open a file under a chosen number: for some microseconds the file also has the lowest free one. A
+// thread of the program that opens a file in that time gets the next number.
 //
 // Thread- and signal-safe; never allocates.
 OpenedFile open_high(const char* path, int flags, unsigned mode);
