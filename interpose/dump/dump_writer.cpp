@@ -195,22 +195,28 @@ bool DumpWriter::is_ours(int fd) const {
 
 bool DumpWriter::check_truncated() {
   if (in_memory_ || base_ == nullptr) return false;
+  SpinGuard guard(lock_);
   const OpenedFile file = borrow_descriptor();
   if (file.fd < 0) return false;
-  FileId now;
-  const bool truncated = os.identify(file.fd, &now) == 0 && now.bytes < size_;
+  const bool truncated = stop_if_truncated(file.fd);
   give_back_descriptor(file);
-  if (truncated) stop(StopReason::kTruncated, 0);
   return truncated;
+}
+
+bool DumpWriter::stop_if_truncated(int fd) {
+  FileId now;
+  if (os.identify(fd, &now) != 0 || now.bytes >= size_) return false;
+  stop(StopReason::kTruncated, 0);
+  return true;
 }
 
 bool DumpWriter::replace_lost(void* address) {
   auto* page = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{4095});
   if (base_ == nullptr || in_memory_ || page < base_ || page >= base_ + size_) return false;
-  // All that follows: what is cut off is cut off to the end. What lies before may still be in the file.
+  // A truncation takes all bytes up to the end of the file. The bytes before it may still be in the file.
   if (map_in_range(page, static_cast<std::uint64_t>(base_ + size_ - page), -1, 0) != 0) return false;
   stop(StopReason::kTruncated, 0);
-  // It may have been stored into a header that is lost now.
+  // The header that had the reason may be among the lost pages.
   store_stop_reason();
   return true;
 }
@@ -234,8 +240,8 @@ void DumpWriter::give_back_descriptor(const OpenedFile& file) {
   if (!file.may_be_kept) os.close_file(file.fd);
 }
 
-// The same where the program uses all its descriptors. A chain of links that ends in another file is no danger: its
-// inode is another one.
+// Extends the file by its name, where the program uses all its descriptors. A file that took the name meanwhile has
+// another inode, and stays as it is.
 bool DumpWriter::extend_by_name(std::uint64_t bytes) {
   FileId now;
   if (calls_restricted_now() || os.identify_path(path_, &now) != 0 || !now.same_file(id_) || now.bytes < size_)
@@ -257,11 +263,9 @@ bool DumpWriter::extend_file(std::uint64_t bytes) {
     stop(file.fd == -EMFILE ? StopReason::kNoDescriptor : StopReason::kFileReplaced, -file.fd);
     return false;
   }
-  FileId now;
-  if (os.identify(file.fd, &now) == 0 && now.bytes < size_) {
-    // Not filled up again: a hole of zeros in the middle would look like a part that was never used.
+  if (stop_if_truncated(file.fd)) {
+    // The file is not filled up again: a hole of zeros in the middle would look like a part that was never used.
     give_back_descriptor(file);
-    stop(StopReason::kTruncated, 0);
     return false;
   }
   int error = -os.reserve(file.fd, size_, bytes);

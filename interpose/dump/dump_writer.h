@@ -127,6 +127,7 @@ class DumpWriter {
   OpenedFile borrow_descriptor();
   void give_back_descriptor(const OpenedFile& file);
   bool is_ours(int fd) const;
+  bool stop_if_truncated(int fd);
   void store_stop_reason();
   bool grow_range(std::uint64_t bytes);
   bool extend_file(std::uint64_t bytes);
