@@ -147,7 +147,7 @@ bool describe(const struct link_map& map, const struct link_map* node, Copies* c
   } else {
     // The first bytes of most libraries are at their load address. For libc, which is read in every process, this is
     // certain.
-    headers = headers_at(map.l_addr, is_glibc(map), copy, &count);
+    headers = headers_at(map.l_addr, copy == nullptr && is_glibc(map), copy, &count);
   }
   if (headers == nullptr && map.l_prev == nullptr) {
     headers = loader.program_headers;

@@ -161,10 +161,6 @@ int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us)
   return 0;
 }
 
-}  // namespace
-
-namespace {
-
 int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
   const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
   const char* slash = std::strrchr(path, '/');
