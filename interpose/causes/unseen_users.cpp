@@ -11,6 +11,7 @@
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
+#include "interpose/driver/driver.h"
 #include "interpose/driver/redirect.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/modules.h"
@@ -291,6 +292,10 @@ void note_unseen_users(Process& process) {
   header->unseen_users = process.dump.add_string(found->text, found->bytes);
   header->unseen_user_count = found->count;
   unmap_private(found, sizeof(Found));
+}
+
+bool may_have_unseen_users() {
+  return cuda_is_loaded() || any_other_namespace([](const struct link_map*) { return true; });
 }
 
 bool has_unseen_users() {

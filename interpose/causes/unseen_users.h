@@ -28,6 +28,10 @@ void note_unseen_users(Process& process);
 // parent may have held.
 bool has_unseen_users();
 
+// Whether has_unseen_users() has anything to look at: libcuda, or a second namespace of the loader. Takes little of the
+// stack, unlike has_unseen_users(), which runs on the tracker's own.
+bool may_have_unseen_users();
+
 // Whether a module may hold the driver's addresses without calling it: libcuda itself, NVIDIA's tools, libc, this
 // library.
 bool may_know_the_driver(const struct dl_phdr_info& info, const ElfModule& module);

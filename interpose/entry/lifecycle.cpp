@@ -175,7 +175,7 @@ void finish(int status) {
 }
 
 void at_the_very_end(int status, void*) {
-  if (!interrupted_tracker()) on_own_stack([] { note_unseen_process(); });
+  if (!interrupted_tracker() && may_have_unseen_users()) on_own_stack([] { note_unseen_process(); });
   finish(status);
 }
 
