@@ -42,7 +42,7 @@ std::vector<std::string> take_command(std::vector<std::string>* arguments) {
 
 int usage_error(const std::string& message, const std::string& command) {
   std::cerr << "culprit: " << message << "\nTry: culprit" << (command.empty() ? "" : " " + command) << " --help\n";
-  return culprit::kExitUsage;
+  return culprit::report::kExitUsage;
 }
 
 // If culprit was started with closed standard descriptors, opens them, so that no file gets such a number and output
@@ -74,63 +74,63 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kExitCodes);
 
-  culprit::RunCommand run_command;
+  culprit::report::RunCommand run_command;
   CLI::App* run =
       app.add_subcommand("run", "Run a command and report the GPU memory that it and its children never freed");
   run->footer(std::string("Give the command after --:  culprit run --keep -- ./app --its-option\n\n") + kExitCodes);
   run->prefix_command();
-  culprit::add_run_command(run, &run_command);
+  culprit::report::add_run_command(run, &run_command);
 
-  culprit::SweepCommand sweep_command;
+  culprit::report::SweepCommand sweep_command;
   CLI::App* sweep = app.add_subcommand(
       "sweep", "Run a command again and again, failing one allocation each time, and report what only then leaks");
   sweep->footer(std::string("Give the command after --:  culprit sweep --jobs 4 -- ./app --its-option\n\n") +
                 kExitCodes);
   sweep->prefix_command();
-  culprit::add_sweep_command(sweep, &sweep_command);
+  culprit::report::add_sweep_command(sweep, &sweep_command);
 
-  culprit::ReportCommand report_command;
+  culprit::report::ReportCommand report_command;
   CLI::App* report = app.add_subcommand("report", "Show what dumps of finished or running processes hold");
   report->footer(kExitCodes);
-  culprit::add_report_command(report, &report_command);
+  culprit::report::add_report_command(report, &report_command);
 
-  culprit::DiffCommand diff_command;
+  culprit::report::DiffCommand diff_command;
   CLI::App* diff = app.add_subcommand("diff", "Say which leaks are new, gone, grown and shrunk between two runs");
   diff->footer(kExitCodes);
-  culprit::add_diff_command(diff, &diff_command);
+  culprit::report::add_diff_command(diff, &diff_command);
 
-  culprit::MergeCommand merge_command;
+  culprit::report::MergeCommand merge_command;
   CLI::App* merge = app.add_subcommand("merge", "Make one file of a job's dumps, to be reported and merged again");
   merge->footer(kExitCodes);
-  culprit::add_merge_command(merge, &merge_command);
+  culprit::report::add_merge_command(merge, &merge_command);
 
-  culprit::DoctorCommand doctor_command;
+  culprit::report::DoctorCommand doctor_command;
   CLI::App* doctor = app.add_subcommand("doctor", "Say who holds the GPUs' memory now, and what brings it back");
   doctor->footer(kExitCodes);
-  culprit::add_doctor_command(doctor, &doctor_command);
+  culprit::report::add_doctor_command(doctor, &doctor_command);
 
-  culprit::AttachCommand attach_command;
+  culprit::report::AttachCommand attach_command;
   CLI::App* attach = app.add_subcommand("attach", "Record from now on in a process that runs already");
   attach->footer(kExitCodes);
-  culprit::add_attach_command(attach, &attach_command);
-  culprit::DetachCommand detach_command;
+  culprit::report::add_attach_command(attach, &attach_command);
+  culprit::report::DetachCommand detach_command;
   CLI::App* detach = app.add_subcommand("detach", "End what `culprit attach` began, and leave the process as it was");
-  culprit::add_detach_command(detach, &detach_command);
-  culprit::SwitchCommand switch_command;
+  culprit::report::add_detach_command(detach, &detach_command);
+  culprit::report::SwitchCommand switch_command;
   CLI::App* start = app.add_subcommand("start", "Switch recording on in a process that culprit run --paused started");
   CLI::App* stop = app.add_subcommand("stop", "Switch recording off: nothing new is recorded, frees still are");
-  for (CLI::App* one : {start, stop}) culprit::add_switch_command(one, &switch_command);
+  for (CLI::App* one : {start, stop}) culprit::report::add_switch_command(one, &switch_command);
 
-  culprit::TopCommand top_command;
+  culprit::report::TopCommand top_command;
   CLI::App* top = app.add_subcommand("top", "Show who holds how much GPU memory now, while the process runs");
-  culprit::add_top_command(top, &top_command);
+  culprit::report::add_top_command(top, &top_command);
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error);
-      return culprit::kExitFine;
+      return culprit::report::kExitFine;
     }
     const auto chosen = app.get_subcommands();
     return usage_error(error.what(), chosen.empty() ? "" : chosen.front()->get_name());
@@ -149,20 +149,20 @@ int main(int argc, char** argv) {
     if (words.empty()) return usage_error("no command to run", starter->get_name());
     if (sweep->parsed()) {
       sweep_command.command = words;
-      return culprit::run_sweep_command(sweep_command);
+      return culprit::report::run_sweep_command(sweep_command);
     }
     run_command.command = words;
-    return culprit::run_run_command(run_command);
+    return culprit::report::run_run_command(run_command);
   }
   if (attach->parsed() && attach_command.pid == 0) return usage_error("no process named", "attach");
   if (detach->parsed() && detach_command.pid == 0) return usage_error("no process named", "detach");
-  if (attach->parsed()) return culprit::run_attach_command(attach_command);
-  if (detach->parsed()) return culprit::run_detach_command(detach_command);
-  if (diff->parsed()) return culprit::run_diff_command(diff_command);
-  if (top->parsed()) return culprit::run_top_command(top_command);
-  if (start->parsed() || stop->parsed()) return culprit::run_switch_command(switch_command, start->parsed());
-  if (merge->parsed()) return culprit::run_merge_command(merge_command);
-  if (doctor->parsed()) return culprit::run_doctor_command(doctor_command);
+  if (attach->parsed()) return culprit::report::run_attach_command(attach_command);
+  if (detach->parsed()) return culprit::report::run_detach_command(detach_command);
+  if (diff->parsed()) return culprit::report::run_diff_command(diff_command);
+  if (top->parsed()) return culprit::report::run_top_command(top_command);
+  if (start->parsed() || stop->parsed()) return culprit::report::run_switch_command(switch_command, start->parsed());
+  if (merge->parsed()) return culprit::report::run_merge_command(merge_command);
+  if (doctor->parsed()) return culprit::report::run_doctor_command(doctor_command);
   if (report_command.dumps.empty()) return usage_error("no dump named", "report");
-  return culprit::run_report_command(report_command);
+  return culprit::report::run_report_command(report_command);
 }

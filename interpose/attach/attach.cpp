@@ -28,7 +28,7 @@ AddressWords* words = nullptr;  // made by the first attach, and kept
 std::atomic<int> attached_pid;  // 0 = not attached
 std::atomic<int> busy;          // one attach or detach at a time
 bool memory_kept = false;       // the last detach could not free everything
-AttachRequest chosen;           // of the present attach; read when the dump is created
+format::AttachRequest chosen;   // of the present attach; read when the dump is created
 
 class OneAtATime {
  public:
@@ -53,65 +53,65 @@ AddressWords* address_words() {
   return words;
 }
 
-std::uint64_t deadline(const AttachRequest& request) {
+std::uint64_t deadline(const format::AttachRequest& request) {
   return clock_ns(CLOCK_MONOTONIC) + request.time_limit_ms * 1000000;
 }
 
-void answer(AttachRequest* request, const WordsResult& result) {
+void answer(format::AttachRequest* request, const WordsResult& result) {
   request->words = result.words;
   request->slots = result.slots;
   request->searched_bytes = result.searched_bytes;
   request->unsearched_bytes = result.unsearched_bytes;
 }
 
-AttachResult begin_redirecting(AttachRequest* request) {
+format::AttachResult begin_redirecting(format::AttachRequest* request) {
   WordsResult result;
   bool looked = words->replace(deadline(*request), &result);
   answer(request, result);
-  if (looked) return AttachResult::kDone;
+  if (looked) return format::AttachResult::kDone;
   words->put_back(deadline(*request), &result);
-  return AttachResult::kNoMemory;
+  return format::AttachResult::kNoMemory;
 }
 
-AttachResult begin_observing(AttachRequest* request) {
+format::AttachResult begin_observing(format::AttachRequest* request) {
   switch (observe_calls(request->cupti, &request->error)) {
     case CuptiEnd::kDone:
-      return AttachResult::kDone;
+      return format::AttachResult::kDone;
     case CuptiEnd::kNone:
-      return AttachResult::kNoCupti;
+      return format::AttachResult::kNoCupti;
     case CuptiEnd::kTaken:
-      return AttachResult::kCuptiTaken;
+      return format::AttachResult::kCuptiTaken;
     case CuptiEnd::kFailed:
       break;
   }
-  return AttachResult::kCuptiFailed;
+  return format::AttachResult::kCuptiFailed;
 }
 
-AttachResult attach(AttachRequest* request) {
-  if (request->version != kAttachVersion) return AttachResult::kOtherVersion;
-  if (!loaded_late()) return AttachResult::kPreloaded;
+format::AttachResult attach(format::AttachRequest* request) {
+  if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
+  if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
-  if (!one.mine() || attached_here()) return AttachResult::kAlready;
+  if (!one.mine() || attached_here()) return format::AttachResult::kAlready;
   if (memory_kept) {
-    if (!wait_for_threads(kDrainMs)) return AttachResult::kBusy;
+    if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
     release_recording();
     memory_kept = false;
   }
-  if (!driver_ready() && request->backend == AttachBackend::kCupti) return AttachResult::kNoDriver;
-  if (address_words() == nullptr) return AttachResult::kNoMemory;
+  if (!driver_ready() && request->backend == format::AttachBackend::kCupti) return format::AttachResult::kNoDriver;
+  if (address_words() == nullptr) return format::AttachResult::kNoMemory;
   std::memcpy(&chosen, request, sizeof(chosen));
   attached_pid.store(static_cast<int>(getpid()));
   begin_late();
   Process* process = prepare_recording(&request->error);
   if (process == nullptr) {
     attached_pid.store(0);
-    return AttachResult::kNoDump;
+    return format::AttachResult::kNoDump;
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
-  bool cupti = request->backend == AttachBackend::kCupti;
+  bool cupti = request->backend == format::AttachBackend::kCupti;
   process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
-  AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
-  if (result == AttachResult::kDone) {
+  format::AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
+  if (result == format::AttachResult::kDone) {
     if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
     begin_span_at_attach(*process);
     begin_recording(*process);
@@ -124,18 +124,18 @@ AttachResult attach(AttachRequest* request) {
   return result;
 }
 
-AttachResult detach(AttachRequest* request) {
-  if (request->version != kAttachVersion) return AttachResult::kOtherVersion;
-  if (!loaded_late()) return AttachResult::kPreloaded;
+format::AttachResult detach(format::AttachRequest* request) {
+  if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
+  if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
-  if (!one.mine() || !attached_here()) return AttachResult::kNotAttached;
+  if (!one.mine() || !attached_here()) return format::AttachResult::kNotAttached;
   Process* process = process_if_recording();
   if (process != nullptr) {
     copy_text(request->dump, sizeof(request->dump), process->dump.path());
     end_recording(*process);
   }
   bool looked = true;
-  if (chosen.backend == AttachBackend::kCupti) {
+  if (chosen.backend == format::AttachBackend::kCupti) {
     stop_observing_calls();
   } else {
     WordsResult result;
@@ -145,20 +145,20 @@ AttachResult detach(AttachRequest* request) {
   attached_pid.store(0);
   memory_kept = !wait_for_threads(kDrainMs);
   if (!memory_kept) release_recording();
-  return looked ? AttachResult::kDone : AttachResult::kNoMemory;
+  return looked ? format::AttachResult::kDone : format::AttachResult::kNoMemory;
 }
 
 // The caller is the injector: it interrupted the thread at an arbitrary point.
 template <typename Work>
-void from_outside(AttachRequest* request, Work work) {
+void from_outside(format::AttachRequest* request, Work work) {
   int saved_errno = errno;
   const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
-    AttachResult result = work(request);
+    format::AttachResult result = work(request);
     __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
     return true;
   });
-  if (!ran) __atomic_store_n(&request->result, AttachResult::kNoMemory, __ATOMIC_RELEASE);
+  if (!ran) __atomic_store_n(&request->result, format::AttachResult::kNoMemory, __ATOMIC_RELEASE);
   errno = saved_errno;
 }
 
@@ -179,7 +179,7 @@ void apply_attach_options(Options* options) {
 }
 
 void look_at_new_modules() {
-  if (words == nullptr || !attached_here() || chosen.backend == AttachBackend::kCupti) return;
+  if (words == nullptr || !attached_here() || chosen.backend == format::AttachBackend::kCupti) return;
   int saved_errno = errno;
   words->look_at_new_modules();
   errno = saved_errno;

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace culprit {
+namespace culprit::format {
 
 constexpr std::uint32_t kAttachVersion = 2;
 
@@ -51,4 +51,4 @@ struct AttachRequest {
 static_assert(offsetof(AttachRequest, out) == 24);
 static_assert(sizeof(AttachRequest) % 8 == 0);
 
-}  // namespace culprit
+}  // namespace culprit::format

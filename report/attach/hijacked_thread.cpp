@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
@@ -350,4 +350,4 @@ bool HijackedThread::put_back() {
   return true;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

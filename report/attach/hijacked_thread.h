@@ -25,7 +25,7 @@
 #include "report/attach/registers.h"
 #include "report/attach/traced_process.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -138,4 +138,4 @@ class HijackedThread {
   std::vector<MappedRange> loader_data_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

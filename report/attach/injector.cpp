@@ -21,7 +21,7 @@
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -208,7 +208,7 @@ class Session {
   Session(const TracedProcess& process, const InjectionOrder& order)
       : process_(process), order_(order), deadline_(after(order.limit)) {}
 
-  AttachRequest run(int* interrupted) {
+  format::AttachRequest run(int* interrupted) {
     if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
     const TargetLibc libc = look_at_libc(process_);
     std::optional<LibraryForTarget> library;
@@ -220,17 +220,17 @@ class Session {
 
     HijackedThread hijacked(process_, thread, libc.code, &waiter_);
     hijacked.set_loader_data(libc.loader_data);
-    hijacked.map_memory(sizeof(AttachRequest) + 8192, deadline_);
+    hijacked.map_memory(sizeof(format::AttachRequest) + 8192, deadline_);
     std::uint64_t value = 0;
     if (libc.error_place != 0) {
       check(hijacked.call(libc.error_place, {}, deadline_, &value));
       hijacked.keep_errno(value);
     }
     if (!loaded) load(&hijacked, libc, library->path());
-    AttachRequest answer = order_.request;
+    format::AttachRequest answer = order_.request;
     if (waiter_.interrupted() == 0)
       answer = ask(&hijacked, order_.what == Injection::kAttach ? "culprit_attach" : "culprit_detach");
-    if (waiter_.interrupted() != 0 && order_.what == Injection::kAttach && answer.result == AttachResult::kDone)
+    if (waiter_.interrupted() != 0 && order_.what == Injection::kAttach && answer.result == format::AttachResult::kDone)
       ask(&hijacked, "culprit_detach");
     if (!hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
     *interrupted = waiter_.interrupted();
@@ -239,7 +239,7 @@ class Session {
 
  private:
   void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
-    const std::uint64_t text = hijacked->memory() + sizeof(AttachRequest);
+    const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
     check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
     if (!mapped_library(process_.mappings()).empty()) return;
@@ -250,22 +250,22 @@ class Session {
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
   }
 
-  AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
+  format::AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
     const RemoteModule library = find_module(process_, process_.mappings(), {"libculprit.so"});
     const std::uint64_t address = library.path.empty() ? 0 : find_function(library_on_disk(library), function);
     if (address == 0) {
       hijacked->put_back();
       throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function);
     }
-    AttachRequest request = order_.request;
-    request.version = kAttachVersion;
+    format::AttachRequest request = order_.request;
+    request.version = format::kAttachVersion;
     request.time_limit_ms =
         static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     // The library observes the limit itself; the extra time is for the call and its return.
     check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
                          nullptr));
-    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
+    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == format::AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
   }
@@ -305,7 +305,7 @@ class Session {
 struct Told {
   std::int32_t interrupted = 0;
   std::uint32_t failed = 0;  // `error` has the reason
-  AttachRequest answer = {};
+  format::AttachRequest answer = {};
   char error[4096] = {};
 };
 
@@ -336,7 +336,7 @@ void write_all(int fd, const Told& told) {
 
 }  // namespace
 
-AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted) {
+format::AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted) {
   *interrupted = 0;
   if (!can_inject()) throw AttachError("culprit can attach on x86-64 only");
   process.check_attachable();
@@ -384,47 +384,47 @@ AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, 
   return told.answer;
 }
 
-std::string describe_result(const TracedProcess& process, AttachResult result) {
-  AttachRequest answer = {};
+std::string describe_result(const TracedProcess& process, format::AttachResult result) {
+  format::AttachRequest answer = {};
   answer.result = result;
   return describe_result(process, answer);
 }
 
-std::string describe_result(const TracedProcess& process, const AttachRequest& answer) {
+std::string describe_result(const TracedProcess& process, const format::AttachRequest& answer) {
   const std::string name = process.name();
   switch (answer.result) {
-    case AttachResult::kDone:
+    case format::AttachResult::kDone:
       return {};
-    case AttachResult::kNone:
+    case format::AttachResult::kNone:
       break;
-    case AttachResult::kOtherVersion:
+    case format::AttachResult::kOtherVersion:
       return "the libculprit.so in " + name + " is of another version than this culprit";
-    case AttachResult::kPreloaded:
+    case format::AttachResult::kPreloaded:
       return name +
              " runs under libculprit.so from its start, and records by itself: there is nothing to attach or to " +
              "detach (one that was prepared with culprit run --paused is switched by culprit start and culprit stop)";
-    case AttachResult::kAlready:
+    case format::AttachResult::kAlready:
       return name + " is attached already: culprit detach " + std::to_string(process.pid()) + " ends that";
-    case AttachResult::kNotAttached:
+    case format::AttachResult::kNotAttached:
       return name + " is not attached";
-    case AttachResult::kBusy:
+    case format::AttachResult::kBusy:
       return "a thread of " + name +
              " is still in a CUDA call that it made when the process was attached last: try again " + "later";
-    case AttachResult::kNoDump:
+    case format::AttachResult::kNoDump:
       return "the dump cannot be created by " + name + ": " + std::strerror(answer.error) +
              "; name a place that it may write to with --out";
-    case AttachResult::kNoMemory:
+    case format::AttachResult::kNoMemory:
       return name + " cannot look at its own memory (a sandbox?): nothing was changed";
-    case AttachResult::kNoCupti:
+    case format::AttachResult::kNoCupti:
       return name + " has no libcupti, and none was found: set CULPRIT_CUPTI to the toolkit's libcupti.so";
-    case AttachResult::kCuptiTaken:
+    case format::AttachResult::kCuptiTaken:
       return "another tool holds CUPTI in " + name + " (a profiler): end it first, or use --backend redirect";
-    case AttachResult::kNoDriver:
+    case format::AttachResult::kNoDriver:
       return name + " has not used CUDA yet, and CUPTI can only be attached afterwards: use --backend redirect";
-    case AttachResult::kCuptiFailed:
+    case format::AttachResult::kCuptiFailed:
       return "CUPTI refused in " + name + ": error " + std::to_string(answer.error);
   }
   return "the libculprit.so in " + name + " gave no answer";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

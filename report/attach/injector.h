@@ -10,13 +10,13 @@
 #include "interpose/format/attach_request.h"
 #include "report/attach/traced_process.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class Injection { kAttach, kDetach };
 
 struct InjectionOrder {
   Injection what = Injection::kAttach;
-  AttachRequest request = {};
+  format::AttachRequest request = {};
   std::string library;                     // path of libculprit.so for this process
   std::chrono::milliseconds limit{10000};  // for the whole injection
 };
@@ -25,10 +25,10 @@ struct InjectionOrder {
 // is not known; unless the message says otherwise, the process is unchanged. SIGINT, SIGTERM and SIGHUP end it early:
 // the process is restored first, and `interrupted` (0 = none) receives the signal. Call it from a process with one
 // thread.
-AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted);
+format::AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted);
 
 // Explains the result of an attach or a detach to the user; empty for kDone.
-std::string describe_result(const TracedProcess& process, const AttachRequest& answer);
-std::string describe_result(const TracedProcess& process, AttachResult result);
+std::string describe_result(const TracedProcess& process, const format::AttachRequest& answer);
+std::string describe_result(const TracedProcess& process, format::AttachResult result);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // All registers of a stopped thread that a call changes. `general` is struct user_regs_struct, `vector` the extended
 // state as ptrace gives it.
@@ -83,4 +83,4 @@ long idle_number();
 // that repeat_interrupted_call() is needed.
 bool is_seen_when_stopped(long number);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -1,7 +1,7 @@
 // For processors without an implementation: callers check can_inject() before anything else.
 #include "report/attach/registers.h"
 
-namespace culprit {
+namespace culprit::report {
 
 bool can_inject() { return false; }
 bool read_registers(pid_t, ThreadRegisters*) { return false; }
@@ -33,4 +33,4 @@ long munmap_number() { return -1; }
 long idle_number() { return -1; }
 bool is_seen_when_stopped(long) { return false; }
 
-}  // namespace culprit
+}  // namespace culprit::report

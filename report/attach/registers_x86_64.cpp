@@ -13,7 +13,7 @@
 
 #include "report/attach/registers.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kMostVectorState = 65536;
@@ -261,4 +261,4 @@ long mmap_number() { return SYS_mmap; }
 long munmap_number() { return SYS_munmap; }
 long idle_number() { return SYS_getpid; }
 
-}  // namespace culprit
+}  // namespace culprit::report

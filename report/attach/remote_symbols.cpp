@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 class ElfFile {
@@ -96,4 +96,4 @@ std::uint64_t find_function(const RemoteModule& module, const std::string& name)
   return 0;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/attach/traced_process.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // A file that the process has mapped.
 struct RemoteModule {
@@ -25,4 +25,4 @@ RemoteModule find_module(const TracedProcess& process, const std::vector<MappedR
 // read.
 std::uint64_t find_function(const RemoteModule& module, const std::string& name);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // libdwfl's callbacks have no argument for this, so only one finder may exist at a time.
@@ -197,4 +197,4 @@ SafePoint SafePointFinder::look_at(pid_t thread, std::string* where) {
   return walk.verdict;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/attach/traced_process.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class SafePoint {
   kSafe,
@@ -36,4 +36,4 @@ class SafePointFinder {
   bool attached_ = false;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -19,7 +19,7 @@
 
 #include "report/proc/proc_text.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // PF_KTHREAD of the kernel's include/linux/sched.h, CAP_SYS_PTRACE of its include/uapi/linux/capability.h.
@@ -264,4 +264,4 @@ std::string mapped_library(const std::vector<MappedRange>& mappings) {
   return {};
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // The obstacle and its remedy, for the user.
 class AttachError : public std::runtime_error {
@@ -82,4 +82,4 @@ class TracedProcess {
 // The path of libculprit.so in the process's mappings, empty when it is not mapped.
 std::string mapped_library(const std::vector<MappedRange>& mappings);
 
-}  // namespace culprit
+}  // namespace culprit::report

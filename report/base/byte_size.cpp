@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Reads the decimal number at the beginning of `text`, independently of the locale (std::from_chars).
@@ -64,4 +64,4 @@ bool has_grown(std::uint64_t before, std::uint64_t now, const Growth& allowed) {
   return more > allowed.bytes && static_cast<double>(more) > static_cast<double>(before) * allowed.percent / 100;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

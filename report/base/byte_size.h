@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // "4096", "64K", "64KiB", "1.5 GiB", "2MB": K, M, G and T are powers of 1024, with or without "iB" or "B", in any case.
 // Empty when the text is not a size or does not fit into 64 bits.
@@ -23,4 +23,4 @@ std::optional<Growth> parse_growth(const std::string& text);
 // Whether `now` is greater than `before` plus the growth that `allowed` permits.
 bool has_grown(std::uint64_t before, std::uint64_t now, const Growth& allowed);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -1,7 +1,7 @@
 // The exit codes of the culprit command. Scripts rely on them: never renumber.
 #pragma once
 
-namespace culprit {
+namespace culprit::report {
 
 constexpr int kExitFine = 0;
 constexpr int kExitFound = 1;       // --fail-on found something (or --error-exitcode N instead of 1)
@@ -12,4 +12,4 @@ constexpr int kExitNotExecutable =
     126;  // `run`: the command exists but cannot be started (the same code as env(1) and shells)
 constexpr int kExitNotFound = 127;  // `run`: there is no such command
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-namespace culprit {
+namespace culprit::report {
 
 // The message names the file and, where known, the line.
 class FileError : public std::runtime_error {
@@ -11,4 +11,4 @@ class FileError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // For fewer items, threads cost more than they save.
 constexpr std::size_t kWorthThreads = 2000;
@@ -89,4 +89,4 @@ void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render
   });
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

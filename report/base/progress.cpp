@@ -8,7 +8,7 @@
 
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::chrono::seconds kSilence(1);
@@ -72,4 +72,4 @@ void Progress::show() {
   std::cerr << "\r\x1b[K" << progress_line(done_, total_, printable(text_), terminal_width() - 1) << std::flush;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

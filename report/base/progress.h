@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // Thread-safe.
 class Progress {
@@ -38,4 +38,4 @@ class Progress {
 // The line: "[####......] 4/10 · text", cut to `width` columns; without a total "culprit: text".
 std::string progress_line(std::size_t done, std::size_t total, const std::string& text, std::size_t width);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -26,7 +26,7 @@
 #include "report/run/child_process.h"
 #include "report/run/preload.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using std::chrono::milliseconds;
@@ -81,7 +81,7 @@ InjectionOrder order_of(const AttachCommand& command, const TracedProcess& proce
   InjectionOrder order;
   order.limit = limit_of(command.time_out);
   order.library = find_library();
-  order.request.backend = command.backend == "cupti" ? AttachBackend::kCupti : AttachBackend::kRedirect;
+  order.request.backend = command.backend == "cupti" ? format::AttachBackend::kCupti : format::AttachBackend::kRedirect;
   order.request.depth = command.depth ? static_cast<std::int32_t>(*command.depth) : -1;
   const std::string pattern = dump_pattern(process, command.out);
   if (pattern.size() >= sizeof(order.request.out)) throw AttachError(pattern + ": too long a path");
@@ -96,7 +96,8 @@ int fail(const std::string& message) {
   return kExitUnreadable;
 }
 
-void say_attached(const TracedProcess& process, const AttachRequest& answer, const std::string& dump, bool watched) {
+void say_attached(const TracedProcess& process, const format::AttachRequest& answer, const std::string& dump,
+                  bool watched) {
   std::cerr << "attached to " << printable(process.name()) << ": " << answer.words + answer.slots
             << " addresses of the driver replaced\n";
   if (answer.words == 0) std::cerr << "note    it has not used CUDA yet: what it allocates is seen once it does\n";
@@ -147,7 +148,7 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
   });
 }
 
-int record_for(const AttachCommand& command, const TracedProcess& process, const AttachRequest& answer,
+int record_for(const AttachCommand& command, const TracedProcess& process, const format::AttachRequest& answer,
                const std::string& dump, const sigset_t& signals) {
   // Opened now, because a container's files are out of reach once its process has ended.
   const Descriptor file(open_in_process("/proc", static_cast<std::uint32_t>(process.pid()), answer.dump));
@@ -209,8 +210,9 @@ int run_attach_command(const AttachCommand& command) try {
   format::Header header = {};
   if (!present.dump.empty() && read_header("/proc", present, &header)) {
     const bool preloaded = header.attached == format::Attached::kNo;
-    return fail(describe_result(process, preloaded ? AttachResult::kPreloaded : AttachResult::kAlready) +
-                "\n         its dump: culprit report " + present.dump);
+    return fail(
+        describe_result(process, preloaded ? format::AttachResult::kPreloaded : format::AttachResult::kAlready) +
+        "\n         its dump: culprit report " + present.dump);
   }
   sigset_t signals;
   sigemptyset(&signals);
@@ -218,7 +220,7 @@ int run_attach_command(const AttachCommand& command) try {
   // From here on a signal aborts the current step and undoes it, so that the process is never left half attached.
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   int interrupted = 0;
-  const AttachRequest answer = inject(process, order_of(command, process), &interrupted);
+  const format::AttachRequest answer = inject(process, order_of(command, process), &interrupted);
   if (interrupted != 0) {
     std::cerr << "culprit: interrupted; " << printable(process.name()) << " is as it was\n";
     return die_like_child(interrupted);
@@ -237,18 +239,18 @@ int run_detach_command(const DetachCommand& command) try {
   const TracedProcess process(command.pid);
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
-  if (!present.has_library) return fail(describe_result(process, AttachResult::kNotAttached));
+  if (!present.has_library) return fail(describe_result(process, format::AttachResult::kNotAttached));
   format::Header header = {};
   if (!present.dump.empty() && read_header("/proc", present, &header) && header.attached == format::Attached::kNo)
-    return fail(describe_result(process, AttachResult::kPreloaded));
+    return fail(describe_result(process, format::AttachResult::kPreloaded));
   InjectionOrder order;
   order.what = Injection::kDetach;
   order.limit = limit_of(command.time_out);
   order.library = find_library();
   int interrupted = 0;
-  const AttachRequest answer = inject(process, order, &interrupted);
+  const format::AttachRequest answer = inject(process, order, &interrupted);
   const std::string problem = describe_result(process, answer);
-  if (interrupted != 0 && answer.result != AttachResult::kDone) {
+  if (interrupted != 0 && answer.result != format::AttachResult::kDone) {
     std::cerr << "culprit: interrupted; " << printable(process.name()) << " is attached as before\n";
     return die_like_child(interrupted);
   }
@@ -261,4 +263,4 @@ int run_detach_command(const DetachCommand& command) try {
   return fail(error.what());
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

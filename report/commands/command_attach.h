@@ -8,7 +8,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct AttachCommand {
   pid_t pid = 0;
@@ -32,4 +32,4 @@ void add_detach_command(CLI::App* app, DetachCommand* command);
 int run_attach_command(const AttachCommand& command);
 int run_detach_command(const DetachCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

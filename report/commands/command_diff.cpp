@@ -7,7 +7,7 @@
 #include "report/select/diff.h"
 #include "report/select/selection.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 void render_diff(const Diff& diff, const OutputOptions& options, bool colours, std::ostream& out) {
@@ -57,4 +57,4 @@ int run_diff_command(const DiffCommand& command) try {
   return kExitUnreadable;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

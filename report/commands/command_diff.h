@@ -5,7 +5,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct DiffCommand {
   std::string before;
@@ -19,4 +19,4 @@ void add_diff_command(CLI::App* app, DiffCommand* command);
 // Returns the exit code.
 int run_diff_command(const DiffCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

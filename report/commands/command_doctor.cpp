@@ -11,7 +11,7 @@
 #include "report/doctor/diagnosis.h"
 #include "report/doctor/render_doctor.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string variable_or(const char* name, const char* otherwise) {
@@ -71,4 +71,4 @@ int run_doctor_command(const DoctorCommand& command) {
   return nvml.available ? kExitFine : kExitUnreadable;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

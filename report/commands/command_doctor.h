@@ -6,7 +6,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct DoctorCommand {
   std::optional<unsigned> gpu;  // empty: all
@@ -19,4 +19,4 @@ void add_doctor_command(CLI::App* app, DoctorCommand* command);
 // /proc are written all the same) or the output cannot be written.
 int run_doctor_command(const DoctorCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 
-namespace culprit {
+namespace culprit::report {
 
 void add_merge_command(CLI::App* app, MergeCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of the job's processes, and files that were merged before")
@@ -33,4 +33,4 @@ int run_merge_command(const MergeCommand& command) try {
   return kExitUnreadable;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

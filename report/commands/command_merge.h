@@ -6,7 +6,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct MergeCommand {
   std::vector<std::string> dumps;
@@ -18,4 +18,4 @@ void add_merge_command(CLI::App* app, MergeCommand* command);
 // Returns the exit code. Writes the output only if every input could be read.
 int run_merge_command(const MergeCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include "report/base/exit_codes.h"
 #include "report/merge/load_many.h"
 
-namespace culprit {
+namespace culprit::report {
 
 void add_report_command(CLI::App* app, ReportCommand* command) {
   app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
@@ -46,4 +46,4 @@ int run_report_command(const ReportCommand& command) try {
   return kExitUnreadable;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/commands/report_options.h"
 #include "report/select/selection.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct ReportCommand {
   std::vector<std::string> dumps;
@@ -21,4 +21,4 @@ void add_report_command(CLI::App* app, ReportCommand* command);
 // Reports all readable dumps and names the others on stderr. Returns the exit code.
 int run_report_command(const ReportCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -19,7 +19,7 @@
 #include "report/run/framework_caches.h"
 #include "report/run/preload.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::uint64_t realtime_ns() {
@@ -163,4 +163,4 @@ int run_run_command(const RunCommand& command) {
   return child.code != 0 ? child.code : found;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include "report/run/fail_options.h"
 #include "report/select/selection.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct RunCommand {
   std::vector<std::string> command;
@@ -32,4 +32,4 @@ void add_run_command(CLI::App* app, RunCommand* command);
 // return: culprit ends with the same signal.
 int run_run_command(const RunCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -22,7 +22,7 @@
 #include "report/run/preload.h"
 #include "report/run/sweep.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -280,4 +280,4 @@ int run_sweep_command(const SweepCommand& command) {
   return result < 0 ? die_like_child(-result) : result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

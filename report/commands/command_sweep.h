@@ -8,7 +8,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct SweepCommand {
   std::vector<std::string> command;
@@ -29,4 +29,4 @@ void add_sweep_command(CLI::App* app, SweepCommand* command);
 // ended the clean run or culprit was sent one that ends it.
 int run_sweep_command(const SweepCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

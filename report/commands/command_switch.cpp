@@ -12,7 +12,7 @@
 #include "report/base/exit_codes.h"
 #include "report/proc/target_process.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr char kProc[] = "/proc";
@@ -71,4 +71,4 @@ int run_switch_command(const SwitchCommand& command, bool on) {
   return kExitFine;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

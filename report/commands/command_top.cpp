@@ -23,7 +23,7 @@
 #include "report/symbols/shared_symbols.h"
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr char kProc[] = "/proc";
@@ -184,4 +184,4 @@ int run_top_command(const TopCommand& command) try {
   return kExitUnreadable;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

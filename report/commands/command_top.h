@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace culprit {
+namespace culprit::report {
 
 struct TopCommand {
   std::string target;  // a pid or a dump's path
@@ -22,4 +22,4 @@ void add_top_command(CLI::App* app, TopCommand* command);
 // Returns the exit code: kExitUnreadable when there is no such process or dump.
 int run_top_command(const TopCommand& command);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -12,7 +12,7 @@
 #include "report/base/progress.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 bool wants_colours(int fd) {
@@ -186,4 +186,4 @@ int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
   return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

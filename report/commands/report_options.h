@@ -13,7 +13,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace culprit {
+namespace culprit::report {
 
 class Progress;
 
@@ -77,4 +77,4 @@ int write_output(const OutputOptions& options, DefaultStream stream,
 // condition of --error-exitcode alone is leaks and errors.
 int verdict(const std::vector<Report>& reports, const OutputOptions& options);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::string_view kRuntimeApiNames[] = {
@@ -72,4 +72,4 @@ bool is_hooked_function(std::string_view name) {
                      [&](std::string_view hooked) { return hooked == name || base_name(hooked) == name; });
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace culprit {
+namespace culprit::report {
 
 // "CUDA_ERROR_INVALID_VALUE" for 1; "CUresult 12345" for a code that is in no toolkit in the table.
 std::string cuda_result_name(int code);
@@ -24,4 +24,4 @@ std::string source_api_name(std::string_view symbol);
 // (cuMemAlloc), which stands for all its versions and variants.
 bool is_hooked_function(std::string_view name);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -1,6 +1,6 @@
 #include "report/cuda/kinds.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using format::Kind;
 
@@ -89,4 +89,4 @@ KindClass kind_class(Kind kind) {
   return row != nullptr ? row->what : KindClass::kObject;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "interpose/format/dump_format.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class KindClass {
   kDeviceMemory,  // GPU memory: a leak when it is never freed
@@ -27,4 +27,4 @@ std::string kind_count_name(format::Kind kind, std::uint64_t count);
 
 KindClass kind_class(format::Kind kind);
 
-}  // namespace culprit
+}  // namespace culprit::report

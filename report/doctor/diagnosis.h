@@ -10,7 +10,7 @@
 #include "report/doctor/gpu_facts.h"
 #include "report/proc/proc_facts.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // What the dump of libculprit.so says about a process's memory on one GPU.
 struct Inside {
@@ -97,4 +97,4 @@ std::string process_text(const ProcessFacts& process);
 // Reads the dumps of all processes that run under libculprit.so. Never throws.
 std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // An unused GPU shows a few MiB as used; this much is worth a sentence.
@@ -232,4 +232,4 @@ const char* gpu_use_name(GpuUse use) {
   return "compute";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 struct GpuMemory {
   std::uint64_t total = 0;
@@ -72,4 +72,4 @@ struct NvmlFacts {
 // `problem` or a line of `unseen`. Not thread-safe.
 NvmlFacts read_nvml(const std::string& library);
 
-}  // namespace culprit
+}  // namespace culprit::report

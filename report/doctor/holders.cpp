@@ -5,7 +5,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Programs whose purpose requires the GPU's files. `silent`: they allocate nothing and keep nothing of other processes.
@@ -324,4 +324,4 @@ std::vector<Holder> HolderFinder::files_only(const std::vector<Holder>& known) c
   return result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/doctor/diagnosis.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // For one GPU. Keeps references to its arguments.
 class HolderFinder {
@@ -35,4 +35,4 @@ class HolderFinder {
 // The holder for a process that is known only by its open files of a GPU.
 Holder holder_by_files(const ProcessFacts& process);
 
-}  // namespace culprit
+}  // namespace culprit::report

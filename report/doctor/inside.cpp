@@ -10,7 +10,7 @@
 #include "report/judge/load_report.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kShownStacks = 3;
@@ -104,4 +104,4 @@ std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
   return result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

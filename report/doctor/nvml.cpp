@@ -9,7 +9,7 @@
 #include "report/doctor/gpu_facts.h"
 #include "report/doctor/nvml_api.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // More entries than NVML can have; the limit protects our memory against a broken library.
@@ -280,4 +280,4 @@ NvmlFacts read_nvml(const std::string& path) {
   return facts;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

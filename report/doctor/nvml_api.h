@@ -37,7 +37,7 @@ struct nvmlProcessInfo_v2_t {
 
 }  // extern "C"
 
-namespace culprit::nvml {
+namespace culprit::report::nvml {
 
 static_assert(sizeof(nvmlMemory_v2_t) == 40 && offsetof(nvmlMemory_v2_t, total) == 8);
 static_assert(sizeof(nvmlProcessInfo_v2_t) == 24 && offsetof(nvmlProcessInfo_v2_t, usedGpuMemory) == 8);
@@ -62,4 +62,4 @@ constexpr int kComputeExclusiveProcess = 3;
 constexpr int kRetiredSingleBit = 0;  // NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS
 constexpr int kRetiredDoubleBit = 1;
 
-}  // namespace culprit::nvml
+}  // namespace culprit::report::nvml

@@ -5,11 +5,11 @@
 
 #include "report/doctor/diagnosis.h"
 
-namespace culprit {
+namespace culprit::report {
 
 void render_doctor_text(const Diagnosis& diagnosis, bool colours, std::ostream& out);
 
 // One object of schema culprit.doctor/1. Invalid UTF-8 is replaced.
 void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out);
 
-}  // namespace culprit
+}  // namespace culprit::report

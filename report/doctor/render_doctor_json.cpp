@@ -2,7 +2,7 @@
 
 #include "report/doctor/render_doctor.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -148,4 +148,4 @@ void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out) {
   out << one.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kWidth = 110;
@@ -246,4 +246,4 @@ void render_doctor_text(const Diagnosis& diagnosis, bool colours, std::ostream& 
   Renderer(diagnosis, colours, out).render();
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

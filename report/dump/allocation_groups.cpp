@@ -6,7 +6,7 @@
 
 #include "report/base/parallel.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -164,4 +164,4 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vect
   return groups;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

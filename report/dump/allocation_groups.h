@@ -8,7 +8,7 @@
 
 #include "report/dump/dump_reader.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct Variable;
 
@@ -61,4 +61,4 @@ std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vect
 // The results of the search for holders at exit, sorted by allocation, without the variables.
 std::vector<Held> read_held(const Dump& dump);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -400,4 +400,4 @@ bool Dump::is_live(const AllocationRecord& record) {
   return state == AllocationState::kLive || state == AllocationState::kFreeing;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

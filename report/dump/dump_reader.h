@@ -24,7 +24,7 @@
 
 #include "interpose/format/dump_format.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class DumpProblem { kCannotOpen, kNotADump, kTruncated, kOtherVersion, kByteOrder, kDamaged };
 
@@ -237,4 +237,4 @@ class Dump {
   std::unique_ptr<Copies> copies_;  // nullptr: the dump is finished
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

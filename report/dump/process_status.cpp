@@ -10,7 +10,7 @@
 
 #include "report/proc/proc_text.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -144,4 +144,4 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   return status;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 
 #include "report/dump/dump_reader.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class Ended { kExit, kKilled, kRunning, kUnknown };
 
@@ -29,4 +29,4 @@ const char* ended_name(Ended ended);
 // throws.
 ProcessStatus process_status(const Dump& dump, const MachineFacts& machine = {});
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -15,7 +15,7 @@
 
 #include "interpose/format/dump_format.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // "a.%p.dump" -> "a.*.dump": every conversion matches any text.
@@ -89,4 +89,4 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
   return paths;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // A folder in $TMPDIR that only this user can read; removed with all its contents by the destructor. Throws
 // std::runtime_error when it cannot be made.
@@ -28,4 +28,4 @@ std::string absolute_pattern(const std::string& pattern);
 // Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -75,4 +75,4 @@ void group_by_holder(const Dump& dump, Tables* tables) {
   tables->allocations = group_allocations(dump, tables->held, tables->since_ns);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

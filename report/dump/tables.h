@@ -7,7 +7,7 @@
 #include "report/dump/allocation_groups.h"
 #include "report/dump/dump_reader.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct Tables {
   std::vector<AllocationGroup> allocations;
@@ -30,4 +30,4 @@ std::vector<std::uint64_t> places_of(const Tables& tables);
 // Groups the allocations again, now that the variables that hold them are known.
 void group_by_holder(const Dump& dump, Tables* tables);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 #include "report/model/record_facts.h"
 #include "report/symbols/demangle.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -150,4 +150,4 @@ void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, st
   list->push_back(std::move(evidence));
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/dump/tables.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 class EvidenceBuilder {
  public:
@@ -33,4 +33,4 @@ class EvidenceBuilder {
   std::set<format::Ref> without_failed_call_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

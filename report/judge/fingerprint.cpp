@@ -8,7 +8,7 @@
 #include "report/base/parallel.h"
 #include "report/cuda/kinds.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // FNV-1a, because std::hash is not stable across platforms and releases.
@@ -91,4 +91,4 @@ void assign_ids(std::vector<Group*> groups) {
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

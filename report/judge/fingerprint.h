@@ -6,7 +6,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // 16 hex digits from kind, API, cause, function names and module names (without version numbers), innermost first.
 // Addresses, lines, paths, sizes and devices are not included, so that they may change.
@@ -16,4 +16,4 @@ std::string fingerprint(const Group& group);
 // told apart by their order in the code, then by device; the first keeps the fingerprint itself.
 void assign_ids(std::vector<Group*> groups);
 
-}  // namespace culprit
+}  // namespace culprit::report

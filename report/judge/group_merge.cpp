@@ -9,7 +9,7 @@
 #include "report/dump/allocation_groups.h"
 #include "report/model/marks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -109,4 +109,4 @@ void merge_same_place(std::vector<Group>* groups) {
   groups->erase(groups->begin() + static_cast<std::ptrdiff_t>(kept), groups->end());
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Merges groups that look the same to a reader: same displayed stack, same evidence. Keeps the order of first
 // appearance.
@@ -16,4 +16,4 @@ void merge_same_place(std::vector<Group>* groups);
 // Equal for two groups that look the same to a reader, provided that one FrameNumbers numbered their frames.
 std::string merge_key(const Group& group);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -13,7 +13,7 @@
 #include "report/model/record_facts.h"
 #include "report/model/summary.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -221,4 +221,4 @@ void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, 
   work.finish();
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

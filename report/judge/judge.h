@@ -9,7 +9,7 @@
 #include "report/dump/tables.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct JudgeOptions {
   bool default_suppressions = true;  // list memory that libraries hold for themselves in a section of its own
@@ -25,4 +25,4 @@ Cause decide_cause(const std::vector<Evidence>& evidence);
 void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
            Report* report);
 
-}  // namespace culprit
+}  // namespace culprit::report

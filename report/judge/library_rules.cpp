@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 struct Rule {
@@ -101,4 +101,4 @@ bool is_known_library(const Frame& frame) {
   return false;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 
 #include "report/model/stacks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // The library that made this allocation for itself ("cuBLAS"), judged by the frames next to the call. Empty: none of
 // the shipped rules matches, so the allocation is the program's own.
@@ -30,4 +30,4 @@ class LibraryRules {
 // Whether the frame lies in a library of the rules, or is a public function of one.
 bool is_known_library(const Frame& frame);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_fields.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -299,4 +299,4 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   return report;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/model/report_model.h"
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct ReportOptions {
   SymbolOptions symbols;
@@ -23,4 +23,4 @@ Report load_report(const std::string& path, const ReportOptions& options);
 // Reports a dump that is already open. The dump may be closed afterwards.
 Report load_report(const Dump& dump, const ReportOptions& options);
 
-}  // namespace culprit
+}  // namespace culprit::report

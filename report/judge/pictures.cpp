@@ -6,7 +6,7 @@
 
 #include "report/model/record_facts.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -87,4 +87,4 @@ std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, co
   return pictures;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

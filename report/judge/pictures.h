@@ -6,7 +6,7 @@
 #include "report/dump/dump_reader.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // The stacks in the pictures; resolve them before read_pictures().
 std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRecord>& records);
@@ -15,4 +15,4 @@ std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRec
 std::vector<Picture> read_pictures(const std::vector<format::PictureRecord>& records, const Dump& dump,
                                    const StackResolver& stacks);
 
-}  // namespace culprit
+}  // namespace culprit::report

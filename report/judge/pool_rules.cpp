@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr char kSwitchedOff[] = "culprit run --no-framework-caches shows each tensor by itself";
@@ -144,4 +144,4 @@ const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool) {
   return outside < frames.size() ? frames[outside] : nullptr;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 
 #include "report/model/stacks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct Pool {
   const char* name;  // "PyTorch caching allocator"
@@ -43,4 +43,4 @@ class PoolRules {
 // stack has none.
 const Frame* user_of_pool(const ResolvedStack& stack, const Pool& pool);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <tuple>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
@@ -219,4 +219,4 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
   return caches;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/dump/tables.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct PythonView {
   struct Block {  // a live tensor's memory
@@ -58,4 +58,4 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 // addresses that are both in the view and in the dump.
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -13,7 +13,7 @@
 #include "report/merge/report_merger.h"
 #include "report/symbols/shared_symbols.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Checked before anything is read, because a thousand separate reports would not fit into memory.
@@ -142,4 +142,4 @@ void add_missing_ranks(std::vector<Report>* reports) {
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

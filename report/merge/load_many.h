@@ -6,7 +6,7 @@
 
 #include "report/commands/report_options.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct LoadedReports {
   std::vector<Report> reports;  // in the order of the paths; only one when they were merged
@@ -21,4 +21,4 @@ LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptio
 // Notes in merged reports the ranks of the job that have no dump.
 void add_missing_ranks(std::vector<Report>* reports);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 template <typename Archive>
 void fields(Archive& archive, format::MemoryReading* reading) {
@@ -287,4 +287,4 @@ void fields(Archive& archive, ResolvedStack* stack) {
   archive("has_python", &stack->has_python);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -15,7 +15,7 @@
 #include "report/merge/report_merger.h"
 #include "report/model/frame_store.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
@@ -343,4 +343,4 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
   return merger.finish(options.strict);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

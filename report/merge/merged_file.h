@@ -7,7 +7,7 @@
 #include "report/base/file_error.h"
 #include "report/judge/load_report.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Whether the file begins like a merged file. False when it cannot be read.
 bool is_merged_file(const std::string& path);
@@ -19,4 +19,4 @@ void write_merged_file(const std::string& path, const Report& report);
 // when the file cannot be read or is damaged.
 Report read_merged_file(const std::string& path, const JudgeOptions& options);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/model/marks.h"
 #include "report/model/summary.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Used to choose, independently of the order of merging, which of two stacks that look the same is shown.
@@ -402,4 +402,4 @@ std::string missing_ranks_note(const Report& report) {
          ": it was not named, or the process made no CUDA call";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -13,7 +13,7 @@
 #include "report/model/frame_store.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Not thread-safe: each thread has a merger of its own, and the results are merged at the end.
 class ReportMerger {
@@ -55,4 +55,4 @@ bool comes_before(const JobProcess& left, const JobProcess& right);
 // is not known.
 std::string missing_ranks_note(const Report& report);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kShownPieces = 8;
@@ -134,4 +134,4 @@ SpreadText spread_text(const Group& group, const std::vector<JobProcess>& job) {
   return text;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct Spread {
   std::uint64_t min = 0;  // bytes; only processes with a share count
@@ -37,4 +37,4 @@ struct SpreadText {
 };
 SpreadText spread_text(const Group& group, const std::vector<JobProcess>& job);
 
-}  // namespace culprit
+}  // namespace culprit::report

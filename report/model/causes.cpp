@@ -1,7 +1,7 @@
 // The names of causes, evidence and errors in the JSON report. Scripts rely on them.
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 const char* cause_name(Cause cause) {
   switch (cause) {
@@ -73,4 +73,4 @@ const char* error_type_name(format::ErrorType type) {
   return "unknown";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

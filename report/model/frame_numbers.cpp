@@ -2,7 +2,7 @@
 
 #include "report/model/stacks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 std::size_t FrameNumbers::KeyHash::operator()(const Key& key) const {
   std::uint64_t hash = (key.at ^ std::uint64_t{key.first} << 40 ^ std::uint64_t{key.second} << 20);
@@ -29,4 +29,4 @@ void FrameNumbers::number(Frame* frame) {
                                     number_of(frame->function)});
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace culprit {
+namespace culprit::report {
 
 struct Frame;
 
@@ -34,4 +34,4 @@ class FrameNumbers {
   Numbers codes_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -3,7 +3,7 @@
 #include <functional>
 #include <tuple>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::size_t mixed(std::size_t hash, std::size_t more) { return (hash ^ more) * 0x9e3779b97f4a7c15ULL; }
@@ -113,4 +113,4 @@ const ResolvedStack* StoreImport::import(const ResolvedStack* stack) {
   return stored;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

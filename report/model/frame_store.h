@@ -8,7 +8,7 @@
 
 #include "report/model/stacks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // All returned pointers live as long as the store. Not thread-safe.
 class FrameStore {
@@ -71,4 +71,4 @@ class StoreImport {
   std::unordered_map<const void*, const void*> known_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

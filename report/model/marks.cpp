@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -112,4 +112,4 @@ const char* mark_kind_name(MarkKind kind) {
   return "unknown";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/dump/allocation_groups.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // All marks of the dump, in the order of their first times.
 std::vector<MarkInfo> read_marks(const Dump& dump);
@@ -25,4 +25,4 @@ void merge_marks(const std::vector<MarkShare>& from, std::vector<MarkShare>* int
 // The name of a test, without the prefix that marks a test; empty when the mark is not a test.
 std::string test_name(const std::string& mark);
 
-}  // namespace culprit
+}  // namespace culprit::report

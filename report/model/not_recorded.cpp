@@ -3,7 +3,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 
 bool is_complete(const Report& report) {
   return report.hook_called && report.unseen.empty() && report.dropped.total() == 0 && report.dropped.reason.empty();
@@ -55,4 +55,4 @@ std::string not_recorded_text(const Report& report) {
   return no_room ? what + " · a table of fixed size was full" : what;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Whether everything was recorded. Only then may a verdict say that nothing leaked.
 bool is_complete(const Report& report);
@@ -24,4 +24,4 @@ std::vector<std::string> incomplete_texts(const Report& report);
 // The headline of a text report without leaks: "NOTHING LEAKED" only when everything was recorded.
 std::string verdict_without_leaks(const Report& report);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 
 #include "report/cuda/cuda_names.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -34,4 +34,4 @@ std::string api_of(const Dump& dump, std::uint16_t api, const ResolvedStack& sta
   return stack.runtime_api.empty() ? source_api_name(dump.api_name(api)) : stack.runtime_api;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

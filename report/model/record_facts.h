@@ -8,7 +8,7 @@
 #include "report/dump/dump_reader.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // The device's ordinal; empty when the record belongs to no device.
 std::optional<unsigned> device_of(std::uint8_t device);
@@ -19,4 +19,4 @@ std::optional<ThreadInfo> thread_of(const Dump& dump, std::uint32_t index);
 // The call in the user's code: the runtime call in the stack, else the driver's without the suffixes of its symbol.
 std::string api_of(const Dump& dump, std::uint16_t api, const ResolvedStack& stack);
 
-}  // namespace culprit
+}  // namespace culprit::report

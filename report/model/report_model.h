@@ -13,7 +13,7 @@
 #include "report/judge/pool_rules.h"
 #include "report/model/stacks.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Why memory was not freed. A group's cause is the first of these, in this order, that holds; the others are evidence.
 enum class Cause {
@@ -444,4 +444,4 @@ const char* holder_search_name(format::HolderSearch state);
 // "double-free": the names in the JSON report.
 const char* error_type_name(format::ErrorType type);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/base/parallel.h"
 #include "report/cuda/cuda_names.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -347,4 +347,4 @@ std::vector<std::string> StackResolver::notes() const {
   return notes;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

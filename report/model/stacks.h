@@ -15,7 +15,7 @@
 #include "report/model/frame_numbers.h"
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct Module {
   std::string path;
@@ -124,4 +124,4 @@ const Frame* naming_frame(const ResolvedStack& stack);
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string_view base_name(std::string_view path);
 
-}  // namespace culprit
+}  // namespace culprit::report

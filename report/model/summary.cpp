@@ -6,7 +6,7 @@
 
 #include "report/cuda/kinds.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 void add_cached(const Group& group, Summary* summary) {
@@ -74,4 +74,4 @@ void sum_up(bool strict, Report* report) {
   for (const ErrorGroup& error : report->errors) summary.errors += error.count;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Whether the group is a leak: cached memory only with `strict`.
 bool counts_as_leak(const Group& group, bool strict);
@@ -16,4 +16,4 @@ void sort_groups(std::vector<Group>* groups);
 // Recomputes the summary's numbers of leaks, libraries, resources and errors from the report's lists.
 void sum_up(bool strict, Report* report);
 
-}  // namespace culprit
+}  // namespace culprit::report

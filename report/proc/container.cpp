@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 bool is_hex(std::string_view text) {
@@ -104,4 +104,4 @@ std::string container_text(const Container& container) {
   return text;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

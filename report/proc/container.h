@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace culprit {
+namespace culprit::report {
 
 struct Container {
   std::string runtime;  // "docker", "containerd", "cri-o", "podman", "lxc", "nspawn", "slurm"; "container": unknown
@@ -20,4 +20,4 @@ Container container_of(std::string_view cgroup);
 // "docker 1f2e3d4c5b6a (trainer-0), pod 3f2a..."; empty for none.
 std::string container_text(const Container& container);
 
-}  // namespace culprit
+}  // namespace culprit::report

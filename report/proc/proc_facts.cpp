@@ -18,7 +18,7 @@
 #include "interpose/format/dump_format.h"
 #include "report/proc/proc_text.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // The inode of the first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
@@ -263,4 +263,4 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
   return facts;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

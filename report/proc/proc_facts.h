@@ -10,7 +10,7 @@
 
 #include "report/proc/container.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct ProcessFacts {
   std::uint32_t pid = 0;
@@ -67,4 +67,4 @@ std::string dump_of_process(const std::string& root, std::uint32_t pid);
 // it is a regular file. -1 with errno on failure.
 int open_in_process(const std::string& root, std::uint32_t pid, const std::string& path);
 
-}  // namespace culprit
+}  // namespace culprit::report

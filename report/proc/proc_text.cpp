@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace culprit {
+namespace culprit::report {
 
 std::string read_proc_text(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -22,4 +22,4 @@ std::string read_proc_text(const std::string& path) {
   return text;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

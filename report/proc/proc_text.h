@@ -3,10 +3,10 @@
 
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // The readable content of the file; empty when it is missing, may not be read, or vanishes while it is read (a stream
 // of the standard library throws in that case). Thread-safe.
 std::string read_proc_text(const std::string& path);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -14,7 +14,7 @@
 #include "report/proc/proc_facts.h"
 #include "report/proc/proc_text.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string folder_of(const std::string& proc, std::uint32_t pid) { return proc + "/" + std::to_string(pid); }
@@ -104,4 +104,4 @@ bool read_header(const std::string& proc, const TargetProcess& target, format::H
   return whole && std::memcmp(header->magic, format::kMagic, sizeof(format::kMagic)) == 0;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

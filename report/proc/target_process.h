@@ -6,7 +6,7 @@
 
 #include "interpose/format/dump_format.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct TargetProcess {
   std::uint32_t pid = 0;
@@ -28,4 +28,4 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid);
 // The dump's current header. False when the file cannot be read.
 bool read_header(const std::string& proc, const TargetProcess& target, format::Header* header);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // Appends "&lt;" for '<', likewise for '>' and '&'. Returns false for any other character and appends nothing.
 inline bool append_entity(char c, std::string* text) {
@@ -12,4 +12,4 @@ inline bool append_entity(char c, std::string* text) {
   return entity != nullptr;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 
 #include "report/render/text/evidence_text.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // After a kernel has failed, every call on its context fails: CUDA Driver API, CUresult, "leaves the process in an
@@ -116,4 +116,4 @@ std::string hint_for(const Group& group, bool running) {
   return {};
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,10 +5,10 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // The hint for a judged group; "" if there is nothing useful to say. `running`: the process still runs, so unfreed
 // memory may still be freed.
 std::string hint_for(const Group& group, bool running);
 
-}  // namespace culprit
+}  // namespace culprit::report

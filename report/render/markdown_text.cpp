@@ -3,7 +3,7 @@
 #include "report/render/entities.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 
 std::string preformatted(const std::string& text) {
   std::string result;
@@ -22,4 +22,4 @@ std::string markdown_escaped(const std::string& text) {
   return result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

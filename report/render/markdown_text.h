@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // For text inside <pre> and other HTML in Markdown, where only HTML is escaped.
 std::string preformatted(const std::string& text);
@@ -11,4 +11,4 @@ std::string preformatted(const std::string& text);
 // Escapes everything that Markdown, or HTML in it, would interpret.
 std::string markdown_escaped(const std::string& text);
 
-}  // namespace culprit
+}  // namespace culprit::report

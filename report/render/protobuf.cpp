@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 void put_varint(std::uint64_t value, std::string* out) {
@@ -67,4 +67,4 @@ std::string gzip_stored(const std::string& data) {
   return out;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

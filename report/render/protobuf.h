@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // A message under construction. A field of value 0 is left out, because readers assume 0.
 class ProtobufMessage {
@@ -24,4 +24,4 @@ class ProtobufMessage {
 // `data` as a gzip file (RFC 1952) without compression.
 std::string gzip_stored(const std::string& data);
 
-}  // namespace culprit
+}  // namespace culprit::report

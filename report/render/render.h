@@ -7,7 +7,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct RenderOptions {
   bool colours = false;
@@ -79,4 +79,4 @@ std::string stack_as_json(const ResolvedStack& stack);
 // "1.25 GiB", "11001 B": three significant digits.
 std::string format_bytes(std::uint64_t bytes);
 
-}  // namespace culprit
+}  // namespace culprit::report

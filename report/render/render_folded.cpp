@@ -6,7 +6,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // A semicolon would begin another frame.
@@ -37,4 +37,4 @@ void render_folded(const std::vector<Report>& reports, const RenderOptions& opti
   for (const auto& [stack, bytes] : lines) out << stack << " " << bytes << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -15,7 +15,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Makes any name in a dump well-formed: XML cannot represent most control characters, and invalid UTF-8 makes a file
@@ -203,4 +203,4 @@ void render_junit(const std::vector<Report>& reports, const RenderOptions& optio
   out << "</testsuites>\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -15,7 +15,7 @@
 #include "report/render/text/text_style.h"
 #include "report/select/baseline.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string where(const Group& group) {
@@ -140,4 +140,4 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 class Profile {
@@ -118,4 +118,4 @@ void render_pprof(const std::vector<Report>& reports, const RenderOptions& optio
   out << profile.finish(start);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

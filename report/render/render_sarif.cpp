@@ -14,7 +14,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -212,4 +212,4 @@ void render_sarif(const std::vector<Report>& reports, const RenderOptions& optio
   out << log.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

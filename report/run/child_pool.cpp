@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace culprit {
+namespace culprit::report {
 
 struct ChildPool::Signals {
   sigset_t watched;
@@ -133,4 +133,4 @@ bool ChildPool::wait(std::chrono::duration<double> patience, std::size_t* number
   return false;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include "report/run/child_process.h"
 #include "report/run/preload.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct PoolResult {
   ChildResult child;
@@ -56,4 +56,4 @@ class ChildPool {
   Signals* signals_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // The signals that are passed on to the child. SIGTSTP and the like are left out: job control stops and continues the
@@ -103,4 +103,4 @@ int die_like_child(int signal_number) {
   return 128 + signal_number;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 struct ChildResult {
   int start_errno = 0;  // not 0: the command could not be started
@@ -29,4 +29,4 @@ int die_like_child(int signal_number);
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe);
 
-}  // namespace culprit
+}  // namespace culprit::report

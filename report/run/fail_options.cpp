@@ -8,7 +8,7 @@
 
 #include "report/cuda/cuda_names.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // The limit of interpose/driver/fail_rules.h.
@@ -98,4 +98,4 @@ std::string fail_environment(const FailOptions& options) {
   return text;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace culprit {
+namespace culprit::report {
 
 struct FailOptions {
   std::vector<std::string> allocations;  // --fail-alloc
@@ -25,4 +25,4 @@ std::string fail_environment(const FailOptions& options);
 // Describes the problem with the value of a --fail-call; "" for a correct value.
 std::string check_fail_call(const std::string& text);
 
-}  // namespace culprit
+}  // namespace culprit::report

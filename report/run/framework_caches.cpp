@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 struct Switch {
@@ -40,4 +40,4 @@ std::string framework_cache_help() {
   return text + "; what is set already stays). CuPy, RMM and ONNX Runtime have no such switch outside of the program";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

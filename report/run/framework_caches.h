@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // Variables to add to the environment of the command; variables that the user has set are not changed.
 std::vector<std::pair<std::string, std::string>> framework_cache_switches();
@@ -14,4 +14,4 @@ std::vector<std::pair<std::string, std::string>> framework_cache_switches();
 // What the option does, for --help.
 std::string framework_cache_help();
 
-}  // namespace culprit
+}  // namespace culprit::report

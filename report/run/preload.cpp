@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-namespace culprit {
+namespace culprit::report {
 
 std::string find_library() {
   namespace fs = std::filesystem;
@@ -57,4 +57,4 @@ Environment preload_environment(const std::string& pattern) {
   return environment;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
@@ -20,4 +20,4 @@ std::string find_library();
 // end. Throws std::runtime_error when find_library() does, or when LD_PRELOAD cannot hold its path.
 Environment preload_environment(const std::string& pattern);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Reports = std::vector<std::shared_ptr<const Report>>;
@@ -202,4 +202,4 @@ const Frame* exit_caller(const ResolvedStack* exit_stack) {
   return nullptr;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

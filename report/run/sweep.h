@@ -11,7 +11,7 @@
 #include "report/model/report_model.h"
 #include "report/run/child_pool.h"
 
-namespace culprit {
+namespace culprit::report {
 
 enum class SweepOutcome {
   kFine,        // ended without new findings
@@ -66,4 +66,4 @@ const char* outcome_name(SweepOutcome outcome);
 // The innermost frame of the program's own code that called exit(), if it is not main; nullptr when main returned.
 const Frame* exit_caller(const ResolvedStack* exit_stack);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -9,7 +9,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/summary.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
@@ -186,4 +186,4 @@ const char* comparison_name(Comparison comparison) {
   return "none";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

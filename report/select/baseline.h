@@ -21,7 +21,7 @@
 #include "report/base/file_error.h"
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct BaselineLeak {
   std::uint64_t bytes = 0;
@@ -60,4 +60,4 @@ void compare(const Baseline& baseline, const std::string& path, const Growth& al
 // "new", "grown", "known": the names in the JSON report.
 const char* comparison_name(Comparison comparison);
 
-}  // namespace culprit
+}  // namespace culprit::report

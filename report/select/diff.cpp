@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::uint64_t bytes_of(const ListedLeak* listed) { return listed == nullptr ? 0 : listed->leak.bytes; }
@@ -64,4 +64,4 @@ const char* change_name(Change change) {
   return "unchanged";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/base/byte_size.h"
 #include "report/select/leak_list.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // In display order.
 enum class Change { kNew, kGrown, kShrunk, kGone, kSame };
@@ -42,4 +42,4 @@ Diff diff_of(LeakList before, LeakList now, const Growth& allowed);
 // "new", "grown", "shrunk", "gone", "unchanged": the names in the JSON diff.
 const char* change_name(Change change);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/model/summary.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string thread_text(const Group& group) {
@@ -106,4 +106,4 @@ std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by
   return rows;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct GroupedRow {
   std::string key;   // the common value; tells rows of two reports of one process apart
@@ -17,4 +17,4 @@ struct GroupedRow {
 // `by`: stack, function, library, thread, device, cause or mark. Largest first. `strict`: cached memory counts.
 std::vector<GroupedRow> grouped_rows(const Report& report, const std::string& by, bool strict);
 
-}  // namespace culprit
+}  // namespace culprit::report

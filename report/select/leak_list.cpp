@@ -11,7 +11,7 @@
 #include "report/merge/merged_file.h"
 #include "report/model/summary.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
@@ -163,4 +163,4 @@ LeakList read_leak_list(const std::string& path, const OutputOptions& options) {
       ": neither a dump, nor a report of culprit report --format json, nor a baseline, nor a file of culprit merge");
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/model/stacks.h"
 #include "report/select/baseline.h"
 
-namespace culprit {
+namespace culprit::report {
 
 struct ListedLeak {
   BaselineLeak leak;
@@ -33,4 +33,4 @@ struct LeakList {
 // choice made when it was written. Throws FileError or DumpError, which describe the problem.
 LeakList read_leak_list(const std::string& path, const OutputOptions& options);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/summary.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr Cause kCauses[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld,      Cause::kException,
@@ -203,4 +203,4 @@ void Selection::write(bool strict, const std::vector<Report>& reports) const {
   if (!options_.write_baseline.empty()) write_baseline(options_.write_baseline, baseline_of(reports, strict));
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

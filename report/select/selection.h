@@ -16,7 +16,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace culprit {
+namespace culprit::report {
 
 struct SelectionOptions {
   std::vector<std::string> suppressions;  // files; none: CULPRIT_SUPPRESSIONS
@@ -65,4 +65,4 @@ class Selection {
   std::optional<Baseline> baseline_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -13,7 +13,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string trimmed(const std::string& text) {
@@ -217,4 +217,4 @@ std::string suggest_suppressions(const std::vector<Report>& reports, bool strict
   return text;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -17,7 +17,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Whether `text` matches the pattern as described above.
 bool matches_pattern(const std::string& pattern, const std::string& text);
@@ -59,4 +59,4 @@ class Suppressions {
 // when `strict`.
 std::string suggest_suppressions(const std::vector<Report>& reports, bool strict);
 
-}  // namespace culprit
+}  // namespace culprit::report

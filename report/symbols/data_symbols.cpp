@@ -10,7 +10,7 @@
 
 #include "report/symbols/demangle.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 struct Symbol {
@@ -72,4 +72,4 @@ void look_up_variables(Dwfl_Module* file, ModuleSymbols* module) {
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

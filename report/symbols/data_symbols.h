@@ -5,10 +5,10 @@
 
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Fills `variables` and `variable_of` of `module` from the file's symbol table, for the addresses in `data`. If several
 // names share an address, a global one is preferred, then the shorter one.
 void look_up_variables(Dwfl_Module* file, ModuleSymbols* module);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 struct Free {
@@ -108,4 +108,4 @@ std::string type_name(const std::string& mangled) {
   return demangled.empty() ? mangled : demangled;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

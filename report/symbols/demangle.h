@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // "_ZN6Solver4stepEi" -> "Solver::step": demangled, without parameters, return type, "[clone .cold]" and the like. A
 // name that is not a C++ symbol only loses the compiler's suffixes (.part.0, .constprop.0, .isra.0, .cold).
@@ -18,4 +18,4 @@ std::string type_name(const std::string& mangled);
 // The name part of a demangled signature: "void f<int>(int) const" -> "f<int>".
 std::string strip_signature(std::string signature);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 
 #include "report/symbols/demangle.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // The walk is recursive, and no compiler emits deeper trees.
@@ -148,4 +148,4 @@ std::vector<InlineScope> InlineTable::look_up(std::uint64_t address) {
   return result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 struct InlineScope {
   std::string function;
@@ -57,4 +57,4 @@ class InlineTable {
   std::unordered_map<Dwarf_Off, std::size_t> scope_of_;  // of functions without a linkage name
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -12,7 +12,7 @@
 
 #include "report/symbols/demangle.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 struct ExecutableRange {
@@ -226,4 +226,4 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
   return result;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/symbols/inline_table.h"
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // One open file. Like libdw's handles it is not thread-safe: use it from one thread at a time.
 class ModuleFile {
@@ -69,4 +69,4 @@ class ModuleFile {
   std::vector<Unit> units_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // libstdc++, vterminate.cc; libc++abi, cxa_default_handlers.cpp, has it without "after throwing".
@@ -58,4 +58,4 @@ bool has_hidden_cxx_runtime(Dwfl_Module* file) {
   return message && !imports_runtime(file);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

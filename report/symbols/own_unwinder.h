@@ -4,11 +4,11 @@
 
 #include <elfutils/libdwfl.h>
 
-namespace culprit {
+namespace culprit::report {
 
 // For a file without a symbol table, where the function that raises exceptions has no name: whether the file contains a
 // C++ runtime (recognised by its message for uncaught exceptions) and imports none. False for files with a symbol
 // table.
 bool has_hidden_cxx_runtime(Dwfl_Module* file);
 
-}  // namespace culprit
+}  // namespace culprit::report

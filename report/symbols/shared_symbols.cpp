@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-namespace culprit {
+namespace culprit::report {
 
 void SharedSymbols::look_up(std::vector<ModuleSymbols>& modules) {
   {
@@ -77,4 +77,4 @@ void SharedSymbols::ask(const std::vector<ModuleSymbols>& modules) {
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 
 #include "report/symbols/symbolizer.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Answers from the cache, and asks `lookup` for the rest. Thread-safe if `lookup` is.
 class SharedSymbols {
@@ -41,4 +41,4 @@ class SharedSymbols {
   std::map<Key, Known> known_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

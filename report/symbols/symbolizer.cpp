@@ -13,7 +13,7 @@
 #include "report/symbols/module_symbols.h"
 #include "report/symbols/own_unwinder.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
@@ -58,4 +58,4 @@ void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& o
   for (std::thread& helper : helpers) helper.join();
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // One function at an address. With inlining an address has several, innermost first.
 struct CodeLocation {
@@ -65,4 +65,4 @@ using SymbolLookup = std::function<void(std::vector<ModuleSymbols>& modules)>;
 // Thread-safe.
 void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& options);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -18,6 +18,8 @@
 
 namespace culprit::test {
 
+using namespace culprit::report;
+
 // A process of the fake /proc tree.
 struct FakeProcess {
   std::uint32_t pid = 0;

@@ -8,7 +8,7 @@
 #include "tests/unit/doctor_fixture.h"
 #include "tests/unit/shell.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using namespace culprit::test;
 using Json = nlohmann::json;
 

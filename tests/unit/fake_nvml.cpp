@@ -21,7 +21,7 @@
 
 #include "report/doctor/nvml_api.h"
 
-using namespace culprit::nvml;
+using namespace culprit::report::nvml;
 
 struct nvmlDevice_st {
   std::map<std::string, std::string> facts;

@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::DumpBuilder;
 using culprit::test::live_allocation;

@@ -13,6 +13,8 @@
 
 namespace culprit::test {
 
+using namespace culprit::report;
+
 // Symbols by module and return address.
 class FakeSymbols {
  public:

@@ -8,7 +8,7 @@
 #include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using namespace culprit::format;
 using namespace culprit::test;
 

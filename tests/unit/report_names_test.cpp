@@ -6,7 +6,7 @@
 #include "report/symbols/demangle.h"
 #include "tests/catch.h"
 
-using namespace culprit;
+using namespace culprit::report;
 
 TEST_CASE("functions are named without signature", "[report][names]") {
   CHECK(function_name("_ZN6Solver4stepEi") == "Solver::step");

@@ -15,7 +15,7 @@
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using culprit::test::DumpBuilder;
 
 namespace {

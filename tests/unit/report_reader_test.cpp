@@ -12,7 +12,7 @@
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::DumpBuilder;
 

@@ -8,7 +8,7 @@
 #include "report/render/html/source_lines.h"
 #include "tests/catch.h"
 
-using namespace culprit;
+using namespace culprit::report;
 
 namespace {
 

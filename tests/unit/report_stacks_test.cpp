@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using culprit::test::DumpBuilder;
 using culprit::test::FakeSymbols;
 

@@ -9,7 +9,7 @@
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/shell.h"
 
-using namespace culprit;
+using namespace culprit::report;
 using namespace culprit::format;
 using namespace culprit::test;
 

@@ -7,7 +7,7 @@
 
 #include "tests/catch.h"
 
-using namespace culprit;
+using namespace culprit::report;
 
 namespace {
 

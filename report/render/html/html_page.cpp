@@ -7,7 +7,7 @@
 
 #include "report/render/markdown_text.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // A file of report/render/html/, or D3; html_assets.S.in embeds them into the program.
 struct HtmlAsset {
@@ -79,4 +79,4 @@ void write_html_page(const std::string& title, const std::function<void(std::ost
   out << page;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -6,10 +6,10 @@
 #include <ostream>
 #include <string>
 
-namespace culprit {
+namespace culprit::report {
 
 // Writes a page with the data from `write_data`: JSON text, whose member "view" names the script that draws it
 // (report/render/html/main.js). All text in it may be hostile. `write_data` is called once.
 void write_html_page(const std::string& title, const std::function<void(std::ostream&)>& write_data, std::ostream& out);
 
-}  // namespace culprit
+}  // namespace culprit::report

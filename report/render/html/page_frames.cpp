@@ -2,7 +2,7 @@
 
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 
 std::string page_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -37,4 +37,4 @@ void PageFrames::write(std::ostream& out) const {
   out << "\"frames\": " << page_text(frames_) << ",\n\"strings\": " << page_text(strings_) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include "report/model/stacks.h"
 #include "report/render/json/report_json.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;
@@ -38,4 +38,4 @@ class PageFrames {
   std::unordered_map<std::string, std::size_t> string_numbers_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // null when this side has no such leak, or no stacks.
@@ -54,4 +54,4 @@ void render_diff_html(const Diff& diff, std::ostream& out) {
       title, [&](std::ostream& data) { write_data(diff, data); }, out);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -11,7 +11,7 @@
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Source lines are shown for this many frames, from the allocating one outward.
@@ -162,4 +162,4 @@ void render_html(const std::vector<Report>& reports, const RenderOptions& option
       out);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

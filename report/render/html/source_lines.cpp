@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr unsigned kAround = 4;  // lines before and after the requested one
@@ -127,4 +127,4 @@ std::vector<SourceFile> SourceLines::read() const {
   return files;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace culprit {
+namespace culprit::report {
 
 // Consecutive lines of a file.
 struct SourceBlock {
@@ -51,4 +51,4 @@ class SourceLines {
   std::map<std::string, std::set<unsigned>> wanted_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

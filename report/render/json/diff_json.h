@@ -4,7 +4,7 @@
 #include "report/render/json/report_json.h"
 #include "report/select/diff.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Both sides, and the number of groups for each kind of change.
 Json diff_head_json(const Diff& diff);
@@ -12,4 +12,4 @@ Json diff_head_json(const Diff& diff);
 // All of a group except its stacks.
 Json change_json(const DiffEntry& entry);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include "report/render/text/evidence_text.h"
 #include "report/select/baseline.h"
 
-namespace culprit {
+namespace culprit::report {
 
 std::string hex_text(std::uint64_t value) {
   char text[20];
@@ -216,4 +216,4 @@ Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json) {
   return one;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

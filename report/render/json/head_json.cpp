@@ -3,7 +3,7 @@
 #include "report/model/not_recorded.h"
 #include "report/render/json/report_json.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 Json inside_json(const CacheInside& inside) {
@@ -265,4 +265,4 @@ Json report_head_json(const Report& report) {
   return head;
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -2,7 +2,7 @@
 #include "report/render/json/diff_json.h"
 #include "report/render/render.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 Json side_json(const LeakList& list) {
@@ -59,4 +59,4 @@ void render_diff_json(const Diff& diff, std::ostream& out) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

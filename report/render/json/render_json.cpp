@@ -11,7 +11,7 @@
 #include "report/render/json/report_json.h"
 #include "report/render/render.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 Json errors_json(const Report& report) {
@@ -228,4 +228,4 @@ std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(e
 
 std::string stack_as_json(const ResolvedStack& stack) { return text_of(stack_json(&stack), 0); }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using Json = nlohmann::ordered_json;
 
@@ -29,4 +29,4 @@ Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
 // The facts about the run as a whole: the process, its devices, the totals.
 Json report_head_json(const Report& report);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kMostCallers = 6;
@@ -198,4 +198,4 @@ void print_evidence(const Group& group, const Evidence& evidence, TextFields* fi
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

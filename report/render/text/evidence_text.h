@@ -5,7 +5,7 @@
 
 #include "report/render/text/text_fields.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // The frame that names a throw or a failed call: the innermost frame of the program, past the C++ runtime's; a Python
 // line is preferred to a native frame without a line. nullptr when nothing is known.
@@ -30,4 +30,4 @@ std::string history_text(const Group& group);
 // Prints the lines for one piece of evidence. An ended thread is mentioned with the threads instead.
 void print_evidence(const Group& group, const Evidence& evidence, TextFields* fields);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/render/hints.h"
 #include "report/render/text/evidence_text.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -21,7 +21,7 @@ constexpr std::size_t kShownMarks = 3;
 
 // Host memory belongs to no GPU, even if a GPU's context was current when it was pinned.
 std::string device_text(Kind kind, const std::optional<unsigned>& device) {
-  return kind_class(kind) == KindClass::kHostMemory ? "host" : culprit::device_text(device);
+  return kind_class(kind) == KindClass::kHostMemory ? "host" : report::device_text(device);
 }
 
 std::string device_text(const Group& group) {
@@ -231,4 +231,4 @@ void render_error(const Report& report, const ErrorGroup& error, std::size_t num
   GroupText(report, options, out).print(error, number);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/render/render.h"
 #include "report/render/text/text_fields.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // "GPU 1", "host".
 std::string device_text(const std::optional<unsigned>& device);
@@ -38,4 +38,4 @@ class GroupText {
   TextFields fields_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -4,7 +4,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // "1.00 GiB", or "64.0 MiB -> 128 MiB".
@@ -130,4 +130,4 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 #include "report/render/text/text_style.h"
 #include "report/select/grouped_rows.h"
 
-namespace culprit {
+namespace culprit::report {
 
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out) {
   const std::vector<GroupedRow> rows = grouped_rows(report, options.group_by, options.strict);
@@ -21,4 +21,4 @@ void render_grouped(const Report& report, const RenderOptions& options, std::ost
   if (shown < rows.size()) out << "and " << rows.size() - shown << " more: --all\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

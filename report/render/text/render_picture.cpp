@@ -8,7 +8,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 // Failures come before everything else, so they must leave room on the screen.
@@ -114,4 +114,4 @@ void render_peaks(const Report& report, const RenderOptions& options, std::ostre
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -10,7 +10,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::uint64_t kMinuteNs = 60'000'000'000;
@@ -110,4 +110,4 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   out << "next    culprit report " << printable(report.dump_path) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -8,7 +8,7 @@
 #include "report/render/text/text_fields.h"
 #include "report/run/sweep.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -203,4 +203,4 @@ void render_sweep_json(const Sweep& sweep, std::ostream& out) {
   out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -14,7 +14,7 @@
 #include "report/render/text/group_text.h"
 #include "report/render/text/text_fields.h"
 
-namespace culprit {
+namespace culprit::report {
 
 using namespace format;
 
@@ -392,4 +392,4 @@ void render_text(const std::vector<Report>& reports, const RenderOptions& option
   }
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 constexpr std::size_t kLabelWidth = 9;
@@ -69,4 +69,4 @@ std::string plural(std::uint64_t count, const std::string& one, const std::strin
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

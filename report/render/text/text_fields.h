@@ -8,7 +8,7 @@
 
 #include "report/render/text/text_style.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Not thread-safe: caches the text of frames.
 class TextFields {
@@ -42,4 +42,4 @@ std::string padded(std::string text, std::size_t width);
 // "1 call", "3 calls".
 std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -5,7 +5,7 @@
 
 #include "report/render/render.h"
 
-namespace culprit {
+namespace culprit::report {
 namespace {
 
 std::string three_digits(double value, const char* unit) {
@@ -69,4 +69,4 @@ std::string frame_text(const Frame& frame) {
   return frame.file.empty() ? frame_function(frame) : frame_place(frame) + "  " + frame_function(frame);
 }
 
-}  // namespace culprit
+}  // namespace culprit::report

@@ -7,7 +7,7 @@
 
 #include "report/model/report_model.h"
 
-namespace culprit {
+namespace culprit::report {
 
 // Replaces control characters by '?', because names in a dump may contain terminal escape sequences.
 std::string printable(std::string_view text);
@@ -40,4 +40,4 @@ class Palette {
   bool on_;
 };
 
-}  // namespace culprit
+}  // namespace culprit::report
