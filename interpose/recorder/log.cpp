@@ -5,8 +5,8 @@
 #include <atomic>
 
 #include "interpose/base/late_load.h"
-#include "interpose/base/signal_names.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/format/signal_names.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {

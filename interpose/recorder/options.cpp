@@ -3,19 +3,16 @@
 #include <fcntl.h>
 #include <sys/utsname.h>
 
-#include "interpose/base/process_names.h"
-#include "interpose/base/restrictions.h"
-#include "interpose/base/signal_names.h"
-#include "interpose/driver/fail_rules.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
+#include "interpose/base/process_names.h"
 #include "interpose/base/raw_calls.h"
-#include "interpose/base/signal_names.h"
+#include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/fail_rules.h"
+#include "interpose/format/signal_names.h"
 
 namespace culprit {
 namespace {

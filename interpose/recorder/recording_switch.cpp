@@ -10,8 +10,8 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
-#include "interpose/base/signal_names.h"
 #include "interpose/driver/driver.h"
+#include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 

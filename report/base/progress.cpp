@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {

@@ -19,12 +19,14 @@
 
 #include "report/attach/injector.h"
 #include "report/base/exit_codes.h"
+#include "report/base/words.h"
 #include "report/dump/run_dumps.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
-#include "report/render/text/text_style.h"
+#include "report/render/text/render_survivors.h"
 #include "report/run/child_process.h"
 #include "report/run/preload.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {
@@ -130,21 +132,18 @@ void watch(const TracedProcess& process, double seconds, const sigset_t& signals
 int show_survivors(const AttachCommand& command, const TracedProcess& process, const Descriptor& file,
                    const std::string& dump) {
   OutputOptions output = command.output;
-  if (output.sysroot.empty() && !process.same_files() && process.is_alive())
-    output.sysroot = process.path_from_here("");
+  if (output.load.symbols.sysroot.empty() && !process.same_files() && process.is_alive())
+    output.load.symbols.sysroot = process.path_from_here("");
   std::vector<Report> reports;
   try {
-    reports.push_back(load_for_output("/proc/self/fd/" + std::to_string(file.get()), output));
+    reports.push_back(load_with_progress("/proc/self/fd/" + std::to_string(file.get()), output.load));
   } catch (const DumpError& error) {
     return fail(error.what());
   }
   reports.front().dump_path = dump;
   if (output.format != "text") return write_reports(reports, output, DefaultStream::kStdout, true);
   return write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    RenderOptions options;
-    options.colours = colours;
-    options.all = output.all;
-    render_survivors(reports.front(), options, out);
+    render_survivors(reports.front(), render_options(output, colours), out);
   });
 }
 

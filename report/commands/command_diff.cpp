@@ -4,32 +4,23 @@
 #include <iostream>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/selection_options.h"
+#include "report/render/formats.h"
+#include "report/render/html/render_diff_html.h"
+#include "report/render/json/render_diff_json.h"
+#include "report/render/text/render_diff.h"
 #include "report/select/diff.h"
-#include "report/select/selection.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
-namespace {
-
-void render_diff(const Diff& diff, const OutputOptions& options, bool colours, std::ostream& out) {
-  RenderOptions render_options;
-  render_options.colours = colours;
-  render_options.all = options.all;
-  if (options.format == "json") return render_diff_json(diff, out);
-  if (options.format == "html") return render_diff_html(diff, out);
-  if (options.format == "markdown") return render_diff_markdown(diff, render_options, out);
-  render_diff_text(diff, render_options, out);
-}
-
-}  // namespace
-
 void add_diff_command(CLI::App* app, DiffCommand* command) {
   app->add_option("OLD", command->before, "What leaked then: a dump, a merged file, a JSON report or a baseline")
       ->required()
       ->type_name("");
   app->add_option("NEW", command->now, "What leaks now: likewise")->required()->type_name("");
-  add_output_options(app, &command->output, {"text", "json", "html", "markdown"});
+  add_output_options(app, &command->output, diff_formats());
   add_growth_option(app, &command->allow_growth, "How much a leak may grow before it counts as grown, ");
-  app->add_flag("--all", command->output.all, "text, markdown: all changes, not only the first 10 of each list");
+  app->add_flag("--all", command->output.shown.all, "text, markdown: all changes, not only the first 10 of each list");
   app->remove_option(app->get_option("--resources"));
   app->remove_option(app->get_option("--fail-on"));
   app->add_option("--fail-on", command->output.fail_on, "Exit with 1 when leaks are new or have grown (new), or never")
@@ -42,10 +33,10 @@ void add_diff_command(CLI::App* app, DiffCommand* command) {
 
 int run_diff_command(const DiffCommand& command) try {
   const Growth allowed = parse_growth(command.allow_growth).value_or(Growth());
-  const Diff diff =
-      diff_of(read_leak_list(command.before, command.output), read_leak_list(command.now, command.output), allowed);
+  const Diff diff = diff_of(read_leak_list(command.before, command.output.load),
+                            read_leak_list(command.now, command.output.load), allowed);
   const int written = write_output(command.output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    render_diff(diff, command.output, colours, out);
+    find_format(command.output.format)->write_diff(diff, render_options(command.output, colours), out);
   });
   if (written != kExitFine) return written;
   const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/commands/report_options.h"
+#include "report/commands/output_options.h"
 
 namespace culprit::report {
 

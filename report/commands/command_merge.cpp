@@ -19,9 +19,8 @@ void add_merge_command(CLI::App* app, MergeCommand* command) {
 }
 
 int run_merge_command(const MergeCommand& command) try {
-  OutputOptions options = command.output;
-  options.merge = Merge::kAlways;
-  const LoadedReports loaded = load_many(command.dumps, options);
+  const OutputOptions& options = command.output;
+  const LoadedReports loaded = load_many(command.dumps, options.load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
     std::cerr << "culprit: " << options.output << " was not written: a job without some of its processes looks clean\n";
     return kExitUnreadable;

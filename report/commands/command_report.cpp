@@ -4,7 +4,8 @@
 #include <iostream>
 
 #include "report/base/exit_codes.h"
-#include "report/merge/load_many.h"
+#include "report/commands/selection_options.h"
+#include "report/render/formats.h"
 
 namespace culprit::report {
 
@@ -19,23 +20,23 @@ void add_report_command(CLI::App* app, ReportCommand* command) {
 
 int run_report_command(const ReportCommand& command) try {
   Selection selection(command.selection);
-  LoadedReports loaded = load_many(command.dumps, command.output);
+  LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(&reports);
   if (!reports.empty()) {
-    selection.apply(command.output.strict, &reports);
+    selection.apply(command.output.load.judge.strict, &reports);
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
                                            [&](bool, std::ostream& out) {
-                                             out << suggest_suppressions(reports, command.output.strict);
+                                             out << suggest_suppressions(reports, command.output.load.judge.strict);
                                            })
                             : write_reports(reports, command.output, DefaultStream::kStdout, true);
     if (written != kExitFine) return written;
   }
   // A baseline without the unreadable dumps would make their leaks new tomorrow.
   if (loaded.unreadable) return kExitUnreadable;
-  selection.write(command.output.strict, reports);
+  selection.write(command.output.load.judge.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine) return found;
   bool hooked = false;

@@ -13,8 +13,10 @@
 #include <stdexcept>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/selection_options.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
+#include "report/render/formats.h"
 #include "report/run/child_process.h"
 #include "report/run/framework_caches.h"
 #include "report/run/preload.h"
@@ -47,11 +49,11 @@ bool history_is_missing(const std::vector<Report>& reports) {
 
 // The report's part of the exit code.
 int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
-  LoadedReports loaded = load_many(paths, command.output);
+  LoadedReports loaded = load_many(paths, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(&reports);
-  selection->apply(command.output.strict, &reports);
+  selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
@@ -74,7 +76,7 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
     if (written != kExitFine) return written;
   }
   if (loaded.unreadable) return kExitUnreadable;
-  selection->write(command.output.strict, reports);
+  selection->write(command.output.load.judge.strict, reports);
   const int found = verdict(reports, command.output);
   if (found != kExitFine || reports.empty()) return found;
   for (const Report& report : reports) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/commands/report_options.h"
+#include "report/commands/output_options.h"
 #include "report/run/fail_options.h"
 #include "report/select/selection.h"
 

@@ -18,9 +18,12 @@
 #include "report/base/exit_codes.h"
 #include "report/base/progress.h"
 #include "report/dump/run_dumps.h"
+#include "report/render/json/render_sweep_json.h"
+#include "report/render/text/render_sweep.h"
 #include "report/run/child_pool.h"
 #include "report/run/preload.h"
 #include "report/run/sweep.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {
@@ -95,7 +98,7 @@ bool read_dumps(const std::string& pattern, const OutputOptions& options, Report
   bool readable = true;
   for (const std::string& path : find_dumps(pattern, 0)) {
     try {
-      reports->push_back(std::make_shared<const Report>(load_for_output(path, options)));
+      reports->push_back(std::make_shared<const Report>(load_with_progress(path, options.load)));
     } catch (const DumpError& error) {
       std::cerr << "culprit: " << error.what() << "\n";
       readable = false;
@@ -178,10 +181,7 @@ int write_sweep(const Sweep& sweep, const OutputOptions& options) {
       render_sweep_json(sweep, out);
       return;
     }
-    RenderOptions render_options;
-    render_options.colours = colours;
-    render_options.strict = options.strict;
-    render_sweep_text(sweep, render_options, out);
+    render_sweep_text(sweep, render_options(options, colours), out);
   });
 }
 
@@ -258,7 +258,7 @@ void add_sweep_command(CLI::App* app, SweepCommand* command) {
   app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
       ->type_name("LEVEL");
-  add_output_options(app, &command->output);
+  add_output_options(app, &command->output, {"text", "json"});
   app->remove_option(app->get_option("--resources"));
   app->remove_option(app->get_option("--fail-on"));
   app->add_option("--fail-on", command->output.fail_on,

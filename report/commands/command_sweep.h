@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "report/commands/report_options.h"
+#include "report/commands/output_options.h"
 
 namespace culprit::report {
 

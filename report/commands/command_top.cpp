@@ -12,13 +12,11 @@
 #include <thread>
 
 #include "report/base/exit_codes.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
 #include "report/select/grouped_rows.h"
 #include "report/symbols/shared_symbols.h"
 #include "report/symbols/symbolizer.h"
@@ -46,7 +44,7 @@ class Source {
     return process_ ? std::string(kProc) + "/" + std::to_string(process_->pid) + "/root" : "";
   }
 
-  Report read(const ReportOptions& options) const {
+  Report read(const LoadOptions& options) const {
     if (!process_) return load_report(path_, options);
     const int fd = open_in_process(kProc, process_->pid, process_->dump);
     // The process has ended, but its dump may still be readable.
@@ -158,7 +156,7 @@ int run_top_command(const TopCommand& command) try {
   symbol_options.sysroot = source.sysroot();
   // A running process is read many times; only new addresses are looked up.
   SharedSymbols symbols([&](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, symbol_options); });
-  ReportOptions options;
+  LoadOptions options;
   options.lookup = [&](std::vector<ModuleSymbols>& modules) { symbols.look_up(modules); };
   options.judge.strict = true;  // all live memory, including caches and libraries
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <set>
 
+#include "report/base/words.h"
 #include "report/doctor/diagnosis.h"
 #include "report/doctor/holders.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
 
 namespace culprit::report {
 namespace {

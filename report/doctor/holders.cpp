@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {

@@ -8,7 +8,7 @@
 #include "report/cuda/kinds.h"
 #include "report/doctor/diagnosis.h"
 #include "report/judge/load_report.h"
-#include "report/render/text/text_style.h"
+#include "report/model/frame_text.h"
 
 namespace culprit::report {
 namespace {
@@ -84,7 +84,7 @@ InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) 
     return {{"", unreadable}};
   }
   try {
-    ReportOptions options;
+    LoadOptions options;
     options.machine.proc = proc.root;
     options.symbols.sysroot = proc.root + "/" + std::to_string(process.pid) + "/root";
     return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);

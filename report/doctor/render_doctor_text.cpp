@@ -1,10 +1,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "report/base/words.h"
 #include "report/doctor/render_doctor.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/render/text/palette.h"
 
 namespace culprit::report {
 namespace {

@@ -9,6 +9,7 @@
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
 #include "report/judge/library_rules.h"
+#include "report/judge/pool_rules.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
 #include "report/model/summary.h"

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <set>
 
+#include "report/base/progress.h"
+#include "report/base/words.h"
 #include "report/judge/pictures.h"
 #include "report/judge/python_view.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
 
 namespace culprit::report {
 
@@ -220,12 +220,12 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
 
 }  // namespace
 
-Report load_report(const std::string& path, const ReportOptions& options) {
+Report load_report(const std::string& path, const LoadOptions& options) {
   const Dump dump = Dump::open(path);
   return load_report(dump, options);
 }
 
-Report load_report(const Dump& dump, const ReportOptions& options) {
+Report load_report(const Dump& dump, const LoadOptions& options) {
   const Header& header = dump.header();
   Report report;
   report.dump_path = dump.path();
@@ -297,6 +297,12 @@ Report load_report(const Dump& dump, const ReportOptions& options) {
   report.stacks = stacks;
   add_notes(header, *stacks, &report);
   return report;
+}
+
+Report load_with_progress(const std::string& path, LoadOptions options) {
+  Progress progress;
+  options.symbols.progress = [&progress](const std::string& module) { progress.doing("reading symbols of " + module); };
+  return load_report(path, options);
 }
 
 }  // namespace culprit::report

@@ -9,7 +9,7 @@
 
 namespace culprit::report {
 
-struct ReportOptions {
+struct LoadOptions {
   SymbolOptions symbols;
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
@@ -19,8 +19,11 @@ struct ReportOptions {
 };
 
 // Throws DumpError when the dump cannot be read. Thread-safe.
-Report load_report(const std::string& path, const ReportOptions& options);
+Report load_report(const std::string& path, const LoadOptions& options);
+// load_report() that shows on a terminal which module's symbols are being read when that takes long.
+Report load_with_progress(const std::string& path, LoadOptions options);
+
 // Reports a dump that is already open. The dump may be closed afterwards.
-Report load_report(const Dump& dump, const ReportOptions& options);
+Report load_report(const Dump& dump, const LoadOptions& options);
 
 }  // namespace culprit::report

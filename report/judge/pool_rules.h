@@ -4,14 +4,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "report/model/pool.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {
-
-struct Pool {
-  const char* name;  // "PyTorch caching allocator"
-  const char* hint;  // advice for the user; nullptr: none
-};
 
 // The pool with that name; nullptr when there is none.
 const Pool* pool_by_name(const std::string& name);

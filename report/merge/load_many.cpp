@@ -34,10 +34,10 @@ bool to_be_merged(const std::vector<std::string>& paths, Merge merge) {
 // Reads files for several threads, which must not outlive it.
 class Loader {
  public:
-  Loader(const std::vector<std::string>& paths, const OutputOptions& options, bool merged)
+  Loader(const std::vector<std::string>& paths, const LoadOptions& options, bool merged)
       : paths_(paths),
         progress_(paths.size()),
-        options_(report_options(options, nullptr)),
+        options_(options),
         symbols_([this](std::vector<ModuleSymbols>& modules) { look_up_symbols(modules, options_.symbols); }) {
     options_.judge.ids = !merged;
     if (paths.size() == 1) {
@@ -72,15 +72,15 @@ class Loader {
  private:
   const std::vector<std::string>& paths_;
   Progress progress_;
-  ReportOptions options_;
+  LoadOptions options_;
   SharedSymbols symbols_;
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;
   std::vector<std::pair<std::size_t, std::string>> errors_;
 };
 
-unsigned jobs_for(std::size_t files, const OutputOptions& options) {
-  const unsigned wanted = options.jobs != 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+unsigned jobs_for(std::size_t files, unsigned given) {
+  const unsigned wanted = given != 0 ? given : std::max(1U, std::thread::hardware_concurrency());
   return static_cast<unsigned>(std::min<std::size_t>(wanted, std::max<std::size_t>(1, files)));
 }
 
@@ -98,11 +98,11 @@ void check_no_process_twice(const Report& report) {
 
 }  // namespace
 
-LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptions& options) {
+LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job) {
   LoadedReports loaded;
-  const bool merged = to_be_merged(paths, options.merge);
+  const bool merged = to_be_merged(paths, job.merge);
   Loader loader(paths, options, merged);
-  const unsigned jobs = jobs_for(paths.size(), options);
+  const unsigned jobs = jobs_for(paths.size(), job.jobs);
   if (merged) {
     ReportMerger all;
     std::size_t count = 0;
@@ -115,13 +115,13 @@ LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptio
         ++taken;
       });
       if (taken == 0) return;
-      Report part = mine.finish(options.strict);
+      Report part = mine.finish(options.judge.strict);
       const std::lock_guard<std::mutex> lock(mutex);
       all.add(std::move(part));
       count += taken;
     });
     if (count != 0) {
-      loaded.reports.push_back(all.finish(options.strict));
+      loaded.reports.push_back(all.finish(options.judge.strict));
       check_no_process_twice(loaded.reports.front());
     }
   } else {

@@ -4,19 +4,26 @@
 #include <string>
 #include <vector>
 
-#include "report/commands/report_options.h"
+#include "report/judge/load_report.h"
 
 namespace culprit::report {
+
+enum class Merge { kAuto, kAlways, kNever };
+
+struct JobOptions {
+  Merge merge = Merge::kAuto;
+  unsigned jobs = 0;  // threads that read several dumps; 0: one for each processor
+};
 
 struct LoadedReports {
   std::vector<Report> reports;  // in the order of the paths; only one when they were merged
   bool unreadable = false;      // some could not be read; stderr names them
 };
 
-// Reads all files in `paths`: dumps and files written by `culprit merge`. With options.merge kAuto, several files are
+// Reads all files in `paths`: dumps and files written by `culprit merge`. With Merge::kAuto, several files are
 // merged if each is of a rank of a job. Shows the progress on a terminal. Throws FileError when the same process occurs
 // twice among merged files.
-LoadedReports load_many(const std::vector<std::string>& paths, const OutputOptions& options);
+LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job);
 
 // Notes in merged reports the ranks of the job that have no dump.
 void add_missing_ranks(std::vector<Report>* reports);

@@ -5,9 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {

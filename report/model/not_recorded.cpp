@@ -1,7 +1,6 @@
 #include "report/model/not_recorded.h"
 
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 

@@ -10,7 +10,7 @@
 
 #include "interpose/format/dump_format.h"
 #include "report/dump/process_status.h"
-#include "report/judge/pool_rules.h"
+#include "report/model/pool.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {

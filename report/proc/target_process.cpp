@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "interpose/base/signal_names.h"
+#include "interpose/format/signal_names.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/proc_text.h"
 

@@ -1,10 +1,11 @@
-// Folded stacks, one line a leak: "main;solve;cudaMalloc 4096", outermost frame first, then the bytes. flamegraph.pl,
-// speedscope and inferno read it (https://github.com/brendangregg/FlameGraph#2-fold-stacks).
+#include "report/render/render_folded.h"
+
 #include <map>
 
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
 #include "report/model/summary.h"
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

@@ -1,19 +1,17 @@
-// JUnit XML for the test pages of CI systems: a suite for each process, a case for each leak and each bad free, and, if
-// marks name tests, a case for each test with the leaks that were allocated in it. Leaks in the baseline are skipped,
-// not failed. A process without leaks has one case that passes, because an empty suite looks like a job that did not
-// run. Elements and attributes as in Jenkins' schema (https://github.com/jenkinsci/xunit-plugin, junit-10.xsd).
+#include "report/render/render_junit.h"
+
 #include <cstdio>
 #include <map>
 
+#include "report/base/entities.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frame_text.h"
 #include "report/model/marks.h"
 #include "report/model/not_recorded.h"
 #include "report/model/summary.h"
-#include "report/render/entities.h"
-#include "report/render/hints.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/render/text/hints.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

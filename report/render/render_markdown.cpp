@@ -1,19 +1,20 @@
-// A summary for the page of a CI job (GitHub's job summary, a merge request's comment): a table of the leaks, worst
-// first, with collapsed stacks.
+#include "report/render/render_markdown.h"
+
 #include <algorithm>
 #include <sstream>
 
+#include "report/base/markdown_text.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
 #include "report/model/summary.h"
-#include "report/render/hints.h"
-#include "report/render/markdown_text.h"
-#include "report/render/render.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/render/text/hints.h"
+#include "report/render/text/render_picture.h"
 #include "report/select/baseline.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

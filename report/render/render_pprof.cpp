@@ -1,15 +1,13 @@
-// A profile for `go tool pprof`: each leak is a sample with its bytes and its count
-// (https://github.com/google/pprof/blob/main/proto/profile.proto, the source of the field numbers here).
-//
-// Locations have functions and lines but no addresses, so that pprof does not try to symbolize them, and -diff_base
-// matches places across builds.
+#include "report/render/render_pprof.h"
+
 #include <map>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frame_text.h"
 #include "report/model/summary.h"
 #include "report/render/protobuf.h"
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

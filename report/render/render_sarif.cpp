@@ -1,18 +1,17 @@
-// SARIF 2.1.0 for code scanning pages: a run for each process, a result for each leak and each bad free
-// (https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html). The places of throws, refused frees and context
-// teardowns are in relatedLocations.
+#include "report/render/render_sarif.h"
+
 #include <cctype>
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
 #include "report/model/summary.h"
-#include "report/render/hints.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/render/text/hints.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

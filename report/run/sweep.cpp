@@ -1,6 +1,8 @@
 #include "report/run/sweep.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <set>
 
 namespace culprit::report {
@@ -200,6 +202,12 @@ const Frame* exit_caller(const ResolvedStack* exit_stack) {
     return frame->function == "main" ? nullptr : frame;
   }
   return nullptr;
+}
+
+std::string site_name(const AllocationSite& site) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, site.site);
+  return text;
 }
 
 }  // namespace culprit::report

@@ -66,4 +66,7 @@ const char* outcome_name(SweepOutcome outcome);
 // The innermost frame of the program's own code that called exit(), if it is not main; nullptr when main returned.
 const Frame* exit_caller(const ResolvedStack* exit_stack);
 
+// The name of an allocation site, as CULPRIT_FAIL=alloc-site: takes it.
+std::string site_name(const AllocationSite& site);
+
 }  // namespace culprit::report

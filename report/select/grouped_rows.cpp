@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/frame_text.h"
 #include "report/model/summary.h"
-#include "report/render/text/text_style.h"
 
 namespace culprit::report {
 namespace {

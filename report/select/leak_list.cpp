@@ -145,19 +145,18 @@ std::uint64_t LeakList::count() const {
   return sum;
 }
 
-LeakList read_leak_list(const std::string& path, const OutputOptions& options) {
+LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
   const std::string text = text_unless_dump(path);
-  if (text.empty()) return list_of_report(load_for_output(path, options), "dump", options.strict);
+  if (text.empty()) return list_of_report(load_with_progress(path, options), "dump", options.judge.strict);
   const Json json = Json::parse(text, nullptr, false);
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
   if (schema == kBaseline) return list_of_baseline(path);
   if (schema == kMerged) {
-    LeakList list =
-        list_of_report(read_merged_file(path, report_options(options, nullptr).judge), "merged", options.strict);
+    LeakList list = list_of_report(read_merged_file(path, options.judge), "merged", options.judge.strict);
     list.path = path;
     return list;
   }
-  if (schema == kReport || schema == kReports) return list_of_reports(path, json, options.strict);
+  if (schema == kReport || schema == kReports) return list_of_reports(path, json, options.judge.strict);
   throw FileError(
       path +
       ": neither a dump, nor a report of culprit report --format json, nor a baseline, nor a file of culprit merge");

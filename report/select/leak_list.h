@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/commands/report_options.h"
+#include "report/judge/load_report.h"
 #include "report/model/stacks.h"
 #include "report/select/baseline.h"
 
@@ -29,8 +29,8 @@ struct LeakList {
   std::uint64_t count() const;
 };
 
-// Reads the file at `path`, whatever its type. Cached memory is included only with options.strict; a baseline keeps the
-// choice made when it was written. Throws FileError or DumpError, which describe the problem.
-LeakList read_leak_list(const std::string& path, const OutputOptions& options);
+// Reads the file at `path`, whatever its type. Cached memory is included only with options.judge.strict; a baseline
+// keeps the choice made when it was written. Throws FileError or DumpError, which describe the problem.
+LeakList read_leak_list(const std::string& path, const LoadOptions& options);
 
 }  // namespace culprit::report

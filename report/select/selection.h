@@ -6,15 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "report/commands/report_options.h"
 #include "report/model/report_model.h"
 #include "report/select/baseline.h"
 #include "report/select/suppressions.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace culprit::report {
 
@@ -29,16 +23,6 @@ struct SelectionOptions {
   std::string write_baseline;
   std::string allow_growth;
 };
-
-// Declares the options on `command`, including those that limit how much is shown. `output`: needed because --fail-on
-// new requires a baseline.
-void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output);
-
-// Declares --allow-growth, with a value for parse_growth(); `help` is the beginning of its help text.
-CLI::Option* add_growth_option(CLI::App* command, std::string* value, const std::string& help);
-
-// The values of --format for commands that write whole reports.
-std::vector<std::string> report_formats();
 
 // Not thread-safe.
 class Selection {

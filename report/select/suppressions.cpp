@@ -8,10 +8,9 @@
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/summary.h"
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
 
 namespace culprit::report {
 namespace {

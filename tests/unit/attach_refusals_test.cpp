@@ -3,8 +3,8 @@
 #include "tests/catch.h"
 #include "tests/unit/doctor_fixture.h"
 
-using culprit::AttachError;
-using culprit::TracedProcess;
+using culprit::report::AttachError;
+using culprit::report::TracedProcess;
 using culprit::test::FakeMachine;
 using culprit::test::FakeProcess;
 

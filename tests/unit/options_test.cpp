@@ -1,6 +1,6 @@
 #include "interpose/recorder/options.h"
 #include "interpose/base/job_rank.h"
-#include "interpose/base/signal_names.h"
+#include "interpose/format/signal_names.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "tests/unit/dump_builder.h"
 #include "tests/unit/shell.h"
 
-using culprit::TemporaryFolder;
+using culprit::report::TemporaryFolder;
 
 namespace {
 

@@ -4,8 +4,12 @@
 #include <sstream>
 
 #include "report/dump/run_dumps.h"
-#include "report/render/render.h"
+#include "report/render/html/render_diff_html.h"
+#include "report/render/json/render_diff_json.h"
+#include "report/render/json/render_json.h"
+#include "report/render/text/render_diff.h"
 #include "report/select/diff.h"
+#include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/page_data.h"
@@ -60,8 +64,8 @@ Diff diff_against(const Files& files, bool baseline) {
     files.write_json("old.json", kBefore);
   }
   files.write_json("new.json", kNow);
-  Diff diff = diff_of(read_leak_list(old_file, OutputOptions()),
-                      read_leak_list(files.path("new.json"), OutputOptions()), Growth());
+  Diff diff =
+      diff_of(read_leak_list(old_file, LoadOptions()), read_leak_list(files.path("new.json"), LoadOptions()), Growth());
   diff.before.path = baseline ? "leaks.baseline" : "/nightly/monday.json";
   diff.now.path = "/nightly/tuesday.json";
   return diff;
@@ -88,7 +92,7 @@ TEST_CASE("a diff tells new from grown from shrunk from gone", "[report][diff]")
   files.write_json("new.json", kNow);
   write_baseline(files.path("old.baseline"), baseline_of(kBefore, false));
   write_baseline(files.path("new.baseline"), baseline_of(kNow, false));
-  const OutputOptions options;
+  const LoadOptions options;
   for (const char* before : {"old.json", "old.baseline"}) {
     for (const char* now : {"new.json", "new.baseline"}) {
       INFO(before << " " << now);

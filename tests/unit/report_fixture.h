@@ -81,10 +81,10 @@ class FakeSymbols {
   std::set<std::string> own_unwinders_;
 };
 
-inline format::AllocationRecord live_allocation(format::Ref stack, std::uint64_t bytes,
-                                                format::Kind kind = format::Kind::kDevice) {
-  format::AllocationRecord record = {};
-  record.state = 1 << format::kStateBits | static_cast<std::uint32_t>(format::AllocationState::kLive);
+inline culprit::format::AllocationRecord live_allocation(culprit::format::Ref stack, std::uint64_t bytes,
+                                                         culprit::format::Kind kind = culprit::format::Kind::kDevice) {
+  culprit::format::AllocationRecord record = {};
+  record.state = 1 << culprit::format::kStateBits | static_cast<std::uint32_t>(culprit::format::AllocationState::kLive);
   record.stack = stack;
   record.bytes = bytes;
   record.kind = kind;
@@ -92,7 +92,7 @@ inline format::AllocationRecord live_allocation(format::Ref stack, std::uint64_t
   return record;
 }
 
-inline Report report_of(DumpBuilder& builder, const FakeSymbols& symbols, ReportOptions options = {}) {
+inline Report report_of(DumpBuilder& builder, const FakeSymbols& symbols, LoadOptions options = {}) {
   const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "culprit.app.4242.dump");
   options.lookup = symbols.lookup();
   return load_report(dump, options);
@@ -102,10 +102,10 @@ inline Report report_of(DumpBuilder& builder, const FakeSymbols& symbols, Report
 struct Program {
   DumpBuilder dump;
   FakeSymbols symbols;
-  std::uint32_t module = dump.add_module("/bin/app", {}, format::kModuleExecutable);
+  std::uint32_t module = dump.add_module("/bin/app", {}, culprit::format::kModuleExecutable);
 
   // A stack of functions of the program, innermost first.
-  format::Ref stack(const std::vector<std::string>& functions, unsigned line = 10) {
+  culprit::format::Ref stack(const std::vector<std::string>& functions, unsigned line = 10) {
     std::vector<std::uint64_t> frames;
     for (const std::string& function : functions) frames.push_back(frame("/bin/app", module, function, line));
     return dump.add_stack(frames);
@@ -116,7 +116,7 @@ struct Program {
     return DumpBuilder::frame(index, next_);
   }
   Report report(const JudgeOptions& judge = {}) {
-    ReportOptions options;
+    LoadOptions options;
     options.judge = judge;
     return report_of(dump, symbols, options);
   }

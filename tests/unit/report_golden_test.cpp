@@ -2,7 +2,15 @@
 #include <cstring>
 #include <sstream>
 
-#include "report/render/render.h"
+#include "report/render/html/render_html.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_folded.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_pprof.h"
+#include "report/render/render_sarif.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/page_data.h"

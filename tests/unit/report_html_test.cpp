@@ -7,7 +7,8 @@
 #include <sstream>
 
 #include "report/dump/run_dumps.h"
-#include "report/render/render.h"
+#include "report/render/html/render_html.h"
+#include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/page_data.h"
 #include "tests/unit/report_fixture.h"

@@ -2,6 +2,11 @@
 #include <sstream>
 
 #include "report/dump/run_dumps.h"
+#include "report/render/render_folded.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
 #include "report/select/selection.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"

@@ -1,8 +1,7 @@
 // Display names and numbers.
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
 #include "report/symbols/demangle.h"
 #include "tests/catch.h"
 
@@ -63,15 +62,15 @@ TEST_CASE("sizes and times have three digits", "[report][names]") {
 }
 
 TEST_CASE("every kind has a class", "[report][names]") {
-  CHECK(kind_name(format::Kind::kStreamOrdered) == "stream-ordered");
-  CHECK(kind_class(format::Kind::kManaged) == KindClass::kDeviceMemory);
-  CHECK(kind_class(format::Kind::kPinnedHost) == KindClass::kHostMemory);
-  CHECK(kind_class(format::Kind::kVmmReservation) == KindClass::kObject);
-  CHECK(kind_class(format::Kind::kPrimaryContext) == KindClass::kNeverCounted);
-  CHECK(kind_name(static_cast<format::Kind>(200)) == "kind 200");
-  CHECK(kind_class(static_cast<format::Kind>(200)) == KindClass::kObject);
-  CHECK(kind_count_name(format::Kind::kLibrary, 7) == "libraries");
-  CHECK(kind_count_name(format::Kind::kEvent, 1) == "event");
+  CHECK(kind_name(culprit::format::Kind::kStreamOrdered) == "stream-ordered");
+  CHECK(kind_class(culprit::format::Kind::kManaged) == KindClass::kDeviceMemory);
+  CHECK(kind_class(culprit::format::Kind::kPinnedHost) == KindClass::kHostMemory);
+  CHECK(kind_class(culprit::format::Kind::kVmmReservation) == KindClass::kObject);
+  CHECK(kind_class(culprit::format::Kind::kPrimaryContext) == KindClass::kNeverCounted);
+  CHECK(kind_name(static_cast<culprit::format::Kind>(200)) == "kind 200");
+  CHECK(kind_class(static_cast<culprit::format::Kind>(200)) == KindClass::kObject);
+  CHECK(kind_count_name(culprit::format::Kind::kLibrary, 7) == "libraries");
+  CHECK(kind_count_name(culprit::format::Kind::kEvent, 1) == "event");
 }
 
 TEST_CASE("names from a dump cannot drive the terminal", "[report][names]") {

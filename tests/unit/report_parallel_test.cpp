@@ -1,11 +1,11 @@
 // The output of several threads is the same as that of one.
 #include "report/base/parallel.h"
+#include "report/render/json/render_json.h"
 
 #include <sstream>
 #include <string>
 
 #include "report/render/json/report_json.h"
-#include "report/render/render.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

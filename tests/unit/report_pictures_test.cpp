@@ -2,7 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/render/render.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_markdown.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

@@ -1,11 +1,12 @@
 // Which memory is a segment of a framework's cache. The stacks are those of PyTorch 2.11, CuPy 14.2 and JAX 0.11 on an
 // H200, shortened.
 #include "report/judge/pool_rules.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
 
 #include <cstdlib>
 #include <sstream>
 
-#include "report/render/render.h"
 #include "report/run/framework_caches.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"

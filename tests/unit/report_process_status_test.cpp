@@ -32,8 +32,8 @@ std::uint64_t start_time(pid_t pid) {
 // A dump of the process `pid` of this machine, which is still running.
 DumpBuilder dump_of(pid_t pid) {
   DumpBuilder dump;
-  format::Header& header = dump.header();
-  header.process_state = format::ProcessState::kRunning;
+  culprit::format::Header& header = dump.header();
+  header.process_state = culprit::format::ProcessState::kRunning;
   header.pid = static_cast<std::uint32_t>(pid);
   header.start_time_ticks = start_time(pid);
   struct stat name_space = {};
@@ -90,7 +90,7 @@ TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][pro
   SECTION("the pid is another process now") { builder.header().start_time_ticks += 1; }
   SECTION("while exit handlers ran") {
     builder.header().start_time_ticks += 1;
-    builder.header().process_state = format::ProcessState::kExiting;
+    builder.header().process_state = culprit::format::ProcessState::kExiting;
   }
   builder.write(path);
   CHECK(process_status(Dump::open(path)).ended == Ended::kKilled);

@@ -8,7 +8,8 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
-#include "report/render/render.h"
+#include "report/render/json/render_json.h"
+#include "report/render/text/render_text.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"
 
@@ -85,7 +86,7 @@ Dump read(const std::vector<char>& bytes) { return Dump::from_bytes(bytes.data()
 void read_all(const std::vector<char>& bytes) {
   try {
     const Dump dump = read(bytes);
-    ReportOptions options;
+    LoadOptions options;
     options.lookup = [](std::vector<ModuleSymbols>&) {};
     options.machine.proc = "/nonexistent";
     const Report report = load_report(dump, options);
@@ -184,7 +185,7 @@ TEST_CASE("merged stacks are said first, and reused ones in a note", "[report]")
   allocation.kind = Kind::kDevice;
   builder.add_allocation(allocation);
   const Dump dump = read(builder.bytes());
-  ReportOptions options;
+  LoadOptions options;
   options.lookup = [](std::vector<ModuleSymbols>&) {};
   options.machine.proc = "/nonexistent";
   const Report report = load_report(dump, options);

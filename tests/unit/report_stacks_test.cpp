@@ -33,7 +33,7 @@ class OneStack {
       addresses.push_back(DumpBuilder::frame(modules_[module], offset));
       offset += 0x100;
     }
-    const format::Ref ref = builder_.add_stack(addresses);
+    const culprit::format::Ref ref = builder_.add_stack(addresses);
     dump_ = std::make_unique<Dump>(Dump::from_bytes(builder_.bytes().data(), builder_.bytes().size(), "test"));
     resolver_ = std::make_unique<StackResolver>(*dump_, symbols_.lookup(), full);
     resolver_->resolve({ref});
@@ -135,7 +135,7 @@ TEST_CASE("what libraries allocate for themselves is theirs", "[report][stacks]"
 
 TEST_CASE("frames of no known module keep their address", "[report][stacks]") {
   DumpBuilder builder;
-  const format::Ref ref = builder.add_stack({0x7f0011223344, DumpBuilder::frame(500, 0x10)});
+  const culprit::format::Ref ref = builder.add_stack({0x7f0011223344, DumpBuilder::frame(500, 0x10)});
   const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
   FakeSymbols symbols;
   StackResolver resolver(dump, symbols.lookup(), false);
@@ -149,7 +149,8 @@ TEST_CASE("a changed or missing file is named once", "[report][stacks]") {
   DumpBuilder builder;
   const std::uint32_t first = builder.add_module("/lib/libfoo.so", {1, 2});
   const std::uint32_t again = builder.add_module("/lib/libfoo.so", {1, 2});
-  const format::Ref ref = builder.add_stack({DumpBuilder::frame(first, 0x10), DumpBuilder::frame(again, 0x20)});
+  const culprit::format::Ref ref =
+      builder.add_stack({DumpBuilder::frame(first, 0x10), DumpBuilder::frame(again, 0x20)});
   FakeSymbols symbols;
   symbols.set_state("/lib/libfoo.so", ModuleState::kChanged);
   const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
@@ -170,10 +171,11 @@ TEST_CASE("Python frames stand between native ones and hide the interpreter's", 
   };
   const std::uint64_t step = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "Trainer.step", 41));
   const std::uint64_t module = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "<module>", 50));
-  const format::Ref ref = builder.add_stack({native("/lib/libsolver.so", "solve", 0x100), step, module,
-                                             native("/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault", 0x200),
-                                             native("/bin/app", "main", 0x300)});
-  const format::Ref wild = builder.add_stack({DumpBuilder::python_frame(0x7ffffff), DumpBuilder::python_frame(0)});
+  const culprit::format::Ref ref = builder.add_stack(
+      {native("/lib/libsolver.so", "solve", 0x100), step, module,
+       native("/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault", 0x200), native("/bin/app", "main", 0x300)});
+  const culprit::format::Ref wild =
+      builder.add_stack({DumpBuilder::python_frame(0x7ffffff), DumpBuilder::python_frame(0)});
   const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
   StackResolver resolver(dump, symbols.lookup(), false);
   resolver.resolve({ref, wild});
@@ -204,25 +206,25 @@ TEST_CASE("Python frames stand between native ones and hide the interpreter's", 
 }
 
 TEST_CASE("a Python whose frames cannot be read is told once", "[report][stacks]") {
-  auto notes = [](format::PythonState state, std::uint32_t version) {
+  auto notes = [](culprit::format::PythonState state, std::uint32_t version) {
     culprit::test::Program program;
     program.dump.header().python_state = state;
     program.dump.header().python_version = version;
     return program.report().notes;
   };
   using Notes = std::vector<std::string>;
-  CHECK(notes(format::PythonState::kUnknownVersion, 0x030f00f0) ==
+  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x030f00f0) ==
         Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of Python 3.15"});
-  CHECK(notes(format::PythonState::kUnknownVersion, 0) ==
+  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0) ==
         Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of this Python"});
   CHECK(
-      notes(format::PythonState::kUnknownVersion, 0x030d00f0) ==
+      notes(culprit::format::PythonState::kUnknownVersion, 0x030d00f0) ==
       Notes{
           "no Python lines: culprit reads the frames of usual builds; this Python 3.13 has no GIL, or is another one"});
-  CHECK(notes(format::PythonState::kDiffers, 0x030c00f0) ==
+  CHECK(notes(culprit::format::PythonState::kDiffers, 0x030c00f0) ==
         Notes{"no Python lines: the interpreter does not keep its frames where a usual build of Python 3.12 does"});
-  CHECK(notes(format::PythonState::kRead, 0x030c00f0).empty());
-  CHECK(notes(format::PythonState::kNotChecked, 0x030c00f0).empty());
+  CHECK(notes(culprit::format::PythonState::kRead, 0x030c00f0).empty());
+  CHECK(notes(culprit::format::PythonState::kNotChecked, 0x030c00f0).empty());
 }
 
 TEST_CASE("an event in Python is named by its Python line", "[report][stacks]") {
@@ -234,9 +236,9 @@ TEST_CASE("an event in Python is named by its Python line", "[report][stacks]") 
   };
   const std::uint64_t python = DumpBuilder::python_frame(builder.add_python_frame("/a/train.py", "worker", 41));
   const std::uint64_t without_line = native("context::detach", 0x100, "");
-  const format::Ref library = builder.add_stack({without_line, python});
-  const format::Ref own = builder.add_stack({native("my_extension", 0x200, "/a/extension.cpp"), python});
-  const format::Ref no_python = builder.add_stack({without_line});
+  const culprit::format::Ref library = builder.add_stack({without_line, python});
+  const culprit::format::Ref own = builder.add_stack({native("my_extension", 0x200, "/a/extension.cpp"), python});
+  const culprit::format::Ref no_python = builder.add_stack({without_line});
   const Dump dump = Dump::from_bytes(builder.bytes().data(), builder.bytes().size(), "test");
   StackResolver resolver(dump, symbols.lookup(), false);
   resolver.resolve({library, own, no_python});

@@ -5,7 +5,7 @@
 #include <streambuf>
 #include <string_view>
 
-#include "report/render/markdown_text.h"
+#include "report/base/markdown_text.h"
 
 namespace culprit::report {
 

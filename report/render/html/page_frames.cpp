@@ -1,6 +1,6 @@
 #include "report/render/html/page_frames.h"
 
-#include "report/render/text/text_style.h"
+#include "report/model/frame_text.h"
 
 namespace culprit::report {
 

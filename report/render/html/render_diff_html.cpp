@@ -1,11 +1,11 @@
 // The difference of two runs as a page (report/render/html/diff.js): all changes, and the unchanged leaks.
+#include "report/render/html/render_diff_html.h"
+
 #include <algorithm>
 
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/json/diff_json.h"
-#include "report/render/render.h"
-#include "report/render/text/text_style.h"
 
 namespace culprit::report {
 namespace {

@@ -1,15 +1,17 @@
 // The HTML page: embeds the facts of the JSON report for the scripts in report/render/html/, which draw them.
+#include "report/render/html/render_html.h"
+
 #include <algorithm>
 
+#include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/summary.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/html/source_lines.h"
 #include "report/render/json/report_json.h"
-#include "report/render/render.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/text_style.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

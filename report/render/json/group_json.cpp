@@ -5,9 +5,9 @@
 
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
-#include "report/render/hints.h"
 #include "report/render/json/report_json.h"
 #include "report/render/text/evidence_text.h"
+#include "report/render/text/hints.h"
 #include "report/select/baseline.h"
 
 namespace culprit::report {

@@ -1,4 +1,6 @@
 // The JSON report, member by member.
+#include "report/render/json/render_json.h"
+
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -9,7 +11,6 @@
 
 #include "report/base/parallel.h"
 #include "report/render/json/report_json.h"
-#include "report/render/render.h"
 
 namespace culprit::report {
 namespace {

@@ -4,6 +4,10 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
+#include "report/render/text/text_fields.h"
+
 namespace culprit::report {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "report/model/report_model.h"
 #include "report/render/text/text_fields.h"
 
 namespace culprit::report {

@@ -2,10 +2,12 @@
 
 #include <cstdio>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
-#include "report/render/hints.h"
 #include "report/render/text/evidence_text.h"
+#include "report/render/text/hints.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 

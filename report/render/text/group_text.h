@@ -5,8 +5,10 @@
 #include <ostream>
 #include <string>
 
-#include "report/render/render.h"
+#include "report/model/report_model.h"
+#include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 
@@ -37,5 +39,11 @@ class GroupText {
   std::ostream& out_;
   TextFields fields_;
 };
+
+// One group, or one error, as in the text report, after an empty line.
+void render_group(const Report& report, const Group& group, std::size_t number, const RenderOptions& options,
+                  std::ostream& out);
+void render_error(const Report& report, const ErrorGroup& error, std::size_t number, const RenderOptions& options,
+                  std::ostream& out);
 
 }  // namespace culprit::report

@@ -1,8 +1,13 @@
 // The difference of two runs, as text and as the summary of a CI job.
-#include "report/render/markdown_text.h"
-#include "report/render/render.h"
+#include "report/render/text/render_diff.h"
+
+#include "report/base/markdown_text.h"
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
+#include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

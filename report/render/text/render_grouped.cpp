@@ -1,11 +1,12 @@
 // The text report with --group-by: one line for each function, library, thread, device, cause, mark or rank, largest
 // first.
+#include "report/render/text/render_grouped.h"
+
 #include <algorithm>
 
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
 #include "report/select/grouped_rows.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 

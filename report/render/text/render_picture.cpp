@@ -1,12 +1,15 @@
 // The holders of memory at one moment, as parts of the text report: at an allocation failure, and at the peak.
+#include "report/render/text/render_picture.h"
+
 #include <algorithm>
 #include <vector>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/model/frame_text.h"
+#include "report/render/text/palette.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

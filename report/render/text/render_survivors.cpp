@@ -1,14 +1,17 @@
 // For a growing server: the allocations of a period that are still live, by allocating line, with their rate per
 // minute.
+#include "report/render/text/render_survivors.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <vector>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
-#include "report/render/render.h"
-#include "report/render/text/text_fields.h"
-#include "report/render/text/text_style.h"
+#include "report/model/frame_text.h"
+#include "report/render/text/palette.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {

@@ -1,23 +1,17 @@
-// The results of a sweep, as text and as JSON.
-#include <cinttypes>
-#include <csignal>
-#include <cstdio>
-#include <nlohmann/json.hpp>
+#include "report/render/text/render_sweep.h"
 
-#include "report/render/render.h"
+#include <cstdio>
+
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
+#include "report/render/text/group_text.h"
+#include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/run/sweep.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string site_name(const AllocationSite& site) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "%016" PRIx64, site.site);
-  return text;
-}
 
 std::string place(const Frame* frame) {
   if (frame == nullptr) return "an unknown place";
@@ -32,19 +26,6 @@ const Frame* innermost(const ResolvedStack* stack) {
 // "cudaMalloc at load.cpp:33 load".
 std::string site_text(const AllocationSite& site) {
   return printable(site.api) + " at " + place(innermost(site.stack));
-}
-
-std::string signal_text(int number) {
-  constexpr struct {
-    int number;
-    const char* name;
-  } kNames[] = {{SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGHUP, "SIGHUP"},
-                {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"}, {SIGPIPE, "SIGPIPE"},
-                {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
-  for (const auto& known : kNames) {
-    if (known.number == number) return known.name;
-  }
-  return "signal " + std::to_string(number);
 }
 
 class SweepText {
@@ -151,56 +132,10 @@ class SweepText {
   TextFields fields_;
 };
 
-Json ended_json(const PoolResult& result) {
-  Json one;
-  one["exit_code"] = result.child.signalled || result.timed_out ? Json() : Json(result.child.code);
-  one["signal"] = result.child.signalled && !result.timed_out ? Json(signal_text(result.child.code)) : Json();
-  one["seconds"] = result.seconds;
-  return one;
-}
-
 }  // namespace
 
 void render_sweep_text(const Sweep& sweep, const RenderOptions& options, std::ostream& out) {
   SweepText(sweep, options, out).print();
-}
-
-void render_sweep_json(const Sweep& sweep, std::ostream& out) {
-  Json all;
-  all["schema"] = "culprit.sweep/1";
-  all["command"] = sweep.command;
-  all["clean"] = ended_json(sweep.clean);
-  std::uint64_t groups = 0;
-  for (const auto& report : sweep.clean_reports) groups += report->summary.groups;
-  all["clean"]["leaks"] = groups;
-  all["sites"] = sweep.sites;
-  all["summary"] = {{"leaks", sweep.leaks()},
-                    {"errors", sweep.errors()},
-                    {"crashes", sweep.count(SweepOutcome::kCrash)},
-                    {"hangs", sweep.count(SweepOutcome::kHang)},
-                    {"gave_up", sweep.count(SweepOutcome::kGaveUp)},
-                    {"not_reached", sweep.count(SweepOutcome::kNotReached)},
-                    {"unreadable", sweep.count(SweepOutcome::kUnreadable)}};
-  all["leaks"] = Json::array();
-  all["errors"] = Json::array();
-  for (const SweepFinding& finding : sweep.findings) {
-    Json one = Json::parse(finding.is_error ? error_as_json(finding.error) : group_as_json(finding.leak));
-    one["runs"] = finding.runs;
-    all[finding.is_error ? "errors" : "leaks"].push_back(std::move(one));
-  }
-  all["runs"] = Json::array();
-  for (const SweepRun& run : sweep.runs) {
-    Json one;
-    one["site"] = site_name(run.site);
-    one["api"] = run.site.api;
-    one["calls"] = run.site.calls;
-    one["outcome"] = outcome_name(run.outcome);
-    one.update(ended_json(run.result));
-    if (run.gave_up != nullptr) one["exit_stack"] = Json::parse(stack_as_json(*run.gave_up->exit_stack));
-    one["stack"] = run.site.stack == nullptr ? Json::array() : Json::parse(stack_as_json(*run.site.stack));
-    all["runs"].push_back(std::move(one));
-  }
-  out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace culprit::report

@@ -1,4 +1,7 @@
 // The text report: leaks, worst first, each with the line that allocated it (group_text.h); then errors; then totals.
+#include "report/render/text/render_text.h"
+#include "report/judge/pool_rules.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -7,12 +10,17 @@
 #include <streambuf>
 
 #include "report/base/parallel.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
-#include "report/render/render.h"
 #include "report/render/text/group_text.h"
+#include "report/render/text/palette.h"
+#include "report/render/text/render_grouped.h"
+#include "report/render/text/render_picture.h"
 #include "report/render/text/text_fields.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
+
 namespace culprit::report {
 namespace {
 
@@ -58,15 +61,6 @@ void TextFields::mixed_stack(const std::string& label, const std::vector<const F
     stack(label, python);
     stack("native", native, false);
   }
-}
-
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
-std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
 }  // namespace culprit::report

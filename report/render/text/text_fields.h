@@ -6,7 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/render/text/text_style.h"
+#include "report/model/stacks.h"
+#include "report/render/text/palette.h"
 
 namespace culprit::report {
 
@@ -35,11 +36,5 @@ class TextFields {
   std::ostream& out_;
   std::unordered_map<const Frame*, FrameText> frames_;
 };
-
-// `text` padded with blanks to `width` bytes.
-std::string padded(std::string text, std::size_t width);
-
-// "1 call", "3 calls".
-std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
 
 }  // namespace culprit::report

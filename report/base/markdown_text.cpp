@@ -1,7 +1,7 @@
-#include "report/render/markdown_text.h"
+#include "report/base/markdown_text.h"
 
-#include "report/render/entities.h"
-#include "report/render/text/text_style.h"
+#include "report/base/entities.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 

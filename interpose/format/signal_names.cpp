@@ -1,4 +1,4 @@
-#include "interpose/base/signal_names.h"
+#include "interpose/format/signal_names.h"
 
 #include <signal.h>
 

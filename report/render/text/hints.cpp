@@ -1,7 +1,8 @@
-#include "report/render/hints.h"
+#include "report/render/text/hints.h"
 
 #include <algorithm>
 
+#include "report/base/words.h"
 #include "report/render/text/evidence_text.h"
 
 namespace culprit::report {

@@ -1,19 +1,12 @@
-#include "report/render/text/text_style.h"
+#include "report/model/frame_text.h"
 
 #include <cinttypes>
 #include <cstdio>
 
-#include "report/render/render.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {
-
-std::string three_digits(double value, const char* unit) {
-  char text[48];
-  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  std::snprintf(text, sizeof(text), "%.*f %s", decimals, value, unit);
-  return text;
-}
 
 std::string offset_text(std::uint64_t offset) {
   char text[24];
@@ -22,31 +15,6 @@ std::string offset_text(std::uint64_t offset) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return result;
-}
-
-std::string format_bytes(std::uint64_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  static const char* const kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  while (value >= 1023.5 && unit + 1 < sizeof(kUnits) / sizeof(kUnits[0])) {
-    value /= 1024;
-    ++unit;
-  }
-  return three_digits(value, kUnits[unit]);
-}
-
-std::string format_time(std::uint64_t ns) {
-  const double seconds = static_cast<double>(ns) * 1e-9;
-  return seconds < 1 ? three_digits(seconds * 1e3, "ms") : three_digits(seconds, "s");
-}
 
 std::string frame_place(const Frame& frame) {
   if (!frame.file.empty()) {

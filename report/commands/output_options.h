@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/judge/load_report.h"
-#include "report/render/render.h"
+#include "report/merge/load_many.h"
+#include "report/select/render_options.h"
 
 namespace CLI {
 class App;
@@ -15,34 +15,19 @@ class App;
 
 namespace culprit::report {
 
-class Progress;
-
-enum class Merge { kAuto, kAlways, kNever };
-
 struct OutputOptions {
   std::string format = "text";
-  std::string output;  // file; empty: the command's default stream
-  bool all = false;
-  std::string group_by;
-  bool no_source = false;
-  std::vector<std::string> source_dirs;
-  std::string since_mark;
+  std::string output;       // file; empty: the command's default stream
   std::string at = "exit";  // or "peak"
-  bool full_stacks = false;
-  bool resources = false;
-  bool strict = false;
-  bool no_default_suppressions = false;
-  std::string sysroot;
-  std::vector<std::string> debug_dirs;
-  Merge merge = Merge::kAuto;
-  unsigned jobs = 0;  // threads that read several dumps; 0: one for each processor
+  LoadOptions load;
+  JobOptions job;
+  RenderOptions shown;  // without what follows from the other options: see render_options()
   std::vector<std::string> fail_on;
   int error_exit_code = 0;  // 0: not given
 };
 
-// Declares the shared options on `command`, which supports `formats`.
-void add_output_options(CLI::App* command, OutputOptions* options,
-                        const std::vector<std::string>& formats = {"text", "json"});
+// Declares the shared options on `command`, which supports `formats` (render/formats.h).
+void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats);
 
 // Declares only the options for finding and showing frames.
 void add_symbol_options(CLI::App* command, OutputOptions* options);
@@ -53,12 +38,8 @@ void add_jobs_option(CLI::App* command, OutputOptions* options);
 // Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
 void add_job_options(CLI::App* command, OutputOptions* options);
 
-// The options for reading dumps. `progress` receives the name of each module whose symbols are read; may be nullptr.
-ReportOptions report_options(const OutputOptions& options, Progress* progress);
-
-// Reads the dump at `path`. Shows on a terminal which module's symbols are being read when that takes long. Throws
-// DumpError.
-Report load_for_output(const std::string& path, const OutputOptions& options);
+// The options for writing reports: options.shown and what follows from the others. `colours`: the stream is a terminal.
+RenderOptions render_options(const OutputOptions& options, bool colours);
 
 // False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark.
 bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options);

@@ -1,27 +1,9 @@
-// Small pieces of the text report: sizes, times, places in code, colours.
+// Colours of the text report.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-
-#include "report/model/report_model.h"
 
 namespace culprit::report {
-
-// Replaces control characters by '?', because names in a dump may contain terminal escape sequences.
-std::string printable(std::string_view text);
-
-// "12.4 s", "830 ms", "0.2 ms".
-std::string format_time(std::uint64_t ns);
-
-// "solver.cu:31", "libthird.so", or "" when nothing is known.
-std::string frame_place(const Frame& frame);
-// "Solver::step", "third_solve+0x4c", "libthird.so+0x11f0", "0x7f12ab".
-std::string frame_function(const Frame& frame);
-
-// Place and function, "solver.cu:33  solve"; the function alone without line information.
-std::string frame_text(const Frame& frame);
 
 // Escape sequences, or empty strings when colours are off.
 class Palette {

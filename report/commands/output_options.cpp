@@ -1,4 +1,4 @@
-#include "report/commands/report_options.h"
+#include "report/commands/output_options.h"
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>
@@ -9,8 +9,17 @@
 #include <iostream>
 
 #include "report/base/exit_codes.h"
-#include "report/base/progress.h"
-#include "report/render/text/text_style.h"
+#include "report/base/words.h"
+#include "report/render/formats.h"
+#include "report/render/html/render_html.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_folded.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_pprof.h"
+#include "report/render/render_sarif.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {
@@ -31,38 +40,16 @@ bool asks(const OutputOptions& options, const std::string& what) {
   return false;
 }
 
-void render(const std::vector<Report>& reports, const OutputOptions& options, bool colours, bool kept,
-            std::ostream& out) {
-  if (options.format == "json") {
-    render_json(reports, out);
-    return;
-  }
-  RenderOptions render_options;
-  render_options.colours = colours;
-  render_options.resources = options.resources;
-  render_options.strict = options.strict;
-  render_options.kept = kept;
-  render_options.all = options.all;
-  render_options.group_by = options.group_by;
-  render_options.at_peak = options.at == "peak";
-  render_options.source = !options.no_source;
-  render_options.sysroot = options.sysroot;
-  render_options.source_dirs = options.source_dirs;
-  if (options.format == "html") return render_html(reports, render_options, out);
-  if (options.format == "markdown") return render_markdown(reports, render_options, out);
-  if (options.format == "junit") return render_junit(reports, render_options, out);
-  if (options.format == "sarif") return render_sarif(reports, render_options, out);
-  if (options.format == "pprof") return render_pprof(reports, render_options, out);
-  if (options.format == "folded") return render_folded(reports, render_options, out);
-  render_text(reports, render_options, out);
-}
-
 }  // namespace
 
 void add_symbol_options(CLI::App* command, OutputOptions* options) {
-  command->add_flag("--full-stacks", options->full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
-  command->add_option("--sysroot", options->sysroot, "Look for the program's files below DIR")->type_name("DIR");
-  command->add_option("--debug-dir", options->debug_dirs, "Look for separate debug files in DIR too (repeatable)")
+  command->add_flag("--full-stacks", options->load.full_stacks,
+                    "Show all frames: the CUDA runtime's and start-up code too");
+  command->add_option("--sysroot", options->load.symbols.sysroot, "Look for the program's files below DIR")
+      ->type_name("DIR");
+  command
+      ->add_option("--debug-dir", options->load.symbols.debug_dirs,
+                   "Look for separate debug files in DIR too (repeatable)")
       ->type_name("DIR")
       ->allow_extra_args(false);
 }
@@ -74,10 +61,11 @@ void add_output_options(CLI::App* command, OutputOptions* options, const std::ve
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");
   add_symbol_options(command, options);
-  command->add_flag("--resources", options->resources,
+  command->add_flag("--resources", options->shown.resources,
                     "List streams, events, contexts, modules, ... that were never ended");
-  command->add_flag("--strict", options->strict, "Count cached memory and what libraries hold for themselves as leaks");
-  command->add_flag("--no-default-suppressions", options->no_default_suppressions,
+  command->add_flag("--strict", options->load.judge.strict,
+                    "Count cached memory and what libraries hold for themselves as leaks");
+  command->add_flag("!--no-default-suppressions", options->load.judge.default_suppressions,
                     "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
   command
       ->add_option("--fail-on", options->fail_on,
@@ -96,43 +84,33 @@ void add_output_options(CLI::App* command, OutputOptions* options, const std::ve
 }
 
 void add_jobs_option(CLI::App* command, OutputOptions* options) {
-  command->add_option("--jobs", options->jobs, "Threads that read the dumps (default: one for each processor)")
+  command->add_option("--jobs", options->job.jobs, "Threads that read the dumps (default: one for each processor)")
       ->check(CLI::Range(1, 256))
       ->type_name("N");
 }
 
 void add_job_options(CLI::App* command, OutputOptions* options) {
   command->add_flag_callback(
-      "--merge", [options] { options->merge = Merge::kAlways; },
+      "--merge", [options] { options->job.merge = Merge::kAlways; },
       "Merge the processes into one report by stack, with what each has of it (default: when all are ranks of a job)");
   command
       ->add_flag_callback(
-          "--no-merge", [options] { options->merge = Merge::kNever; }, "Report each process apart")
+          "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process apart")
       ->excludes("--merge");
   add_jobs_option(command, options);
 }
 
-ReportOptions report_options(const OutputOptions& options, Progress* progress) {
-  ReportOptions result;
-  result.symbols.sysroot = options.sysroot;
-  result.symbols.debug_dirs = options.debug_dirs;
-  if (progress != nullptr) {
-    result.symbols.progress = [progress](const std::string& path) { progress->doing("reading symbols of " + path); };
-  }
-  result.judge.strict = options.strict;
-  result.judge.default_suppressions = !options.no_default_suppressions;
-  result.full_stacks = options.full_stacks;
-  result.since_mark = options.since_mark;
+RenderOptions render_options(const OutputOptions& options, bool colours) {
+  RenderOptions result = options.shown;
+  result.colours = colours;
+  result.strict = options.load.judge.strict;
+  result.at_peak = options.at == "peak";
+  result.sysroot = options.load.symbols.sysroot;
   return result;
 }
 
-Report load_for_output(const std::string& path, const OutputOptions& options) {
-  Progress progress;
-  return load_report(path, report_options(options, &progress));
-}
-
 bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options) {
-  if (options.since_mark.empty() || reports.empty()) return true;
+  if (options.load.since_mark.empty() || reports.empty()) return true;
   std::vector<std::string> known;
   for (const Report& report : reports) {
     if (report.since_mark_ns) return true;
@@ -141,7 +119,7 @@ bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& opt
     }
   }
   constexpr std::size_t kNamed = 10;
-  std::cerr << "culprit: --since-mark " << options.since_mark << ": no process has this mark";
+  std::cerr << "culprit: --since-mark " << options.load.since_mark << ": no process has this mark";
   for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
     std::cerr << (i == 0 ? "; there are: " : ", ") << printable(known[i]);
   if (known.empty()) std::cerr << ", or any other (culprit.h, NVTX and the Python package set them)";
@@ -170,8 +148,11 @@ int write_output(const OutputOptions& options, DefaultStream stream,
 }
 
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
-  return write_output(options, stream,
-                      [&](bool colours, std::ostream& out) { render(reports, options, colours, kept, out); });
+  return write_output(options, stream, [&](bool colours, std::ostream& out) {
+    RenderOptions shown = render_options(options, colours);
+    shown.kept = kept;
+    find_format(options.format)->write(reports, shown, out);
+  });
 }
 
 int verdict(const std::vector<Report>& reports, const OutputOptions& options) {

@@ -1,0 +1,58 @@
+#include "report/base/words.h"
+
+#include <cstdio>
+
+#include "interpose/format/signal_names.h"
+
+namespace culprit::report {
+namespace {
+
+std::string three_digits(double value, const char* unit) {
+  char text[48];
+  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  std::snprintf(text, sizeof(text), "%.*f %s", decimals, value, unit);
+  return text;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return result;
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  static const char* const kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1023.5 && unit + 1 < sizeof(kUnits) / sizeof(kUnits[0])) {
+    value /= 1024;
+    ++unit;
+  }
+  return three_digits(value, kUnits[unit]);
+}
+
+std::string format_time(std::uint64_t ns) {
+  const double seconds = static_cast<double>(ns) * 1e-9;
+  return seconds < 1 ? three_digits(seconds * 1e3, "ms") : three_digits(seconds, "s");
+}
+
+std::string padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string signal_text(int number) {
+  const char* name = signal_name(number);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
+}
+
+}  // namespace culprit::report

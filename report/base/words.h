@@ -1,0 +1,28 @@
+// Sizes, times and counts as words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace culprit::report {
+
+// Replaces control characters by '?', because names in a dump may contain terminal escape sequences.
+std::string printable(std::string_view text);
+
+// "1.25 GiB", "11001 B": three significant digits.
+std::string format_bytes(std::uint64_t bytes);
+
+// "12.4 s", "830 ms", "0.2 ms".
+std::string format_time(std::uint64_t ns);
+
+// `text` padded with blanks to `width` bytes.
+std::string padded(std::string text, std::size_t width);
+
+// "1 call", "3 calls".
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
+
+// "SIGABRT", "signal 40".
+std::string signal_text(int number);
+
+}  // namespace culprit::report

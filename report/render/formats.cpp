@@ -1,0 +1,62 @@
+#include "report/render/formats.h"
+
+#include "report/render/html/render_diff_html.h"
+#include "report/render/html/render_html.h"
+#include "report/render/json/render_diff_json.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_folded.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_pprof.h"
+#include "report/render/render_sarif.h"
+#include "report/render/text/render_diff.h"
+#include "report/render/text/render_text.h"
+
+namespace culprit::report {
+namespace {
+
+// JSON and the page of a diff have everything, whatever the options are.
+void write_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) {
+  render_json(reports, out);
+}
+void write_diff_json(const Diff& diff, const RenderOptions&, std::ostream& out) { render_diff_json(diff, out); }
+void write_diff_html(const Diff& diff, const RenderOptions&, std::ostream& out) { render_diff_html(diff, out); }
+
+// clang-format off
+constexpr Format kFormats[] = {
+    // name,     of reports,       of a diff
+    {"text",     render_text,      render_diff_text},
+    {"json",     write_json,       write_diff_json},
+    {"html",     render_html,      write_diff_html},
+    {"markdown", render_markdown,  render_diff_markdown},
+    {"sarif",    render_sarif,     nullptr},
+    {"junit",    render_junit,     nullptr},
+    {"folded",   render_folded,    nullptr},
+    {"pprof",    render_pprof,     nullptr},
+};
+// clang-format on
+
+}  // namespace
+
+const Format* find_format(const std::string& name) {
+  for (const Format& format : kFormats) {
+    if (name == format.name) return &format;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> report_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) names.emplace_back(format.name);
+  return names;
+}
+
+std::vector<std::string> diff_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) {
+    if (format.write_diff != nullptr) names.emplace_back(format.name);
+  }
+  return names;
+}
+
+}  // namespace culprit::report

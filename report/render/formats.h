@@ -1,0 +1,28 @@
+// The formats of --format: one row each in formats.cpp.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "report/model/report_model.h"
+#include "report/select/render_options.h"
+
+namespace culprit::report {
+
+struct Diff;
+
+struct Format {
+  const char* name;  // as --format takes it
+  void (*write)(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+  void (*write_diff)(const Diff& diff, const RenderOptions& options, std::ostream& out);  // nullptr: not for a diff
+};
+
+// The row of a name; nullptr when there is none. The row is valid for ever.
+const Format* find_format(const std::string& name);
+
+// The names of all formats for whole reports, and of those for a diff.
+std::vector<std::string> report_formats();
+std::vector<std::string> diff_formats();
+
+}  // namespace culprit::report

@@ -1,0 +1,21 @@
+// The report as JSON: report/SCHEMA.md.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "report/model/report_model.h"
+
+namespace culprit::report {
+
+// One report is an object of schema culprit.report/1; several are the list in an object of culprit.reports/1. Invalid
+// UTF-8 is replaced.
+void render_json(const std::vector<Report>& reports, std::ostream& out);
+
+// One group, one error or one stack, as an object of JSON text.
+std::string group_as_json(const Group& group);
+std::string error_as_json(const ErrorGroup& error);
+std::string stack_as_json(const ResolvedStack& stack);
+
+}  // namespace culprit::report

@@ -1,0 +1,14 @@
+// Leaks as a table: a part of the text report.
+#pragma once
+
+#include <ostream>
+
+#include "report/model/report_model.h"
+#include "report/select/render_options.h"
+
+namespace culprit::report {
+
+// The leaks of one report as one line for each value of options.group_by.
+void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);
+
+}  // namespace culprit::report

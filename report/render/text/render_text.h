@@ -1,0 +1,14 @@
+// The report for a terminal.
+#pragma once
+
+#include <ostream>
+#include <vector>
+
+#include "report/model/report_model.h"
+#include "report/select/render_options.h"
+
+namespace culprit::report {
+
+void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+
+}  // namespace culprit::report
