@@ -3,10 +3,11 @@
 //
 // A free is recorded when it begins, as in the hooks, for HOOK_END rows. Custom rows are recorded at the end of the
 // call: another thread that gets the same address in between is recorded first.
+#include "interpose/attach/hooks_cupti.h"
+
 #include <new>
 #include <type_traits>
 
-#include "interpose/attach/cupti.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 

@@ -16,10 +16,12 @@
 #include <new>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/next_functions.h"
 #include "interpose/causes/cxx_runtime.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/abandoned.h"
 #include "interpose/owners/cxx_types.h"
+#include "interpose/owners/function_tables.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
@@ -158,7 +160,7 @@ void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std:
     const Abandoned::Part& part = abandoned.parts[i];
     thread_state.paths->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
       auto* record = process.dump.at<format::AllocationRecord>(ref);
-      add_evidence(process, record, [&](format::EvidenceRecord& evidence) {
+      process.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
         evidence.thrown = thrown;
         evidence.thrown_owner = part.owner_depth;
         evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |

@@ -1,5 +1,7 @@
 #include "interpose/causes/failed_calls.h"
 
+#include "interpose/owners/function_tables.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -31,7 +33,8 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
     return;
   }
   if (thread_state.paths == nullptr || thread_state.memory == nullptr) return;
-  thread_state.memory->failures.failed(process, *thread_state.paths, thread_state.path, ref, find_function);
+  thread_state.memory->failures.failed({process.evidence, process.dump}, *thread_state.paths, thread_state.path, ref,
+                                       find_function);
   thread_state.calls_to_watch = kWatched;
 }
 
@@ -40,8 +43,8 @@ void note_success(Process& process, Api api, std::uint64_t bytes) {
   std::uint32_t before = thread_state.paths->clock();
   current_stack(process);
   PendingFailures& failures = thread_state.memory->failures;
-  failures.succeeded(process, *thread_state.paths, thread_state.path, static_cast<std::uint16_t>(api), bytes, before,
-                     find_function);
+  failures.succeeded({process.evidence, process.dump}, *thread_state.paths, thread_state.path,
+                     static_cast<std::uint16_t>(api), bytes, before, find_function);
   if (--thread_state.calls_to_watch == 0) failures.forget();
 }
 

@@ -7,6 +7,7 @@
 
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {

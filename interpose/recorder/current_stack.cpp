@@ -1,8 +1,8 @@
-// The calling thread's stack when it is not in the memo.
+#include "interpose/recorder/current_stack.h"
+
 #include "interpose/dump/thread_names.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/thread_paths.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/exit_handlers.h"
 #include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
@@ -68,6 +68,12 @@ void verify_stack(Process& process, format::Ref remembered) {
   if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
 }
 
+void look_for_python(Process& process) {
+  const bool before = process.python.is_readable();
+  process.python.look(process.dump);
+  if (!before && process.python.is_readable()) process.mode.fetch_or(kModePython, std::memory_order_release);
+}
+
 format::Ref find_current_stack_here(Process& process) {
   if (process.options.depth == 0) {
     thread_state.path = 0;
@@ -81,7 +87,7 @@ format::Ref find_current_stack_here(Process& process) {
   if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
   if (ref == 0) {
     register_exit_handlers();  // needed if the first call came from a signal handler
-    if (process.options.python) process.python.look(process);
+    if (process.options.python) look_for_python(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);
     if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);
@@ -96,6 +102,21 @@ format::Ref find_current_stack_here(Process& process) {
 
 format::Ref find_current_stack(Process& process) {
   return on_own_stack([&] { return find_current_stack_here(process); });
+}
+
+format::Ref add_python_frames(Process& process, format::Ref native) {
+  ThreadMemory* memory = thread_state.memory;
+  const PythonFrames::Use use = {process.dump, process.stacks, process.options.depth,
+                                 memory == nullptr ? nullptr : &memory->python};
+  PythonFrames::Missing missing;
+  format::Ref stack = process.python.find(use, native, &missing);
+  if (CULPRIT_LIKELY(stack != 0)) return stack;
+  return on_own_stack([&] {
+    collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
+    stack = process.python.merge(use, native, missing);
+    if (!process.python.is_readable()) process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
+    return stack == 0 ? native : stack;
+  });
 }
 
 std::uint32_t walk_path(const std::uint64_t* frame) {

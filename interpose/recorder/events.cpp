@@ -2,6 +2,7 @@
 
 #include "interpose/format/device_bytes.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -418,7 +419,8 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
   if (error.type == ErrorType::kFailedFree) {
     auto* record = process.dump.at<AllocationRecord>(record_);
     record->flags |= format::kFlagFreeFailed;
-    if (stored != 0) add_evidence(process, record, [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
+    if (stored != 0)
+      process.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
   }
   process.live.put_back(record_, process.dump);
 }

@@ -10,7 +10,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/os.h"
 #include "interpose/base/spin_lock.h"
-#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/thread_end.h"
 
 namespace culprit {
 namespace {

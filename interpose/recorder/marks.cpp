@@ -7,8 +7,8 @@
 #include <initializer_list>
 
 #include "interpose/base/own_memory.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/thread_end.h"
 
 namespace culprit {
 

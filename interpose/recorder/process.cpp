@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/attach/attach.h"
 #include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
@@ -20,19 +19,21 @@
 #include "interpose/driver/api.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/dump/truncation_guard.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/log.h"
+#include "interpose/recorder/thread_end.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/stacks/unwind_services.h"
 
 namespace culprit {
 
 Process* quick_process = nullptr;
 std::atomic<std::uint32_t> module_generation;
 
-extern "C" __attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes) {
+extern "C" void* culprit_unwind_cache(std::size_t bytes) {
   ThreadMemory* memory = thread_state.memory;
   return memory != nullptr && bytes <= sizeof(memory->unwind_cache) ? memory->unwind_cache : nullptr;
 }

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/attach/attach.h"
 #include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/process_names.h"
@@ -16,7 +15,8 @@
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/truncation_guard.h"
-#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/attach_state.h"
+#include "interpose/recorder/exit_handlers.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/stack_memo.h"
