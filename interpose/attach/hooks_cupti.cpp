@@ -55,7 +55,7 @@ void call_with(void (*function)(Parameters...), const void* parameters) {
 }
 
 // Our own calls to the driver, and calls made by the driver on our behalf, are not observed.
-bool is_ours() { return thread_state.on_own_stack || is_in_hook() || thread_state.in_tracker; }
+bool is_ours() { return is_on_own_stack() || is_in_hook() || thread_state.in_tracker; }
 
 void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
   HookScope scope;
@@ -96,12 +96,12 @@ namespace observers {
   CUresult answer_of_##symbol parameters { return observed.answer; }                 \
   void symbol parameters {                                                           \
     HookScope scope;                                                                 \
-    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();       \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
     if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);     \
   }
 #define HOOK_CHECK(symbol, parameters, arguments) \
-  void symbol parameters { thread_state.forget_context(); }
+  void symbol parameters { thread_state.dump.context.forget(); }
 #include "interpose/driver/hooks.def"
 
 }  // namespace observers

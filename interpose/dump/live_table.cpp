@@ -21,9 +21,9 @@ HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint
 }
 
 void LiveTable::repair_left_shard(DumpWriter& dump) {
-  SpinLock* left = thread_state.shard;
-  thread_state.shard = nullptr;
-  if (left == nullptr || !left->is_held_by(thread_state.owner)) return;
+  SpinLock* left = thread_locks.shard;
+  thread_locks.shard = nullptr;
+  if (left == nullptr || !left->is_held_by(thread_locks.thread_id)) return;
   for (Shard& shard : shards_) {
     if (&shard.lock != left) continue;
     shard.index.repair([&](const HashIndex::Entry& entry) {

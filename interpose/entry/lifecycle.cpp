@@ -38,8 +38,8 @@ void read_devices_at_exit(Process& process) {
   if (!driver_ready()) return;
   for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
     auto index = static_cast<std::uint8_t>(ordinal);
-    format::DeviceRecord* device = process.contexts.known_device(index, process.dump);
-    CUcontext context = device == nullptr ? nullptr : process.contexts.any_context_on(index);
+    format::DeviceRecord* device = process.tables.contexts.known_device(index, process.dump);
+    CUcontext context = device == nullptr ? nullptr : process.tables.contexts.any_context_on(index);
     if (context == nullptr || driver().cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) continue;
     format::MemoryReading reading;
     if (read_memory(now_ns(process), &reading)) {

@@ -11,8 +11,9 @@ namespace culprit {
 void collect_stacks(Process& process);
 
 // Protects these stacks (0 = none) from a collection until the next call, also after this Recording: for stacks that
-// the calling thread holds outside its StackHolder. Call in the Recording in which it got them.
-void keep_stacks(format::Ref first, format::Ref second);
+// the calling thread holds outside its StackHolder. Call in the Recording in which it got them. `nesting` (0 or
+// 1): how many other pairs of stacks the thread keeps that stay protected.
+void keep_stacks(int nesting, format::Ref first, format::Ref second);
 
 // The path of a stack that this thread just walked, 0 if it could not be stored. This and the next two functions run on
 // the tracker's own stack only.
@@ -41,9 +42,9 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
   if (CULPRIT_LIKELY(slow == 0) && CULPRIT_LIKELY(frame != nullptr) && CULPRIT_LIKELY(thread_state.memory != nullptr)) {
-    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
+    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.paths.current);
     if (CULPRIT_LIKELY(ref != 0)) {
-      if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->see(thread_state.path);
+      if (CULPRIT_LIKELY(thread_state.paths.all != nullptr)) thread_state.paths.all->see(thread_state.paths.current);
       return with_python_frames(process, ref);
     }
   }

@@ -13,15 +13,8 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/cpython/python_frames.h"
-#include "interpose/dump/contexts.h"
+#include "interpose/dump/dump_tables.h"
 #include "interpose/dump/dump_writer.h"
-#include "interpose/dump/event_tables.h"
-#include "interpose/dump/live_table.h"
-#include "interpose/dump/thread_counters.h"
-#include "interpose/dump/throw_table.h"
-#include "interpose/dump/time_line.h"
-#include "interpose/owners/error_returns.h"
-#include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/marks.h"
@@ -30,10 +23,8 @@
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/stack_collection.h"
 #include "interpose/recorder/thread_state.h"
-#include "interpose/stacks/modules.h"
-#include "interpose/stacks/site_table.h"
 #include "interpose/stacks/stack_memo.h"
-#include "interpose/stacks/stack_table.h"
+#include "interpose/stacks/stack_tables.h"
 
 namespace culprit {
 
@@ -69,6 +60,16 @@ struct ThreadMemory {
   StackHolder holder;
 };
 
+// The part of Process that belongs to hooks/. It is defined here, because the recorder reads it too.
+struct HookPart {
+  std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
+  std::atomic<int> captures;                // streams being captured
+  std::atomic<int> graph_memory;            // graph memory records
+  std::atomic<int> unlaunched_memory;       // of those, the ones that were never launched
+  SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
+};
+
+// Each folder's part is a struct that the folder defines.
 struct Process {
   static constexpr std::uint64_t kWipedBytes = 4096;
 
@@ -83,37 +84,17 @@ struct Process {
   // parent's.
   alignas(kWipedBytes) bool in_use;
   alignas(64) DumpWriter dump;
-  alignas(64) std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
-  std::atomic<int> captures;                            // streams being captured
-  std::atomic<int> graph_memory;                        // graph memory records
-  std::atomic<int> unlaunched_memory;                   // of those, the ones that were never launched
-  ContextTable contexts;
-
-  LiveTable live;
+  alignas(64) HookPart hooks;
+  DumpTables tables;
+  StackTables stacks;
+  PythonFrames python;
   Options options;
-  ModuleTable modules;
-  StackTable stacks;
   StackHolders holders;
   StackCollection collection;
-  PythonFrames python;
-  ErrorTable errors;
-  FailedCallTable failed_calls;
-  EvidenceTable evidence;
-  ThrowTable throws;
-  SiteTable sites;
-  CancelTable cancels;
-  ReleaseTable releases;
   MarkTable marks;
-  ThreadTable threads;
-  TimeLines time_lines;
-  CounterBlocks counters;
   Pictures pictures;
-  std::atomic<std::uint32_t> module_generation;  // up to which module unloads were handled
-  SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
-  std::atomic<std::uint64_t> last_reading_ns;
-  std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<std::uint32_t> spans;  // number of spans begun
-  std::atomic<format::Ref> span;     // SpanRecord of the current span; 0 = none written
+  SwitchPart switching;
+  std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
   std::atomic<int> summary_done;
 };
 
@@ -241,8 +222,9 @@ CULPRIT_COLD void verify_place(Process& process, Place remembered);
 // The place of the context that is current to the calling thread. It is cached, because a query of the driver costs as
 // much as the rest of recording an event.
 inline Place current_place(Process& process) {
-  if (CULPRIT_UNLIKELY(thread_state.context_epoch != process.contexts.epoch())) return ask_current_place(process);
-  Place place = thread_state.context_place;
+  if (CULPRIT_UNLIKELY(thread_state.dump.context.epoch != process.tables.contexts.epoch()))
+    return ask_current_place(process);
+  Place place = thread_state.dump.context.place;
   if (CULPRIT_UNLIKELY((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0)) verify_place(process, place);
   return place;
 }

@@ -105,13 +105,13 @@ int start_recording(Process& process, bool called) {
     warn_not_recording(process.options, path, error);
     return error;
   }
-  process.stacks.set_limit(process.options.max_dump / 2);
+  process.stacks.table.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, called);
   begin_switched(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.
-  if (!loaded_late()) process.live.start_young();
+  if (!loaded_late()) process.tables.live.start_young();
   begin_marks(process);
   static std::uint32_t generations = 0;  // a fork child inherits and continues the count
   process.generation = ++generations;

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <cstdint>
+
 #include "interpose/base/own_memory.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/events.h"
@@ -15,6 +17,7 @@ namespace {
 pthread_key_t thread_end_key;
 bool thread_end_key_made = false;
 void (*note_end)(Process& process);
+__thread std::uint8_t rounds __attribute__((tls_model("initial-exec")));  // calls of thread_ends() so far
 
 void end_thread() {
   forget_open_marks();
@@ -23,20 +26,21 @@ void end_thread() {
   Process* process = process_if_recording();
   if (process == nullptr || thread_state.generation != process->generation) return;
   note_end(*process);
-  process->threads.end(thread_state.index, now_ns(*process), thread_state.made, thread_state.ended, process->dump);
+  process->tables.threads.end(thread_state.index, now_ns(*process), thread_state.sums.made, thread_state.sums.ended,
+                              process->dump);
   flush_live_bytes(*process);
-  if (thread_state.counters != nullptr) process->counters.give_back(thread_state.counters);
-  thread_state.counters = nullptr;
+  if (thread_state.dump.counters != nullptr) process->tables.counters.give_back(thread_state.dump.counters);
+  thread_state.dump.counters = nullptr;
   thread_state.session = ThreadState::kNoSession;
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
   ThreadMemory* memory = thread_state.memory;
   if (memory != nullptr) process->holders.leave(&memory->holder);
-  ThreadPaths* paths = thread_state.paths;
-  thread_state.paths = nullptr;
+  ThreadPaths* paths = thread_state.paths.all;
+  thread_state.paths.all = nullptr;
   if (paths != nullptr) paths->destroy();
   thread_state.memory = nullptr;
   if (memory == nullptr) return;
-  process->live.end_thread(&memory->records, process->dump);
+  process->tables.live.end_thread(&memory->records, process->dump);
   unmap_private(memory, sizeof(ThreadMemory));
 }
 
@@ -44,7 +48,7 @@ void end_thread() {
 // last round that POSIX guarantees: until then this destructor stores its value again.
 void thread_ends(void*) {
   constexpr int kRounds = 4;  // PTHREAD_DESTRUCTOR_ITERATIONS
-  if (++thread_state.ends < kRounds) {
+  if (++rounds < kRounds) {
     watch_thread_end();
     return;
   }
