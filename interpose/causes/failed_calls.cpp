@@ -41,9 +41,9 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
 void note_success(Process& process, Api api, std::uint64_t bytes) {
   if (thread_state.paths.all == nullptr || thread_state.memory == nullptr) return;
   std::uint32_t before = thread_state.paths.all->clock();
-  current_stack(process);
+  const ThreadPaths::Path path = current_path(process);
   PendingFailures& failures = thread_state.memory->failures;
-  failures.succeeded({process.tables.evidence, process.dump}, *thread_state.paths.all, thread_state.paths.current,
+  failures.succeeded({process.tables.evidence, process.dump}, *thread_state.paths.all, path,
                      static_cast<std::uint16_t>(api), bytes, before, find_function);
   if (--thread_state.failures.calls_to_watch == 0) failures.forget();
 }

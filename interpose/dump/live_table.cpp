@@ -122,8 +122,7 @@ bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, AllocationR
     if (any && copy.time_ns <= found->time_ns) return;
     any = true;
     *found = copy;
-    *by = {static_cast<Ref>(copy.extra), static_cast<std::uint32_t>(copy.extra >> 32),
-           (copy.flags & format::kFlagTornDown) != 0, true};
+    *by = {copy.ended.stack, copy.ended.thread, (copy.flags & format::kFlagTornDown) != 0, true};
   });
   return any;
 }

@@ -159,8 +159,8 @@ class LiveTable {
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`.
-  // Slow: walks everything.
+  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`,
+  // whose place `ended` has. Slow: walks everything.
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
@@ -250,7 +250,7 @@ class LiveTable {
   }
   static void end_record(format::AllocationRecord* record, const EndedBy& by) {
     publish(record, format::AllocationState::kEmpty, true);
-    record->extra = std::uint64_t{by.thread} << 32 | by.stack;
+    record->ended = {by.stack, by.thread};
     record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
   }
 

@@ -86,11 +86,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
       physical = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
       if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
     });
-    // The record of a mapping holds the Ref of its memory in place of a label.
-    Ref label = thread_state.marks.label;
-    thread_state.marks.label = physical;
-    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
-    thread_state.marks.label = label;
+    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size, here(), 0, physical});
   });
 }
 

@@ -186,7 +186,10 @@ class ThreadPaths {
   // the throw and the handler alone.
   struct Verdict {
     Path path, thrown, caught;
-    std::uint16_t owner_depth;
+    union {
+      std::uint16_t owner_depth;
+      std::uint16_t landing;  // with `path` 0: how the exception ended, a Landing::How
+    };
     bool abandoned;
     bool ambiguous;
     std::uint64_t cfa;

@@ -51,4 +51,11 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   return find_current_stack(process);
 }
 
+// The path of the calling thread's stack (thread_paths.h), which counts as seen from now on; 0 if it could not be
+// stored.
+inline ThreadPaths::Path current_path(Process& process) {
+  current_stack(process);
+  return thread_state.paths.current;
+}
+
 }  // namespace culprit

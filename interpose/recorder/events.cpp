@@ -250,7 +250,11 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     record->flags = flags;
     record->handle_references = 1;
     record->mappings = 0;
-    record->label = label;
+    if (!kOnlyHandle && CULPRIT_UNLIKELY(made.kind == Kind::kVmmMapping)) {
+      record->physical = made.physical;
+    } else {
+      record->label = label;
+    }
   };
   Ref ref = process->tables.live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
   if (CULPRIT_UNLIKELY(ref == 0)) {
