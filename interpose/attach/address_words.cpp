@@ -17,7 +17,9 @@
 #include "interpose/base/written_memory.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/driver.h"
+#include "interpose/driver/entry_points.h"
+#include "interpose/hooks/hooks.h"
 
 namespace culprit {
 namespace {

@@ -120,7 +120,7 @@ struct Search {
     // The ranges are searched in order, so that one look-up serves all handles in it.
     while (range < 0 || address < ranges->list[range].begin || address >= ranges->list[range].end) {
       if (++range == ranges->count) return;
-      place = process.modules.frame_of(ranges->list[range].begin);
+      place = process.stacks.modules.frame_of(ranges->list[range].begin);
     }
     Ref ref = process.dump.allocate_records(format::ChunkType::kHolders, 1, nullptr);
     if (ref == 0) return;
@@ -140,7 +140,7 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   if (ranges == nullptr) return format::HolderSearch::kStopped;
   // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
   visit_modules(visit, ranges);
-  search.process.modules.refresh(search.process.dump);
+  search.process.stacks.modules.refresh(search.process.dump);
   search.ranges = ranges;
   ScanResult result =
       scan_memory(search.handles, ranges->list, ranges->count, start_ns + kLongestNs, Search::found, &search);

@@ -12,7 +12,7 @@
 #include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/entry_points.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/modules.h"
 

@@ -5,7 +5,7 @@
 // A thread keeps its newest records out of the index (young_records.h) until another thread asks for them.
 //
 // Each shard has a spin lock, held while the index changes. Its holder may be interrupted by a signal handler that
-// leaves by a jump (as that of time_line.h's lock): thread_state.shard names the lock, and repair_left_shard() repairs
+// leaves by a jump (as that of time_line.h's lock): thread_locks.shard names the lock, and repair_left_shard() repairs
 // the shard. A free takes the record out of the index before the driver is called (so that no other thread can be
 // handed the address while the old record is still there) and puts it back if the driver refuses.
 #pragma once
@@ -14,11 +14,12 @@
 #include <cstring>
 
 #include "interpose/base/hash_index.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/record_pool.h"
+#include "interpose/dump/thread_part.h"
 #include "interpose/dump/young_records.h"
-#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
 
@@ -158,8 +159,8 @@ class LiveTable {
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`.
-  // Slow: walks everything.
+  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`,
+  // whose place `ended` has. Slow: walks everything.
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
@@ -209,13 +210,13 @@ class LiveTable {
   class ShardGuard {
    public:
     ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
-      thread_state.shard = &lock_;
-      locked_ = lock_.try_lock_for(kShardWaitMs, thread_state.owner_of_locks());
+      thread_locks.shard = &lock_;
+      locked_ = lock_.try_lock_for(kShardWaitMs, thread_locks.owner());
       if (CULPRIT_UNLIKELY(!locked_)) give_up(dump);
     }
     ~ShardGuard() {
       if (CULPRIT_LIKELY(locked_)) lock_.unlock();
-      thread_state.shard = nullptr;
+      thread_locks.shard = nullptr;
     }
     ShardGuard(const ShardGuard&) = delete;
     ShardGuard& operator=(const ShardGuard&) = delete;
@@ -249,7 +250,7 @@ class LiveTable {
   }
   static void end_record(format::AllocationRecord* record, const EndedBy& by) {
     publish(record, format::AllocationState::kEmpty, true);
-    record->extra = std::uint64_t{by.thread} << 32 | by.stack;
+    record->ended = {by.stack, by.thread};
     record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
   }
 

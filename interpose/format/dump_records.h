@@ -59,17 +59,23 @@ enum AllocationFlags : std::uint8_t {
   kFlagNotPhysical = 2,     // graph memory before its first launch: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
-  kFlagEnded = 16,          // in an empty record, for the writer only: `extra` says how it was ended ...
+  kFlagEnded = 16,          // in an empty record, for the writer only: `ended` says where it was ended ...
   kFlagTornDown = 32,       // ... and it was released with its context
-  kFlagForgotten = 64,      // in an empty record, for the writer only: `extra` is void, its stacks may be gone
+  kFlagForgotten = 64,      // in an empty record, for the writer only: `ended` is void, its stacks may be gone
 };
 
 struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;    // physical bytes (see "What counts" in report/README.md)
-  std::uint64_t extra;    // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+  std::uint64_t bytes;  // physical bytes (see "What counts" in report/README.md)
+  union {
+    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+    struct {
+      Ref stack;
+      std::uint32_t thread;
+    } ended;  // in an empty record with kFlagEnded: where it was ended
+  };
   std::uint64_t time_ns;  // in a busy thread only as exact as the kernel's tick (1 to 10 ms), see clock.h
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = no context was current
@@ -83,6 +89,7 @@ struct AllocationRecord {
   union {
     Ref label;     // LabelRecord: open marks and ranges of its thread; 0 = none
     Ref physical;  // for a VMM mapping: the memory mapped there; 0 = not known
+    Ref next;      // in an unused record, for the writer only: the next unused one (record_pool.h)
   };
 };
 static_assert(sizeof(AllocationRecord) == 64);
