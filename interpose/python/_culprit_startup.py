@@ -1,8 +1,8 @@
 """Runs when an interpreter starts under culprit (culprit.pth): what has to be in place before the program's own code.
 
 - at the interpreter's end the view from inside the frameworks is written beside the dump (see _view.py);
-- with CULPRIT_TORCH_HISTORY=1 (culprit run --torch-history) PyTorch records the Python line of each block, as soon as the program
-  has imported PyTorch and initialized CUDA itself;
+- with CULPRIT_TORCH_HISTORY=1 (culprit run --torch-history) PyTorch records the Python line of each block, as soon as
+  the program has imported PyTorch and initialized CUDA itself;
 - threads tell culprit their names.
 
 It is a guest: nothing is imported for the program, nothing is printed, no error leaves it.
@@ -50,7 +50,8 @@ def _record_history(torch):
 
 
 def _name_threads(threading):
-    """Each thread tells its name before it runs. The wrapped method is called and left before Thread.run, so no traceback shows it."""
+    """Each thread tells its name before it runs. The wrapped method is called and left before Thread.run, so no
+    traceback shows it."""
     import ctypes
 
     try:

@@ -6,7 +6,7 @@
         train()
     culprit.mark("warm-up done")         # a moment: culprit report --since-mark "warm-up done"
 
-    with culprit.check():                # raises culprit.LeakError, with the report, when the block leaves memory behind
+    with culprit.check():                # a block that leaves memory behind raises culprit.LeakError with the report
         step()
 
 Where libculprit.so is not loaded everything here does nothing; culprit.loaded() says so. Pure Python, nothing but the

@@ -26,8 +26,8 @@ def stop():
 
 def snapshot(path, referrers=False):
     """Writes what is recorded, as it stands, to `path`, for culprit report. Returns the path; None where culprit is not
-    loaded or has nothing yet (no CUDA call was made). An older dump is replaced; FileExistsError: another file is there.
-    Raises OSError when it cannot be written.
+    loaded or has nothing yet (no CUDA call was made). An older dump is replaced; FileExistsError: another file is
+    there. Raises OSError when it cannot be written.
 
     What PyTorch and CuPy say of their caches goes beside it (path + ".python.json"). referrers=True: with the names of
     what holds each of the largest live tensors; takes a second or so for each million Python objects."""
@@ -68,7 +68,8 @@ class mark:
 
 
 def live_bytes():
-    """Bytes of GPU and pinned memory that were allocated and not freed, by any thread. 0 where culprit is not loaded."""
+    """Bytes of GPU and pinned memory that were allocated and not freed, by any thread. 0 where culprit is not
+    loaded."""
     return live_since(0)[0]
 
 

@@ -37,7 +37,8 @@ def _run_report(command, snapshot, name, form):
     suppressions = os.environ.get("CULPRIT_SUPPRESSIONS")
     if suppressions:
         environment["CULPRIT_SUPPRESSIONS"] = suppressions
-    arguments = [command, "report", snapshot, "--since-mark", name, "--format", form] + (["--all"] if form == "text" else [])
+    arguments = [command, "report", snapshot, "--since-mark", name, "--format", form,
+                 *(["--all"] if form == "text" else [])]
     done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0 or not output:
@@ -77,7 +78,8 @@ class Watch:
             return None
         command = _library.command()
         if command is None:
-            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)", live, count)
+            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)",
+                             live, count)
         with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
             snapshot = _api.snapshot(os.path.join(folder, "snapshot.dump"))
             report = json.loads(_run_report(command, snapshot, self._name, "json"))
@@ -95,8 +97,8 @@ class Watch:
 
 class check:
     """with culprit.check(): raises LeakError when the block leaves memory behind that it, or another thread meanwhile,
-    allocated. `allow`: how much may stay, as a number of bytes or a text like "4MB". A block that raises is not checked:
-    its traceback holds what its variables held."""
+    allocated. `allow`: how much may stay, as a number of bytes or a text like "4MB". A block that raises is not
+    checked: its traceback holds what its variables held."""
 
     def __init__(self, allow=0):
         self._allow = parse_bytes(allow)
@@ -107,7 +109,8 @@ class check:
             gc.collect()
             self._watch = Watch("culprit.check")
         else:
-            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...", stacklevel=2)
+            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...",
+                          stacklevel=2)
         return self
 
     def __exit__(self, kind, *_):

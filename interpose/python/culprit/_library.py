@@ -46,8 +46,8 @@ def library():
     global _found, _looked
     if _found is None and (_looked is None or time.monotonic() - _looked > 1):
         _looked = time.monotonic()
-        # None: what the whole process can see. One that was attached is visible under its own name only, and is not loaded
-        # again by it.
+        # None: what the whole process can see. One that was attached is visible under its own name only, and is not
+        # loaded again by it.
         for name in (None, library_path()):
             candidate = ctypes.CDLL(name)
             if hasattr(candidate, "culprit_api_version"):

@@ -1,14 +1,14 @@
 """Names what keeps an object alive, from the garbage collector's view of the process.
 
-Nothing here runs code of the program: no attribute of a foreign object is asked for, only dictionaries, frames and containers of Python's
-own types are read.
+Nothing here runs code of the program: no attribute of a foreign object is asked for, only dictionaries, frames and
+containers of Python's own types are read.
 """
 import gc
 import sys
 import types
 
-# How far up, each level being a walk over the heap. The longest chain that is worth its while: a tensor, a frame, its traceback, the exception, a
-# list, an object's dictionary, the object.
+# How far up, each level being a walk over the heap. The longest chain that is worth its while: a tensor, a frame, its
+# traceback, the exception, a list, an object's dictionary, the object.
 _LEVELS = 7
 _MOST_IN_A_LEVEL = 2000
 # What leads everywhere and names nothing.
@@ -55,7 +55,8 @@ class _Names:
 
     def __init__(self, ignored):
         self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
-        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items()) if type(module) is types.ModuleType}
+        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items())
+                        if type(module) is types.ModuleType}
         self.running = self._running_frames()
         self.referrers = {}  # id -> objects
 
@@ -177,7 +178,8 @@ class _Names:
 
 
 def names(things, ignored=()):
-    """For each object what keeps it alive, as a list of texts. `ignored`: objects of the caller that refer to them too."""
+    """For each object what keeps it alive, as a list of texts. `ignored`: objects of the caller that refer to them
+    too."""
     things = list(things)
     known = _Names([things, *ignored])
     known.look(things)

@@ -1,16 +1,18 @@
-"""What the frameworks in this process say of their own memory, as a file beside the dump: `culprit report` joins it by address.
+"""What the frameworks in this process say of their own memory, as a file beside the dump: `culprit report` joins it by
+address.
 
 The file (schema culprit.python/1) is JSON:
 
     {"schema": "culprit.python/1", "pid": 4242, "taken": "exit" or "snapshot",
      "caches": [{"framework": "torch", "version": "2.11.0",
                  "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n,
-                               "blocks": [{"address": n, "bytes": n, "file": "train.py", "line": 41, "function": "step"}]}]}],
+                               "blocks": [{"address": n, "bytes": n,
+                                           "file": "train.py", "line": 41, "function": "step"}]}]}],
      "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
      "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}]}
 
-`blocks` are the live ones only; file, line and function are there when the framework recorded them. A framework that the program did not import
-is never imported here, one that did not initialize CUDA is left alone.
+`blocks` are the live ones only; file, line and function are there when the framework recorded them. A framework that
+the program did not import is never imported here, one that did not initialize CUDA is left alone.
 """
 import gc
 import json
@@ -57,7 +59,8 @@ def torch_cache(torch):
         for block in segment["blocks"]:
             if block["state"] == "active_allocated":
                 frames = block.get("frames") or (block.get("history") or [{}])[0].get("frames") or []
-                blocks.append({"address": block.get("address", address), "bytes": block["size"], **_user_frame(frames, package)})
+                blocks.append({"address": block.get("address", address), "bytes": block["size"],
+                               **_user_frame(frames, package)})
             address += block["size"]
         segments.append({"device": segment["device"], "address": segment["address"], "bytes": segment["total_size"],
                          "live_bytes": segment["allocated_size"], "blocks": blocks})
@@ -70,7 +73,8 @@ def cupy_pools(cupy):
     total = pool.total_bytes()
     if total == 0:
         return []
-    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(), "total_bytes": total}]
+    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(),
+             "total_bytes": total}]
 
 
 def _torch_storage(tensor):
@@ -98,7 +102,8 @@ def _memory_readers(torch, cupy):
 
 
 def live_objects(torch, cupy, most_objects=None):
-    """The largest live tensors and arrays, each memory once, with what holds them. `most_objects`: give up in a larger heap."""
+    """The largest live tensors and arrays, each memory once, with what holds them. `most_objects`: give up in a larger
+    heap."""
     readers = _memory_readers(torch, cupy)
     everything = gc.get_objects()
     if most_objects is not None and len(everything) > most_objects:
@@ -133,7 +138,8 @@ def _attempt(function, *arguments):
 
 
 def collect(taken, referrers):
-    """The view as a dictionary, None when no framework is in use. `referrers`: True, False, or the largest heap that is searched."""
+    """The view as a dictionary, None when no framework is in use. `referrers`: True, False, or the largest heap that is
+    searched."""
     torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
     if torch is None and cupy is None:
         return None
@@ -157,7 +163,8 @@ def write_beside(dump, taken, referrers):
             os.unlink(path)
         return False
     part = f"{path}.{os.getpid()}.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w",
+              encoding="utf-8") as file:
         json.dump(view, file)
     os.replace(part, path)
     return True

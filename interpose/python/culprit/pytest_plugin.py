@@ -23,7 +23,8 @@ FIXTURE = "fixture: "  # what a mark's name begins with that is open while a fix
 def pytest_addoption(parser):
     group = parser.getgroup("culprit", "GPU memory that tests leave behind")
     group.addoption("--culprit", action="store_true", help="fail tests that leave GPU memory behind")
-    group.addoption("--culprit-allow", metavar="SIZE", default="0", help="how much each test may leave behind, like 4MB")
+    group.addoption("--culprit-allow", metavar="SIZE", default="0",
+                    help="how much each test may leave behind, like 4MB")
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -39,11 +40,13 @@ def _start_again_under_culprit(config):
     library = _library.library_beside(command) if command else None
     by_command = os.path.basename(sys.argv[0]) in ("pytest", "py.test", "__main__.py")
     if library is None or not by_command or os.environ.get(_AGAIN):
-        raise pytest.UsageError("--culprit: libculprit.so is not loaded. Run: culprit run -- python -m pytest --culprit ...")
+        raise pytest.UsageError("--culprit: libculprit.so is not loaded. "
+                                "Run: culprit run -- python -m pytest --culprit ...")
     folder = tempfile.mkdtemp(prefix="culprit-pytest-")
     preload = os.environ.get("LD_PRELOAD")
     environment = dict(os.environ)
-    environment.update({_AGAIN: folder, "LD_PRELOAD": f"{library}:{preload}" if preload else library, "CULPRIT_QUIET": "1"})
+    environment.update({_AGAIN: folder, "LD_PRELOAD": f"{library}:{preload}" if preload else library,
+                        "CULPRIT_QUIET": "1"})
     environment.setdefault("CULPRIT_OUT", os.path.join(folder, "culprit.%n.%p.dump"))
     if not any(os.environ.get(name) for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")):
         environment["NVTX_INJECTION64_PATH"] = library
@@ -55,7 +58,8 @@ def _start_again_under_culprit(config):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", 'culprit(allow="4MB", check=True): how much GPU memory the test may leave behind')
+    config.addinivalue_line("markers",
+                            'culprit(allow="4MB", check=True): how much GPU memory the test may leave behind')
     if config.getoption("--culprit"):
         try:
             allow = _check.parse_bytes(config.getoption("--culprit-allow"))
@@ -83,7 +87,8 @@ class LeakPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
-        # The reports are held back until the test's own fixtures are torn down, so that a leak is a failure of the test.
+        # The reports are held back until the test's own fixtures are torn down, so that a leak is a failure of the
+        # test.
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         watch = _check.Watch(item.nodeid)
         with _api.mark("test: " + item.nodeid):
