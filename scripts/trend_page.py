@@ -1,4 +1,5 @@
-"""The trend page of scripts/nightly.sh: what each command leaked, night by night. One file, no script, no network."""
+"""Writes the trend page of scripts/nightly.sh: the bytes that each command leaked in each night. The page is one file
+without scripts and without references to other files."""
 import html
 
 STYLE = """
@@ -88,7 +89,8 @@ def leaks_table(result, before):
             mark = ' <span class="bad">new</span>'
         elif before is not None and leak["bytes"] > known[leak["id"]]:
             mark = f' <span class="bad">grown from {size(known[leak["id"]])}</span>'
-        rows.append(f"<tr><td>{size(leak['bytes'])}{mark}</td><td>{leak['count']}x</td><td>{html.escape(leak['api'])}</td>"
+        rows.append(f"<tr><td>{size(leak['bytes'])}{mark}</td><td>{leak['count']}x</td>"
+                    f"<td>{html.escape(leak['api'])}</td>"
                     f"<td>{html.escape(leak['where'])}</td><td>{html.escape(leak['cause'])}</td>"
                     f"<td><code>{html.escape(leak['id'])}</code></td></tr>")
     if not rows:

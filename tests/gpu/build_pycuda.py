@@ -59,7 +59,7 @@ def header_folders():
 def boost_sources(source):
     libraries = source / BOOST / "libs"
     found = [path for path in sorted(libraries.glob("**/*.cpp"))
-             if not path.relative_to(libraries).parts[0] == "thread"]
+             if path.relative_to(libraries).parts[0] != "thread"]
     return found + sorted(libraries.glob("thread/src/pthread/*.cpp"))
 
 

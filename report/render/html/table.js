@@ -3,8 +3,7 @@
 "use strict";
 
 culprit.Table = class {
-  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` when a link can name
-  // it.
+  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` for links to it.
   // `columns`: by name, in their order, { title, value, numeric }; the largest of the first come first.
   constructor(model, lists, columns, heading) {
     this.model = model;
