@@ -3,8 +3,8 @@
 #
 # scripts/demo.sh [EXAMPLE [ARGUMENT...]]     EXAMPLE is a program of examples/, by default out_of_memory_exception
 #
-# Builds the library, the command, the simulated driver and the example, and nothing else: about two and a half minutes on
-# two processors. Progress goes to stderr. On a machine with an NVIDIA GPU the example runs there, elsewhere on the
+# Builds the library, the command, the simulated driver and the example, and nothing else: about two and a half minutes
+# on two processors. Progress goes to stderr. On a machine with an NVIDIA GPU the example runs there, elsewhere on the
 # simulated driver; the first line of the output tells which.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +13,7 @@ example=${1:-out_of_memory_exception}
 [ $# -gt 0 ] && shift
 if [ ! -f "examples/${example%_static}.cpp" ]; then
   echo "demo.sh: no example $example. There are:" >&2
-  ls examples/*.cpp | sed -E 's|examples/(.*)\.cpp|  \1|' >&2
+  printf "%s\n" examples/*.cpp | sed -E "s|examples/(.*)\.cpp|  \1|" >&2
   exit 2
 fi
 
