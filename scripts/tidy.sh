@@ -48,7 +48,8 @@ export tidy
 one_file() {
   local output
   if ! output=$("$tidy" --quiet -p build "$1" 2>&1); then
-    printf '%s\n' "$output" | grep -vE '^[0-9]+ (warnings?|errors?) .*generated|^Suppressed|^Use -header-filter' >&2
+    printf '%s\n' "$output" |
+      grep -vE '^([0-9]+ (warnings?|errors?) .*generated|Suppressed|Use -header-filter|Error while processing)' >&2
     return 1
   fi
 }

@@ -11,6 +11,7 @@
 #include "interpose/attach/cupti.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/redirect.h"
@@ -155,10 +156,10 @@ void from_outside(AttachRequest* request, Work work) {
   const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
     AttachResult result = work(request);
-    __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
+    store_release(&request->result, result);
     return true;
   });
-  if (!ran) __atomic_store_n(&request->result, AttachResult::kNoMemory, __ATOMIC_RELEASE);
+  if (!ran) store_release(&request->result, AttachResult::kNoMemory);
   errno = saved_errno;
 }
 

@@ -29,8 +29,8 @@ class ParameterReader {
   T next() {
     at_ = (at_ + alignof(T) - 1) & ~(alignof(T) - 1);
     T value;
-    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(value));
-    at_ += sizeof(value);
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(T));
+    at_ += sizeof(T);
     return value;
   }
 
