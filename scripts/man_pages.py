@@ -14,14 +14,14 @@ import subprocess
 import sys
 import textwrap
 
-INTRODUCTION = """culprit runs a CUDA program with the library libculprit.so preloaded. The library writes each allocation
-and each free to a dump, with the stack of the call. The command reads the dump and prints which memory the program left
-behind, who allocated it, and why it was not freed. The program does not need to be built again."""
+INTRODUCTION = """culprit runs a CUDA program with the library libculprit.so preloaded. The library writes each
+allocation and each free to a dump, with the stack of the call. The command reads the dump and prints which memory the
+program left behind, who allocated it, and why it was not freed. The program does not need to be built again."""
 
-LIBRARY = """A process that loads this library, by LD_PRELOAD or by `culprit attach`, records its allocations and frees of
-GPU memory, pinned memory, streams, events and other CUDA resources in a file, the dump. The file stays valid when the process
-is killed. `culprit run` preloads the library and reports the dump at the end. A process that makes no CUDA call writes no
-file."""
+LIBRARY = """A process that loads this library, by LD_PRELOAD or `culprit attach`, records its allocations and frees
+of GPU memory, pinned memory, streams, events and other CUDA resources in a file, the dump. The file stays valid when the
+process is killed. `culprit run` preloads the library and reports the dump at the end. A process without CUDA calls
+writes no file."""
 
 REFUSED = """The library reads these variables at the first CUDA call. A value that cannot be used is reported once on
 standard error, with the value that is used instead."""
