@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that includes follow scripts/layers.txt: scripts/check-layers.py [ROOT]
 
-Prints a line for each include that goes against the order, and for each known exception that is not needed any more. Exit code 1 when there is one.
+Prints a line for each include that goes against the order, and for each known exception that is not needed any more.
+Exit code 1 when there is one.
 """
 
 import pathlib
@@ -41,7 +42,9 @@ def problems(root):
                 continue
             for name in INCLUDE.findall(path.read_text()):
                 other = pathlib.PurePosixPath(name).parent.as_posix()
-                if other == folder or other not in steps or steps[other][0] != program or steps[other][1] < steps[folder][1]:
+                if other == folder or other not in steps:
+                    continue
+                if steps[other][0] != program or steps[other][1] < steps[folder][1]:
                     continue
                 row = f"{path.relative_to(root).as_posix()} -> {name}"
                 used.add(row)

@@ -11,6 +11,7 @@
 #include "interpose/attach/cupti.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/driver.h"
 #include "interpose/recorder/attach_state.h"
@@ -151,10 +152,10 @@ void from_outside(format::AttachRequest* request, Work work) {
   const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
     format::AttachResult result = work(request);
-    __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
+    store_release(&request->result, result);
     return true;
   });
-  if (!ran) __atomic_store_n(&request->result, format::AttachResult::kNoMemory, __ATOMIC_RELEASE);
+  if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
   errno = saved_errno;
 }
 

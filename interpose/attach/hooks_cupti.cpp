@@ -30,8 +30,9 @@ class ParameterReader {
   T next() {
     at_ = (at_ + alignof(T) - 1) & ~(alignof(T) - 1);
     T value;
-    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(value));
-    at_ += sizeof(value);
+    constexpr std::size_t kBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), kBytes);
+    at_ += kBytes;
     return value;
   }
 

@@ -10,6 +10,7 @@
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/store_release.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/recorder/process.h"
 
@@ -173,7 +174,7 @@ void search_holders(Process& process) {
   search.handles.release();
   header->holder_search_bytes = bytes;
   header->holder_search_ns = clock_ns(CLOCK_MONOTONIC) - start;
-  __atomic_store_n(&header->holder_search, end, __ATOMIC_RELEASE);
+  store_release(&header->holder_search, end);
 }
 
 }  // namespace culprit

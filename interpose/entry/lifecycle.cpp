@@ -13,6 +13,7 @@
 #include "interpose/base/next_functions.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/store_release.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/exceptions.h"
 #include "interpose/causes/holder_search.h"
@@ -94,7 +95,7 @@ void finish_here(Process& process, int status, bool interrupted) {
   format::Header* header = process.dump.header();
   header->exit_status = status;
   header->end_time_ns = now_ns(process);
-  __atomic_store_n(&header->process_state, format::ProcessState::kExited, __ATOMIC_RELEASE);
+  store_release(&header->process_state, format::ProcessState::kExited);
   if (!interrupted) log_summary(process);
 }
 

@@ -15,6 +15,7 @@
 #include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/thread_names.h"
@@ -209,7 +210,7 @@ void end_recording(Process& process) {
   header->end_time_ns = now_ns(process);
   process.session.store(0);
   process.phase.store(Phase::kDetached);
-  __atomic_store_n(&header->process_state, format::ProcessState::kDetached, __ATOMIC_RELEASE);
+  store_release(&header->process_state, format::ProcessState::kDetached);
 }
 
 void release_recording() {

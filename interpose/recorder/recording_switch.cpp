@@ -10,6 +10,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
@@ -186,8 +187,7 @@ void switch_recording(bool on) {
     if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
   }
   header->last_switch_ns = now;
-  __atomic_store_n(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff,
-                   __ATOMIC_RELEASE);
+  store_release(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff);
 }
 
 void prepare_recording_switch() {
