@@ -1,4 +1,7 @@
 // Display names and numbers.
+#include <set>
+#include <string>
+
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
 #include "report/render/render.h"
@@ -72,6 +75,19 @@ TEST_CASE("every kind has a class", "[report][names]") {
   CHECK(kind_class(static_cast<format::Kind>(200)) == KindClass::kObject);
   CHECK(kind_count_name(format::Kind::kLibrary, 7) == "libraries");
   CHECK(kind_count_name(format::Kind::kEvent, 1) == "event");
+  std::set<std::string> names;
+  for (const format::KindRow& row : format::kinds::kRows) {
+    INFO(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(kind_count_name(row.kind, 1) != kind_count_name(row.kind, 2));
+    CHECK((kind_class(row.kind) == KindClass::kDeviceMemory || kind_class(row.kind) == KindClass::kHostMemory) ==
+          format::is_physical(row.kind));
+    CHECK((!format::is_on_device(row.kind) || format::is_memory(row.kind)));
+    CHECK(format::ends(row.kind, row.kind));
+  }
+  CHECK_FALSE(format::is_memory(format::Kind::kNone));
+  CHECK(format::ends(format::Kind::kDevice, format::Kind::kManaged));
+  CHECK_FALSE(format::ends(format::Kind::kManaged, format::Kind::kDevice));
 }
 
 TEST_CASE("names from a dump cannot drive the terminal", "[report][names]") {
