@@ -77,8 +77,6 @@ bool is_live(const AllocationRecord& record) {
   return state == AllocationState::kLive;
 }
 
-bool is_memory(Kind kind) { return kind != Kind::kNone && kind < Kind::kContext; }
-
 struct Search {
   Process& process;
   HandleSet handles;

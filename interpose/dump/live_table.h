@@ -23,36 +23,7 @@
 
 namespace culprit {
 
-// A space is a set of kinds with distinct handles; a handle is looked up in the space of the function that ends it. All
-// addresses are one space, because cuMemFree ends several kinds, and because an error report for pinned memory that was
-// freed with cuMemFree must name the allocation.
-enum class Space : std::uint8_t {
-  kAddress = 1,
-  kVmmHandle = 2,
-  kOther = 3,  // + the kind: each kind of resource has a space of its own
-};
-
-constexpr std::uint8_t space_of(format::Kind kind) {
-  switch (kind) {
-    case format::Kind::kDevice:
-    case format::Kind::kManaged:
-    case format::Kind::kPitched:
-    case format::Kind::kPinnedHost:
-    case format::Kind::kStreamOrdered:
-    case format::Kind::kIpcMemory:
-    case format::Kind::kExternalBuffer:
-    case format::Kind::kGraphMemory:
-      return static_cast<std::uint8_t>(Space::kAddress);
-    case format::Kind::kVmmPhysical:
-    case format::Kind::kVmmImported:
-    case format::Kind::kMulticast:
-      return static_cast<std::uint8_t>(Space::kVmmHandle);
-    case format::Kind::kPoolImport:
-      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(format::Kind::kMemoryPool);
-    default:
-      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(kind);
-  }
-}
+using format::space_of;
 
 // Kinds that are made and ended most often. (For calls that take the driver long there is no gain.)
 constexpr bool stays_young(format::Kind kind) {

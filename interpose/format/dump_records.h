@@ -2,50 +2,9 @@
 #pragma once
 
 #include "interpose/format/dump_file.h"
+#include "interpose/format/kinds.h"
 
 namespace culprit::format {
-
-// The kind of an allocation or resource. The values are part of the format: append only.
-enum class Kind : std::uint8_t {
-  kNone = 0,
-  // Memory.
-  kDevice = 1,           // cuMemAlloc
-  kManaged = 2,          // cuMemAllocManaged
-  kPitched = 3,          // cuMemAllocPitch
-  kPinnedHost = 4,       // cuMemAllocHost, cuMemHostAlloc
-  kRegisteredHost = 5,   // cuMemHostRegister: the caller's memory, pinned
-  kArray = 6,            // cuArrayCreate, cuArray3DCreate
-  kMipmappedArray = 7,   // cuMipmappedArrayCreate
-  kStreamOrdered = 8,    // cuMemAllocAsync, cuMemAllocFromPoolAsync
-  kVmmPhysical = 9,      // cuMemCreate: counted here once
-  kVmmReservation = 10,  // cuMemAddressReserve: 0 physical bytes, virtual size in `extra`
-  kVmmMapping = 11,      // cuMemMap: 0 physical bytes, virtual size in `extra`
-  kVmmImported = 12,     // cuMemImportFromShareableHandle: 0 bytes, the exporter counts them
-  kIpcMemory = 13,       // cuIpcOpenMemHandle: 0 bytes
-  kExternalMemory = 14,  // cuImportExternalMemory: 0 bytes, size in `extra`
-  kExternalBuffer = 15,  // cuExternalMemoryGetMappedBuffer: 0 bytes, size in `extra`
-  kMemoryPool = 16,      // cuMemPoolCreate
-  kPoolImport = 17,      // cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer
-  kGraphMemory = 18,     // cuGraphAddMemAllocNode, cuMemAllocAsync under capture; physical once the graph was launched
-  kMulticast = 19,       // cuMulticastCreate: 0 bytes
-  // Not memory ("resources").
-  kContext = 32,
-  kPrimaryContext = 33,
-  kGreenContext = 34,
-  kStream = 35,
-  kEvent = 36,
-  kGraph = 37,
-  kGraphExec = 38,
-  kModule = 39,
-  kLibrary = 40,
-  kTextureObject = 41,
-  kSurfaceObject = 42,
-  kExternalSemaphore = 43,
-  kGraphicsResource = 44,
-  kUserObject = 45,
-  kLinkState = 46,
-  kTextureReference = 47,
-};
 
 enum class AllocationState : std::uint32_t {
   kEmpty = 0,

@@ -117,11 +117,8 @@ inline constexpr bool changes_context(Api api) {
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
-  // Failures for graphs, code and textures are not recorded: programs try out those calls.
-  constexpr bool kFollowed =
-      kind < format::Kind::kContext || kind == format::Kind::kStream || kind == format::Kind::kEvent;
   // The size of a pitched allocation is known only if it succeeded.
-  if constexpr (kFollowed) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  if constexpr (records_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
 }
 
 // Values for rows.

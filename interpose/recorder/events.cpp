@@ -14,52 +14,6 @@ using format::Ref;
 
 namespace {
 
-// Memory of these kinds is released with its context. Pools, their memory, graph memory and VMM memory belong to the
-// device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free of
-// them succeeds.
-bool lives_in_context(Kind kind) {
-  switch (kind) {
-    case Kind::kStreamOrdered:
-    case Kind::kGraphMemory:
-    case Kind::kVmmPhysical:
-    case Kind::kVmmReservation:
-    case Kind::kVmmMapping:
-    case Kind::kVmmImported:
-    case Kind::kMulticast:
-    case Kind::kMemoryPool:
-    case Kind::kPoolImport:
-    case Kind::kGraph:
-    case Kind::kGraphExec:
-    case Kind::kUserObject:
-    case Kind::kLibrary:
-    case Kind::kLinkState:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Whether the function that ends kind `by` may also end something of kind `what`.
-bool ends(Kind by, Api api, Kind what) {
-  if (by == what) return true;
-  bool ordered = api == Api::cuMemFreeAsync || api == Api::cuMemFreeAsync_ptsz;
-  switch (what) {
-    case Kind::kManaged:
-    case Kind::kPitched:
-    case Kind::kExternalBuffer:
-      return by == Kind::kDevice;
-    case Kind::kStreamOrdered:
-    case Kind::kGraphMemory:
-      return by == Kind::kDevice || ordered;
-    case Kind::kIpcMemory:
-      return ordered;
-    case Kind::kPoolImport:
-      return by == Kind::kMemoryPool;
-    default:
-      return false;
-  }
-}
-
 CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
   std::uint32_t epoch = process.hooks.stream_epoch.load(std::memory_order_acquire);
   std::uint32_t context_epoch = process.tables.contexts.epoch();
@@ -396,7 +350,7 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
   EndedBy by;
   if (concerned != 0) {
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
-    bool right = record_ != 0 && ends(kind_, api_, record.kind);
+    bool right = record_ != 0 && ends(kind_, record.kind);
     error.type = right ? ErrorType::kFailedFree : ErrorType::kMismatchedFree;
     error.kind = record.kind;
     error.allocation_stack = record.stack;

@@ -67,7 +67,7 @@ Unfreed count_unfreed(Process& process) {
   Unfreed unfreed = {};
   process.tables.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
     bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
-    if (record.kind < format::Kind::kContext && physical) {
+    if (is_memory(record.kind) && physical) {
       unfreed.bytes += record.bytes;
       ++unfreed.count;
     }
