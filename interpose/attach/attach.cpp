@@ -172,6 +172,6 @@ void look_at_new_modules() {
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-CULPRIT_EXPORT void culprit_attach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
+CULPRIT_EXPORT void culprit_attach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
 
-CULPRIT_EXPORT void culprit_detach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }
+CULPRIT_EXPORT void culprit_detach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }
