@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "interpose/base/os.h"
+#include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
 
 namespace culprit {
@@ -141,11 +142,7 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
 void refresh_thread_name(ThreadRecord* record) {
   char name[16] = {};
   if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
-  // Not prctl(PR_GET_NAME): a seccomp filter may kill the process for it; every filter allows opening and reading
-  // files.
-  const std::size_t length = read_small_file("/proc/thread-self/comm", name, sizeof(name));
-  if (length == 0) return;
-  if (name[length - 1] == '\n') name[length - 1] = '\0';
+  if (!thread_name(name, sizeof(name))) return;
   for (int i = 0; i < 16; ++i) record->name[i] = name[i];
 }
 
