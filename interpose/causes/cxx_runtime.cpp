@@ -8,12 +8,11 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/hash.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/own_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/stacks/call_site_cache.h"
 
 namespace culprit {
 namespace {
@@ -152,14 +151,7 @@ void* find_for(CxxFunction function, const void* caller) {
   return found != nullptr ? found : search_for(function, caller);  // without memory for that stack
 }
 
-// A call site keeps its runtime until a module is unloaded.
-struct Known {
-  std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
-  std::atomic<void*> target;
-  std::atomic<std::uint32_t> generation;
-};
-constexpr std::uint64_t kKnown = 1024;
-Known known[kKnown];
+CallSiteCache known;
 
 }  // namespace
 
@@ -197,23 +189,7 @@ void* cxx_function(CxxFunction function, const void* caller) {
   if (!prepared.load(std::memory_order_acquire)) prepare_cxx_runtime();
   void* target = of_program[static_cast<int>(function)].load(std::memory_order_relaxed);
   if (target != nullptr) return target;
-
-  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + static_cast<std::uint64_t>(function);
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  Known& slot = known[mix(site) % kKnown];
-  if (slot.site.load(std::memory_order_acquire) == site) {
-    target = slot.target.load(std::memory_order_relaxed);
-    std::uint32_t when = slot.generation.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.site.load(std::memory_order_relaxed) == site && when == generation) return target;
-  }
-  target = find_for(function, caller);
-  slot.site.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  slot.target.store(target, std::memory_order_relaxed);
-  slot.generation.store(generation, std::memory_order_relaxed);
-  slot.site.store(site, std::memory_order_release);
-  return target;
+  return known.target(static_cast<std::uint64_t>(function), caller, [&] { return find_for(function, caller); });
 }
 
 }  // namespace culprit

@@ -17,6 +17,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
@@ -30,12 +31,10 @@ struct DlsymAnswer {
   void* value;
   std::uint64_t answered;  // 0: jump on to the real function
 };
-#define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
-CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
-CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version,
-                                                 const void* caller);
-CULPRIT_HIDDEN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
-CULPRIT_HIDDEN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
+CULPRIT_OWN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
+CULPRIT_OWN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version, const void* caller);
+CULPRIT_OWN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
+CULPRIT_OWN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
 }
 
 namespace culprit {

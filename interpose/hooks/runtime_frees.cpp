@@ -4,14 +4,13 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/hash.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/recorder/events.h"
-#include "interpose/recorder/process.h"
+#include "interpose/stacks/call_site_cache.h"
 
-extern "C" __attribute__((visibility("hidden"))) void* culprit_runtime_target(std::uint64_t function,
-                                                                              const void* caller);
+extern "C" CULPRIT_OWN void* culprit_runtime_target(std::uint64_t function, const void* caller);
 
 namespace culprit {
 namespace {
@@ -76,33 +75,7 @@ void* find_real(std::uint64_t function, const void* caller) {
   return found != 0 ? reinterpret_cast<void*>(found) : reinterpret_cast<void*>(&no_runtime);
 }
 
-// A call site keeps its libcudart until a module is unloaded.
-struct Known {
-  std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
-  std::atomic<void*> real;
-  std::atomic<std::uint32_t> generation;
-};
-constexpr std::uint64_t kKnown = 1024;
-Known known[kKnown];
-
-void* real_of(std::uint64_t function, const void* caller) {
-  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + function;
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  Known& slot = known[mix(site) % kKnown];
-  if (slot.site.load(std::memory_order_acquire) == site) {
-    void* real = slot.real.load(std::memory_order_relaxed);
-    std::uint32_t when = slot.generation.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.site.load(std::memory_order_relaxed) == site && when == generation) return real;
-  }
-  void* real = find_real(function, caller);
-  slot.site.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  slot.real.store(real, std::memory_order_relaxed);
-  slot.generation.store(generation, std::memory_order_relaxed);
-  slot.site.store(site, std::memory_order_release);
-  return real;
-}
+CallSiteCache known;
 
 // The function that free_at_exit() must call: the stub's lookup leaves it here.
 __thread void* function_at_exit __attribute__((tls_model("initial-exec")));
@@ -132,7 +105,7 @@ void watch_runtime_frees() { exiting.store(1, std::memory_order_release); }
 }  // namespace culprit
 
 void* culprit_runtime_target(std::uint64_t function, const void* caller) {
-  void* real = culprit::real_of(function, caller);
+  void* real = culprit::known.target(function, caller, [&] { return culprit::find_real(function, caller); });
   if (culprit::exiting.load(std::memory_order_acquire) == 0) return real;
   culprit::function_at_exit = real;
   return reinterpret_cast<void*>(culprit::kAtExit[function]);
