@@ -85,7 +85,7 @@ Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& du
       std::uint64_t{evidence.thrown_owner} << 32 | std::uint64_t{evidence.failed_call_owner} << 8 | evidence.flags};
   std::uint64_t key = hash_words(words, 4, 0);
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = index_.find(key);
   if (entry != nullptr) return entry->value;
   Ref ref = index_.size() == kCapacity ? 0 : dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
   if (ref == 0 || !index_.insert(key, ref, 0)) {
@@ -114,12 +114,12 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
   ReleaseRecord release = added;
   std::uint64_t key = key_of(release);
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = index_.find(key);
   if (entry == nullptr && index_.size() >= kCapacity) {
     release.stack = release.teardown_stack = release.label = release.evidence = 0;
     add_counter(dump.header()->merged_stacks, 1);
     key = key_of(release);
-    entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+    entry = index_.find(key);
   }
   if (entry == nullptr) {
     Ref ref = dump.allocate_records(format::ChunkType::kReleases, 1, nullptr);
