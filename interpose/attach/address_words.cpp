@@ -14,7 +14,6 @@
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
-#include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
@@ -73,17 +72,14 @@ bool find_cxx_replacement(const char* symbol, const ElfModule& module, const std
   return true;
 }
 
-// The first definition in symbol lookup order, except ours.
-struct FirstDefinition {
-  const char* symbol;
-  std::uint64_t address;
-};
-int visit_for_definition(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* first = static_cast<FirstDefinition*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module) || module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 0;
-  first->address = find_symbol(module, first->symbol);
-  return first->address != 0;
+// The first definition in symbol lookup order, except ours; 0 = none.
+std::uint64_t first_definition(const char* symbol) {
+  std::uint64_t address = 0;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (!is_own_module(module)) address = find_symbol(module, symbol);
+    return address != 0;
+  });
+  return address;
 }
 
 bool swap_word(std::uint64_t place, std::uint64_t before, std::uint64_t after) {
@@ -307,9 +303,7 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
         // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
         // interposer's.
         if (type != kJumpSlotRelocation || !module.contains(found)) continue;
-        FirstDefinition first = {symbol, 0};
-        visit_modules(visit_for_definition, &first);
-        if (first.address != original) continue;
+        if (first_definition(symbol) != original) continue;
       }
       words.replace_slot(*walk->map, place, found, ours);
     }

@@ -1,6 +1,5 @@
 #include "interpose/attach/attach.h"
 
-#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,8 +8,10 @@
 
 #include "interpose/attach/address_words.h"
 #include "interpose/attach/cupti.h"
+#include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/driver.h"
@@ -148,7 +149,7 @@ format::AttachResult detach(format::AttachRequest* request) {
 // The caller is the injector: it interrupted the thread at an arbitrary point.
 template <typename Work>
 void from_outside(format::AttachRequest* request, Work work) {
-  int saved_errno = errno;
+  KeepErrno keep;
   const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
     format::AttachResult result = work(request);
@@ -156,21 +157,17 @@ void from_outside(format::AttachRequest* request, Work work) {
     return true;
   });
   if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
-  errno = saved_errno;
 }
 
 }  // namespace
 
 void look_at_new_modules() {
   if (words == nullptr || !attached_here() || attach_request().backend == format::AttachBackend::kCupti) return;
-  int saved_errno = errno;
+  KeepErrno keep;
   words->look_at_new_modules();
-  errno = saved_errno;
 }
 
 }  // namespace culprit
-
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 CULPRIT_EXPORT void culprit_attach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
 

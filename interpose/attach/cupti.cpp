@@ -10,7 +10,6 @@
 #include "interpose/attach/hooks_cupti.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
 #include "interpose/driver/api.h"
 #include "interpose/driver/driver.h"
 #include "interpose/stacks/stack.h"
@@ -58,11 +57,9 @@ void on_call(void*, std::uint32_t domain, std::uint32_t id, const void* argument
   }
 }
 
-int visit_for_cupti(struct dl_phdr_info* info, std::size_t, void*) {
-  ElfModule module;
-  if (!describe_module(*info, &module) || module.soname == nullptr ||
-      std::strncmp(module.soname, "libcupti.so", 11) != 0)
-    return 0;
+// Whether `module` is a libcupti with all functions; stores them.
+bool take_functions(const ElfModule& module) {
+  if (module.soname == nullptr || std::strncmp(module.soname, "libcupti.so", 11) != 0) return false;
   auto find = [&](auto* function, const char* name) {
     *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(find_symbol(module, name));
   };
@@ -76,11 +73,15 @@ int visit_for_cupti(struct dl_phdr_info* info, std::size_t, void*) {
          functions.name != nullptr && functions.finalize != nullptr;
 }
 
+bool look_for_cupti() {
+  return any_module([](const ElfModule& module, const struct dl_phdr_info&) { return take_functions(module); });
+}
+
 bool find_cupti(const char* path) {
-  if (visit_modules(visit_for_cupti, nullptr) != 0) return true;
+  if (look_for_cupti()) return true;
   auto* open = reinterpret_cast<void* (*)(const char*, int)>(libc_function("dlopen"));
   if (path[0] == '\0' || open == nullptr || open(path, RTLD_NOW | RTLD_LOCAL) == nullptr) return false;
-  return visit_modules(visit_for_cupti, nullptr) != 0;
+  return look_for_cupti();
 }
 
 // CUPTI's names for its callback IDs are the driver's symbols.

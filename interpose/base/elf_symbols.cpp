@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "interpose/base/own_module.h"
+
 namespace culprit {
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   *module = {};
@@ -82,5 +84,7 @@ std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32
     if ((candidate & 1) != 0) return old;
   }
 }
+
+bool is_own_module(const ElfModule& module) { return module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start)); }
 
 }  // namespace culprit

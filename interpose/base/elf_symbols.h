@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "interpose/base/loader_modules.h"
+
 namespace culprit {
 
 struct ElfModule {
@@ -24,6 +26,21 @@ struct ElfModule {
 
 // Describes a module of loader_modules.h. Returns false when it has no dynamic symbols with a GNU hash.
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
+
+// Whether it is the module of this library itself.
+bool is_own_module(const ElfModule& module);
+
+// Calls visit(module, info) for each module that can be described, in load order, until it returns true. Returns
+// whether it did. See visit_modules() in loader_modules.h.
+template <typename Visit>
+bool any_module(Visit visit) {
+  return visit_modules(
+             [](struct dl_phdr_info* info, std::size_t, void* data) -> int {
+               ElfModule module;
+               return describe_module(*info, &module) && (*static_cast<Visit*>(data))(module, *info);
+             },
+             &visit) != 0;
+}
 
 // Address of the function or variable `name` that `module` defines, of its default version; 0 if none. Also 0 for
 // symbols that only the loader can resolve (IFUNCs, thread-local variables).

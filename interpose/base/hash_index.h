@@ -56,6 +56,11 @@ class HashIndex {
     return nullptr;
   }
 
+  // An entry with this key, nullptr if there is none: for keys with one value each.
+  Entry* find(std::uint64_t key) {
+    return find(key, [](const Entry&) { return true; });
+  }
+
   // One of the entries with this key whose tag, without its lowest eight bits, is `tag`, and whether there are several.
   struct Found {
     Entry* entry;

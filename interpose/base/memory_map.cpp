@@ -2,52 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "interpose/base/maps_line.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
 
 namespace culprit {
-namespace {
-
-std::uint64_t parse_hex(const char** text) {
-  std::uint64_t value = 0;
-  for (;; ++*text) {
-    char c = **text;
-    if (c >= '0' && c <= '9') {
-      value = value * 16 + static_cast<std::uint64_t>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      value = value * 16 + static_cast<std::uint64_t>(c - 'a' + 10);
-    } else {
-      return value;
-    }
-  }
-}
-
-// "7f1200000000-7f1200021000 rw-p 00000000 00:00 0 /path": returns false for any other line. `line` ends with a newline
-// or NUL.
-bool parse_line(const char* line, Mapping* mapping) {
-  mapping->begin = parse_hex(&line);
-  if (*line++ != '-') return false;
-  mapping->end = parse_hex(&line);
-  if (*line++ != ' ') return false;
-  for (int i = 0; i < 4; ++i) {
-    if (line[i] == '\n' || line[i] == '\0') return false;
-  }
-  mapping->protection =
-      (line[0] == 'r' ? PROT_READ : 0) | (line[1] == 'w' ? PROT_WRITE : 0) | (line[2] == 'x' ? PROT_EXEC : 0);
-  mapping->shared = line[3] == 's';
-  while (*line != '/' && *line != '\n' && *line != '\0') ++line;
-  mapping->device = std::strncmp(line, "/dev/", 5) == 0;
-  return true;
-}
-
-}  // namespace
-
 MemoryMap::~MemoryMap() {
   if (mappings_ != nullptr) unmap_private(mappings_, kMost * sizeof(Mapping));
 }
@@ -70,7 +34,8 @@ bool MemoryMap::read() {
   }
   if (fd >= 0) os.close_file(fd);
   for (const char* line = text; line < text + length && count_ < kMost;) {
-    if (parse_line(line, &mappings_[count_])) ++count_;
+    const char* path = nullptr;
+    if (parse_maps_line(line, &mappings_[count_], &path)) ++count_;
     const void* newline = std::memchr(line, '\n', static_cast<std::size_t>(text + length - line));
     if (newline == nullptr) break;
     line = static_cast<const char*>(newline) + 1;

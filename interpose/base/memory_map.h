@@ -3,15 +3,9 @@
 
 #include <cstdint>
 
-namespace culprit {
+#include "interpose/base/maps_line.h"
 
-struct Mapping {
-  std::uint64_t begin;
-  std::uint64_t end;
-  int protection;  // PROT_READ | PROT_WRITE | PROT_EXEC
-  bool shared;
-  bool device;  // of a file in /dev
-};
+namespace culprit {
 
 // Uses private memory, never malloc. Not thread-safe.
 class MemoryMap {

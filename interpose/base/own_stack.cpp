@@ -11,8 +11,7 @@
 #include "interpose/base/valgrind_requests.h"
 
 // Calls work(argument) with the stack pointer at `top` (own_stack_*.S). An unwinder passes through it.
-extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void* argument, void (*work)(void*),
-                                                                           void* top);
+extern "C" CULPRIT_OWN void culprit_switch_stack(void* argument, void (*work)(void*), void* top);
 
 namespace culprit {
 

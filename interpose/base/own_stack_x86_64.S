@@ -1,22 +1,12 @@
 // culprit_switch_stack(argument, work, top): see own_stack.cpp. `top` is a multiple of 16.
-    .text
-    .globl culprit_switch_stack
+#include "interpose/base/stub_x86_64.inc"
+
     .hidden culprit_switch_stack
-    .type culprit_switch_stack, @function
-culprit_switch_stack:
-    .cfi_startproc
-    endbr64
-    push %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    mov %rsp, %rbp
-    .cfi_def_cfa_register %rbp
+    STUB_BEGIN culprit_switch_stack
+    FRAME_BEGIN
     mov %rdx, %rsp
     call *%rsi
     mov %rbp, %rsp
-    pop %rbp
-    .cfi_def_cfa %rsp, 8
+    FRAME_END
     ret
-    .cfi_endproc
-    .size culprit_switch_stack, .-culprit_switch_stack
-    .section .note.GNU-stack, "", @progbits
+    STUB_END culprit_switch_stack

@@ -1,13 +1,17 @@
-// Code placement. The hooks run between long runs of driver code, which evict ours from the processor's caches: so the
-// code of the hot path is kept together, apart from rarely used code.
+// Code placement and visibility. The hooks run between long runs of driver code, which evict ours from the processor's
+// caches: so the code of the hot path is kept together, apart from rarely used code.
 #pragma once
 
 #define CULPRIT_HOT __attribute__((hot))
 #define CULPRIT_COLD __attribute__((cold, noinline))
 
 // For the declaration of a variable that every call reads: marks it as local to this library, so that no GOT load is
-// needed for its address. (-fvisibility=hidden covers definitions only.)
+// needed for its address; and for a function with a C name that only our assembly or libunwind calls.
+// (-fvisibility=hidden covers definitions only.)
 #define CULPRIT_OWN __attribute__((visibility("hidden")))
+
+// A function of the library's interface: exported (exports.map), with its C name.
+#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Conditions that are nearly always true, or nearly never, with an explicit probability: with __builtin_expect()'s 90%,
 // the code after ten such conditions counts as likely as not, and the compiler mixes it with cold code.

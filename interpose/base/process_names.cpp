@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/maps_line.h"
 #include "interpose/base/os.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
@@ -17,12 +19,12 @@
 namespace culprit {
 namespace {
 
-// The path in a line of /proc/self/maps ("begin-end rights offset device inode path") that holds `address`, or nullptr.
-const char* path_in_line(char* line, std::uint64_t address) {
-  char* after = nullptr;
-  const std::uint64_t begin = std::strtoull(line, &after, 16);
-  if (*after != '-' || address < begin || address >= std::strtoull(after + 1, nullptr, 16)) return nullptr;
-  return std::strchr(line, '/');
+// The path in a line of /proc/self/maps whose mapping holds `address`, or nullptr.
+const char* path_in_line(const char* line, std::uint64_t address) {
+  Mapping mapping;
+  const char* path = nullptr;
+  if (!parse_maps_line(line, &mapping, &path) || address < mapping.begin || address >= mapping.end) return nullptr;
+  return *path == '/' ? path : nullptr;
 }
 
 // The first mapping of the program has its path.
@@ -74,6 +76,37 @@ void host_name(char* name, std::size_t capacity) {
     copy_text(name, capacity, uname(&host) == 0 ? host.nodename : "");
   }
   if (name[0] == '\0') copy_text(name, capacity, "unknown");
+}
+
+std::size_t command_line(char* text, std::size_t capacity) {
+  return read_small_file("/proc/self/cmdline", text, capacity);
+}
+
+// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
+std::uint64_t start_time_ticks() {
+  char text[1024];
+  if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
+  const char* place = std::strrchr(text, ')');
+  if (place == nullptr) return 0;
+  for (int field = 2; field < 22 && place != nullptr; ++field) place = std::strchr(place + 1, ' ');
+  return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
+}
+
+std::uint64_t pid_namespace() {
+  struct stat space;
+  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
+void boot_id(char* text, std::size_t capacity) {
+  constexpr std::size_t kLength = 36;
+  if (read_small_file("/proc/sys/kernel/random/boot_id", text, capacity) > kLength) text[kLength] = '\0';
+}
+
+// Not prctl(PR_GET_NAME): a seccomp filter may kill the process for it; every filter allows opening and reading files.
+bool thread_name(char* name, std::size_t capacity) {
+  const std::size_t length = read_small_file("/proc/thread-self/comm", name, capacity);
+  if (length > 0 && name[length - 1] == '\n') name[length - 1] = '\0';
+  return length > 0;
 }
 
 }  // namespace culprit

@@ -1,8 +1,9 @@
-// The names of this process and its machine: from readlink(2) and uname(2), or from files in /proc when a seccomp
-// filter may kill the process for those calls.
+// The names of this process, its threads and its machine: from readlink(2) and uname(2), or from files in /proc when a
+// seccomp filter may kill the process for those calls.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace culprit {
 
@@ -11,5 +12,18 @@ std::size_t program_path(char* path, std::size_t capacity);
 
 // The name of the host, "unknown" when it cannot be read. Always terminated; cut when it is too long.
 void host_name(char* name, std::size_t capacity);
+
+// The command line as the kernel has it, arguments separated by NUL. Returns its length, cut to `capacity` - 1; 0 when
+// it is not known.
+std::size_t command_line(char* text, std::size_t capacity);
+
+// The three numbers and names that together tell this process from every other one with its process ID. 0 or empty when
+// not known.
+std::uint64_t start_time_ticks();  // since the boot
+std::uint64_t pid_namespace();
+void boot_id(char* text, std::size_t capacity);  // `capacity`: at least 38
+
+// The calling thread's name of up to 15 bytes, as the operating system has it. Returns false when it is not known.
+bool thread_name(char* name, std::size_t capacity);
 
 }  // namespace culprit

@@ -8,12 +8,9 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/hash.h"
 #include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_module.h"
 #include "interpose/base/own_stack.h"
-#include "interpose/recorder/process.h"
+#include "interpose/stacks/call_site_cache.h"
 
 namespace culprit {
 namespace {
@@ -43,20 +40,20 @@ void* const kHooks[] = {reinterpret_cast<void*>(&__cxa_throw), reinterpret_cast<
 std::atomic<void*> of_program[kFunctions];
 std::atomic<bool> prepared;
 
-bool is_ours(const ElfModule& module) { return module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start)); }
-
-// Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
-int visit_program(struct dl_phdr_info* info, std::size_t, void* past_us) {
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
-  if (is_ours(module)) *static_cast<bool*>(past_us) = true;
-  if (is_ours(module) || !*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
-  for (int i = 0; i < kFunctions; ++i) {
-    if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
-    std::uint64_t address = find_symbol(module, kNames[i]);
-    if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
-  }
-  return 0;
+void find_functions_of_program() {
+  bool past_us = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    const bool ours = is_own_module(module);
+    past_us = past_us || ours;
+    // Only modules after us: one before us forwards to us, as a sanitizer's runtime does.
+    if (ours || !past_us || is_libc(info, module)) return false;
+    for (int i = 0; i < kFunctions; ++i) {
+      if (of_program[i].load(std::memory_order_relaxed) != nullptr) continue;
+      std::uint64_t address = find_symbol(module, kNames[i]);
+      if (address != 0) of_program[i].store(reinterpret_cast<void*>(address), std::memory_order_relaxed);
+    }
+    return false;
+  });
 }
 
 // Finds the definition in a module's DT_NEEDED libraries, their DT_NEEDED libraries, and so on, in load order, which is
@@ -81,30 +78,24 @@ struct Tree {
       if (!known) needed[count++] = library;
     }
   }
+
+  void look_for_caller(const ElfModule& module) {
+    std::uint64_t address = find_symbol(module, name);
+    if (first == 0) first = address;
+    if (!module.contains(caller)) return;
+    in_caller = address;
+    add_needed(module);
+  }
+
+  // Whether it is the library that is looked up now.
+  bool look_in_needed(const ElfModule& module) {
+    if (is_own_module(module) || module.soname == nullptr || std::strcmp(module.soname, needed[looked_up]) != 0)
+      return false;
+    found = find_symbol(module, name);
+    add_needed(module);
+    return true;
+  }
 };
-
-int visit_caller(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* tree = static_cast<Tree*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module) || is_ours(module)) return 0;
-  std::uint64_t address = find_symbol(module, tree->name);
-  if (tree->first == 0) tree->first = address;
-  if (!module.contains(tree->caller)) return 0;
-  tree->in_caller = address;
-  tree->add_needed(module);
-  return 0;
-}
-
-int visit_needed(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* tree = static_cast<Tree*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module) || is_ours(module) || module.soname == nullptr ||
-      std::strcmp(module.soname, tree->needed[tree->looked_up]) != 0)
-    return 0;
-  tree->found = find_symbol(module, tree->name);
-  tree->add_needed(module);
-  return 1;
-}
 
 // Called for a throw in a process without a C++ runtime.
 void no_runtime() {
@@ -141,8 +132,12 @@ void* search_for(CxxFunction function, const void* caller) {
   tree.caller = reinterpret_cast<std::uint64_t>(caller);
   tree.count = tree.looked_up = 0;
   tree.in_caller = tree.found = tree.first = 0;
-  visit_modules(visit_caller, &tree);
-  for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up) visit_modules(visit_needed, &tree);
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (!is_own_module(module)) tree.look_for_caller(module);
+    return false;
+  });
+  for (; tree.looked_up < tree.count && tree.found == 0; ++tree.looked_up)
+    any_module([&](const ElfModule& module, const struct dl_phdr_info&) { return tree.look_in_needed(module); });
   std::uint64_t address = tree.found != 0 ? tree.found : tree.in_caller != 0 ? tree.in_caller : tree.first;
   return address != 0 ? reinterpret_cast<void*>(address) : reinterpret_cast<void*>(&no_runtime);
 }
@@ -152,22 +147,14 @@ void* find_for(CxxFunction function, const void* caller) {
   return found != nullptr ? found : search_for(function, caller);  // without memory for that stack
 }
 
-// A call site keeps its runtime until a module is unloaded.
-struct Known {
-  std::atomic<std::uint64_t> site;  // call address and function, 0 while being written
-  std::atomic<void*> target;
-  std::atomic<std::uint32_t> generation;
-};
-constexpr std::uint64_t kKnown = 1024;
-Known known[kKnown];
+CallSiteCache known;
 
 }  // namespace
 
 void prepare_cxx_runtime() {
   if (prepared.load(std::memory_order_acquire)) return;
   // After an attach it is unknown which modules were loaded with the program.
-  bool past_us = false;
-  if (!loaded_late()) visit_modules(visit_program, &past_us);
+  if (!loaded_late()) find_functions_of_program();
   prepared.store(true, std::memory_order_release);
 }
 
@@ -197,23 +184,7 @@ void* cxx_function(CxxFunction function, const void* caller) {
   if (!prepared.load(std::memory_order_acquire)) prepare_cxx_runtime();
   void* target = of_program[static_cast<int>(function)].load(std::memory_order_relaxed);
   if (target != nullptr) return target;
-
-  std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + static_cast<std::uint64_t>(function);
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  Known& slot = known[mix(site) % kKnown];
-  if (slot.site.load(std::memory_order_acquire) == site) {
-    target = slot.target.load(std::memory_order_relaxed);
-    std::uint32_t when = slot.generation.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.site.load(std::memory_order_relaxed) == site && when == generation) return target;
-  }
-  target = find_for(function, caller);
-  slot.site.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  slot.target.store(target, std::memory_order_relaxed);
-  slot.generation.store(generation, std::memory_order_relaxed);
-  slot.site.store(site, std::memory_order_release);
-  return target;
+  return known.target(static_cast<std::uint64_t>(function), caller, [&] { return find_for(function, caller); });
 }
 
 }  // namespace culprit

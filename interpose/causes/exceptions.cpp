@@ -8,13 +8,13 @@
 // the cost depends on the number of paths, not of allocations.
 #include "interpose/causes/exceptions.h"
 
-#include <errno.h>
 #include <pthread.h>
 
 #include <atomic>
 #include <cstring>
 #include <new>
 
+#include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/next_functions.h"
 #include "interpose/causes/cxx_runtime.h"
@@ -26,7 +26,7 @@
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
 // address). Each returns the address to jump to.
-#define CULPRIT_NOTE extern "C" __attribute__((visibility("hidden"))) void*
+#define CULPRIT_NOTE extern "C" CULPRIT_OWN void*
 CULPRIT_NOTE culprit_note_throw(void* object, void* type, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_rethrow(void*, void*, const std::uint64_t* frame);
 CULPRIT_NOTE culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame);
@@ -64,39 +64,9 @@ Process* process_of_this_note(const std::uint64_t* frame) {
   return process_of_this_thread();
 }
 
-// Makes the stub the hook for current_stack(). It may be nested in another hook: in a callback.
-class StubFrame {
- public:
-  explicit StubFrame(const std::uint64_t* frame) : outer_(thread_state.outermost_hook) {
-    thread_state.outermost_hook = reinterpret_cast<const char*>(frame);
-  }
-  ~StubFrame() { thread_state.outermost_hook = outer_; }
-  StubFrame(const StubFrame&) = delete;
-  StubFrame& operator=(const StubFrame&) = delete;
-
- private:
-  const char* outer_;
-};
-
-// Encloses all work of a note in an attached process: a detach waits for threads in hooks.
-class NoteScope {
- public:
-  explicit NoteScope(const std::uint64_t* frame)
-      : marked_(loaded_late() && __atomic_load_n(&thread_state.outermost_hook, __ATOMIC_RELAXED) == nullptr) {
-    if (!marked_) return;
-    __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
-    // Either the detach sees this store, or this thread sees the detach's store (known_threads.h).
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  ~NoteScope() {
-    if (marked_) __atomic_store_n(&thread_state.outermost_hook, nullptr, __ATOMIC_RELEASE);
-  }
-  NoteScope(const NoteScope&) = delete;
-  NoteScope& operator=(const NoteScope&) = delete;
-
- private:
-  bool marked_;
-};
+// Whether a note must mark itself: in an attached process, because a detach waits for threads in hooks. Elsewhere the
+// target's code that what() runs must not look nested.
+bool marks_note() { return loaded_late() && thread_state.outermost_hook == nullptr; }
 
 // The path of the stack that current_stack() just returned. A truncated stack is walked again, further out: owners of
 // allocations are often many frames above a throw. The unwinder itself takes much longer for these frames.
@@ -120,7 +90,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   }
   on_own_stack([&] {
     Recording recording;
-    StubFrame stub(frame);
+    StubScope stub(frame);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path path = path_of_throw(*process, frame, stack);
     paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
@@ -153,11 +123,10 @@ bool may_ask(const char* type) {
 const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
   const void* exception = as_std_exception(thrown.type, thrown.object);
   if (exception == nullptr || !may_ask(type_name(thrown.type))) return nullptr;
-  int saved_errno = errno;
+  KeepErrno keep_errno;
   what_frame = reinterpret_cast<const char*>(frame);
   const char* text = what_of(exception);
   what_frame = nullptr;
-  errno = saved_errno;
   return text;
 }
 
@@ -247,7 +216,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   judged.object = object;
   on_own_stack([&] {
     Recording recording;
-    StubFrame stub(frame);
+    StubScope stub(frame);
     format::Ref catch_stack = current_stack(*process);  // no see(): the exception is still in flight
     ThreadPaths::Path caught = thread_state.paths.current;
     judged.clock = flight->clock;
@@ -279,7 +248,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   judged.object = object;
   on_own_stack([&] {
     Recording recording;
-    StubFrame stub(frame);
+    StubScope stub(frame);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path thrown = path_of_throw(*process, frame, stack);
     judged.epoch = paths.epoch();
@@ -310,7 +279,7 @@ void note_thread_exit(const std::uint64_t* frame) {
   Judged& judged = new_judged();
   on_own_stack([&] {
     Recording recording;
-    StubFrame stub(frame);
+    StubScope stub(frame);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path exited = path_of_throw(*process, frame, stack);
     if (exited == 0) return;
@@ -330,7 +299,7 @@ void note_thread_exit(const std::uint64_t* frame) {
 void note_cancel(pthread_t thread, const std::uint64_t* frame) {
   if (process_if_recording() == nullptr || thread_state.in_tracker) return;
   record_on_own_stack([&](Process& process) {
-    StubFrame stub(frame);
+    StubScope stub(frame);
     process.tables.cancels.add({thread, current_stack(process), now_ns(process)});
   });
 }
@@ -385,13 +354,13 @@ const void* caller_of(const std::uint64_t* frame) { return reinterpret_cast<cons
 }  // namespace
 
 void* culprit_note_throw(void* object, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   note_flight(object, frame, false);
   return cxx_function(CxxFunction::kThrow, caller_of(frame));
 }
 
 void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   if (process_of_this_thread() != nullptr) {
     const void* object = rethrown_object(caller_of(frame));
     if (object != nullptr) note_flight(object, frame, true);
@@ -400,7 +369,7 @@ void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
 }
 
 void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   // Passed by reference; its only member is the object.
   const void* object = *static_cast<const void* const*>(exception_ptr);
   if (object != nullptr) note_flight(object, frame, true);
@@ -408,25 +377,25 @@ void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint
 }
 
 void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   note_landing(unwind_exception, frame);
   return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
 }
 
 void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   note_raise(unwind_exception, frame);
   return cxx_function(CxxFunction::kRaise, caller_of(frame));
 }
 
 void* culprit_note_thread_exit(void*, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   note_thread_exit(frame);
   return next_pthread_exit();
 }
 
 void* culprit_note_cancel(void* thread, void*, const std::uint64_t* frame) {
-  NoteScope scope(frame);
+  StubScope scope(frame, marks_note());
   note_cancel(reinterpret_cast<pthread_t>(thread), frame);
   return next_pthread_cancel();
 }

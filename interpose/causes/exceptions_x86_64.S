@@ -2,17 +2,11 @@
 // (exceptions.cpp) and jumps to the C++ runtime of its caller, or to libc, with the caller's arguments and return
 // address: no frame of ours is left when the stack is unwound. The note gets two arguments, and the address of this
 // frame: saved rbp, then the return address.
+#include "interpose/base/stub_x86_64.inc"
+
     .macro NOTE_AND_FORWARD function, note
-    .globl \function
-    .type \function, @function
-\function:
-    .cfi_startproc
-    endbr64
-    push %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    mov %rsp, %rbp
-    .cfi_def_cfa_register %rbp
+    STUB_BEGIN \function
+    FRAME_BEGIN
     push %rdi
     push %rsi
     push %rdx
@@ -23,14 +17,11 @@
     pop %rdx
     pop %rsi
     pop %rdi
-    pop %rbp
-    .cfi_def_cfa %rsp, 8
+    FRAME_END
     jmp *%rax
-    .cfi_endproc
-    .size \function, .-\function
+    STUB_END \function
     .endm
 
-    .text
     NOTE_AND_FORWARD __cxa_throw, culprit_note_throw
     NOTE_AND_FORWARD __cxa_rethrow, culprit_note_rethrow
     NOTE_AND_FORWARD __cxa_begin_catch, culprit_note_catch
@@ -38,4 +29,3 @@
     NOTE_AND_FORWARD _Unwind_RaiseException, culprit_note_raise
     NOTE_AND_FORWARD pthread_exit, culprit_note_thread_exit
     NOTE_AND_FORWARD pthread_cancel, culprit_note_cancel
-    .section .note.GNU-stack, "", @progbits

@@ -10,7 +10,6 @@
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
-#include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
@@ -269,7 +268,7 @@ Found* find_unseen_users() {
 }  // namespace
 
 bool may_know_the_driver(const struct dl_phdr_info& info, const ElfModule& module) {
-  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return true;
+  if (is_own_module(module)) return true;
   const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";
   const char* slash = std::strrchr(path, '/');
   for (const char* name : {slash != nullptr ? slash + 1 : path, module.soname != nullptr ? module.soname : ""}) {

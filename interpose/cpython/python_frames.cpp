@@ -291,7 +291,7 @@ Ref PythonFrames::text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter&
   std::size_t bytes = python_text(layout_, object, text, sizeof(text));
   *hash = hash_bytes(text, bytes, 0);
   SpinGuard guard(lock_);
-  HashIndex::Entry* known = texts_.find(*hash, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* known = texts_.find(*hash);
   if (known != nullptr) {
     text_space_.mark(known->value);
     return known->value;
@@ -320,7 +320,7 @@ std::uint64_t PythonFrames::frame_of(const Item& item, DumpWriter& dump) {
   record.identity = hash_words(words, 3, 0);
   record.born = dump.header()->stack_sweeps;
   SpinGuard guard(lock_);
-  HashIndex::Entry* known = frames_.find(record.identity, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* known = frames_.find(record.identity);
   Ref ref = known != nullptr ? known->value : 0;
   if (ref != 0) {
     frame_space_.mark(ref);

@@ -17,13 +17,6 @@ Driver calls;
 ElfModule libcuda;
 std::atomic<int> found;
 
-int visit_for_libcuda(struct dl_phdr_info* info, std::size_t, void* result) {
-  ElfModule module;
-  if (!describe_module(*info, &module) || !is_libcuda(module)) return 0;
-  *static_cast<ElfModule*>(result) = module;
-  return 1;
-}
-
 void resolve() {
 #define CULPRIT_RESOLVE(name) calls.name = reinterpret_cast<decltype(calls.name)>(find_symbol(libcuda, #name));
   CULPRIT_DRIVER_CALLS(CULPRIT_RESOLVE)
@@ -34,9 +27,12 @@ void resolve() {
 // Without a lock, because a fork child could find it locked for ever: concurrent threads store equal values, and each
 // thread stores all of them before it continues.
 bool find_libcuda() {
-  ElfModule module;
-  if (visit_modules(visit_for_libcuda, &module) == 0) return false;
-  libcuda = module;
+  const bool is_there = any_module([](const ElfModule& module, const struct dl_phdr_info&) {
+    if (!is_libcuda(module)) return false;
+    libcuda = module;
+    return true;
+  });
+  if (!is_there) return false;
   resolve();
   found.store(1, std::memory_order_release);
   return true;

@@ -6,8 +6,6 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/hash.h"
 #include "interpose/base/late_load.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_module.h"
 #include "interpose/driver/driver.h"
 
 namespace culprit {
@@ -20,7 +18,8 @@ namespace {
 void* addresses_behind[kApiCount];  // the next address behind a stand-in
 void** found_addresses = next_addresses;
 
-// libcuda's address -> row. Filled before driver_ready() returns true.
+// libcuda's address -> row. Filled before driver_ready() returns true. No HashIndex, because threads fill it without a
+// lock (see find_libcuda()).
 constexpr std::uint32_t kSlots = 1024;
 static_assert(kApiCount * 2 < static_cast<int>(kSlots));
 struct Slot {
@@ -28,25 +27,6 @@ struct Slot {
   std::atomic<Api> api;
 };
 Slot slots[kSlots];
-
-// Finds another preloaded library that defines CUDA functions and comes after us: our hooks must call its functions.
-// Runs at load, when only the program and its linked and preloaded libraries are mapped.
-int visit_for_interposers(struct dl_phdr_info* info, std::size_t, void* past_us) {
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
-  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) {
-    *static_cast<bool*>(past_us) = true;
-    return 0;
-  }
-  if (!*static_cast<bool*>(past_us) || is_libc(*info, module)) return 0;
-  if (is_libcuda(module)) return 1;  // symbol lookup never reaches later modules
-  for (int i = 0; i < kApiCount; ++i) {
-    Api api = static_cast<Api>(i);
-    std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
-    if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -114,8 +94,22 @@ void* address_behind_stand_in(Api api) {
 
 void find_other_interposers() {
   if (loaded_late()) return;  // we are last in lookup order
+  // Runs at load, when only the program and its linked and preloaded libraries are mapped.
   bool past_us = false;
-  visit_modules(visit_for_interposers, &past_us);
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (is_own_module(module)) {
+      past_us = true;
+      return false;
+    }
+    if (!past_us || is_libc(info, module)) return false;
+    if (is_libcuda(module)) return true;  // symbol lookup never reaches later modules
+    for (int i = 0; i < kApiCount; ++i) {
+      Api api = static_cast<Api>(i);
+      std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
+      if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
+    }
+    return false;
+  });
 }
 
 }  // namespace culprit

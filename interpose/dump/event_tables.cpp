@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "interpose/base/os.h"
+#include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/store_release.h"
 
@@ -85,7 +86,7 @@ Ref EvidenceTable::intern(const format::EvidenceRecord& evidence, DumpWriter& du
       std::uint64_t{evidence.thrown_owner} << 32 | std::uint64_t{evidence.failed_call_owner} << 8 | evidence.flags};
   std::uint64_t key = hash_words(words, 4, 0);
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = index_.find(key);
   if (entry != nullptr) return entry->value;
   Ref ref = index_.size() == kCapacity ? 0 : dump.allocate_records(format::ChunkType::kEvidence, 1, nullptr);
   if (ref == 0 || !index_.insert(key, ref, 0)) {
@@ -114,12 +115,12 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
   ReleaseRecord release = added;
   std::uint64_t key = key_of(release);
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = index_.find(key);
   if (entry == nullptr && index_.size() >= kCapacity) {
     release.stack = release.teardown_stack = release.label = release.evidence = 0;
     add_counter(dump.header()->merged_stacks, 1);
     key = key_of(release);
-    entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+    entry = index_.find(key);
   }
   if (entry == nullptr) {
     Ref ref = dump.allocate_records(format::ChunkType::kReleases, 1, nullptr);
@@ -142,11 +143,7 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
 void refresh_thread_name(ThreadRecord* record) {
   char name[16] = {};
   if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
-  // Not prctl(PR_GET_NAME): a seccomp filter may kill the process for it; every filter allows opening and reading
-  // files.
-  const std::size_t length = read_small_file("/proc/thread-self/comm", name, sizeof(name));
-  if (length == 0) return;
-  if (name[length - 1] == '\n') name[length - 1] = '\0';
+  if (!thread_name(name, sizeof(name))) return;
   for (int i = 0; i < 16; ++i) record->name[i] = name[i];
 }
 

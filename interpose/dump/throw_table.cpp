@@ -22,7 +22,7 @@ std::uint64_t ThrowTable::key_of(const Throw& thrown) {
 }
 
 Ref ThrowTable::count_locked(std::uint64_t key, const Throw& thrown, DumpWriter& dump) {
-  HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = index_.find(key);
   if (entry == nullptr) return 0;
   auto* record = dump.at<ThrowRecord>(entry->value);
   add_counter(record->count, 1);

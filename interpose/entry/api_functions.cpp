@@ -2,26 +2,16 @@
 // contract: append only, and raise the version (CULPRIT_API_VERSION in culprit.h).
 #include <errno.h>
 
+#include "interpose/base/keep_errno.h"
+#include "interpose/base/placement.h"
+#include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/snapshot.h"
 
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace {
 using namespace culprit;
-
-class KeepErrno {
- public:
-  KeepErrno() : saved_(errno) {}
-  ~KeepErrno() { errno = saved_; }
-  KeepErrno(const KeepErrno&) = delete;
-  KeepErrno& operator=(const KeepErrno&) = delete;
-
- private:
-  int saved_;
-};
 
 // Calls work(process) on the tracker's own stack, where it cannot be interrupted. Does nothing before recording has
 // started, or in a signal handler that interrupted the tracker.
@@ -30,10 +20,8 @@ void inspect(Work work) {
   Process* process = process_if_recording();
   if (process == nullptr || (is_in_hook() && thread_state.in_tracker)) return;
   on_own_stack([&] {
-    const bool before = thread_state.in_tracker;
-    thread_state.in_tracker = true;
+    VisitInTracker visit;
     work(*process);
-    thread_state.in_tracker = before;
   });
 }
 

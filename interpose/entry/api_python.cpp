@@ -3,10 +3,10 @@
 
 #include <cstring>
 
+#include "interpose/base/keep_errno.h"
+#include "interpose/base/placement.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/recorder/process.h"
-
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 using namespace culprit;
 
@@ -23,10 +23,9 @@ CULPRIT_EXPORT int culprit_api_dump_path(char* path, std::size_t bytes) {
 // Sets the calling thread's name as given by the program. The text is copied.
 CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   if (name == nullptr) return;
-  int saved = errno;
+  KeepErrno keep;
   keep_thread_name(name);
   Process* process = process_if_recording();
   if (process != nullptr && thread_state.generation == process->generation)
     on_own_stack([&] { apply_thread_name(process->tables.threads, thread_state.index, process->dump); });
-  errno = saved;
 }

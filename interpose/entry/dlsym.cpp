@@ -17,6 +17,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
@@ -30,12 +31,10 @@ struct DlsymAnswer {
   void* value;
   std::uint64_t answered;  // 0: jump on to the real function
 };
-#define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
-CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
-CULPRIT_HIDDEN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version,
-                                                 const void* caller);
-CULPRIT_HIDDEN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
-CULPRIT_HIDDEN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
+CULPRIT_OWN DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void* caller);
+CULPRIT_OWN DlsymAnswer culprit_answer_dlvsym(void* handle, const char* name, const char* version, const void* caller);
+CULPRIT_OWN void* (*culprit_real_dlsym)(void*, const char*) = nullptr;
+CULPRIT_OWN void* (*culprit_real_dlvsym)(void*, const char*, const char*) = nullptr;
 }
 
 namespace culprit {
@@ -62,22 +61,14 @@ Dlsym real_dlsym() {
 }
 
 // Whether the module of `caller` comes before ours in symbol lookup order.
-struct Order {
-  std::uint64_t caller;
-  bool caller_seen;
-};
-int visit_for_order(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* order = static_cast<Order*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
-  if (module.contains(reinterpret_cast<std::uint64_t>(__ehdr_start))) return 1;
-  if (module.contains(order->caller)) order->caller_seen = true;
-  return 0;
-}
 bool stands_before_us(const void* caller) {
-  Order order = {reinterpret_cast<std::uint64_t>(caller), false};
-  visit_modules(visit_for_order, &order);
-  return order.caller_seen;
+  bool caller_seen = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (is_own_module(module)) return true;
+    caller_seen = caller_seen || module.contains(reinterpret_cast<std::uint64_t>(caller));
+    return false;
+  });
+  return caller_seen;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "interpose/base/next_functions.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/exceptions.h"
@@ -107,11 +108,8 @@ void finish(int status) {
     return;
   const bool interrupted = interrupted_tracker();
   on_own_stack([&] {
-    know_this_thread();  // so that a detach waits for it
-    const bool before = thread_state.in_tracker;
-    thread_state.in_tracker = true;
+    VisitInTracker visit;
     if (process_if_recording() == process) finish_here(*process, status, interrupted);
-    thread_state.in_tracker = before;
   });
 }
 
@@ -146,8 +144,6 @@ __attribute__((constructor)) void on_load() {
 }  // namespace
 
 }  // namespace culprit
-
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 // A process that ends by _exit() runs no handlers. A vfork child that fails also calls _exit(): it shares our memory
 // but not our pid, which finish() checks.

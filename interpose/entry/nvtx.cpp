@@ -13,10 +13,9 @@
 #include <cstring>
 
 #include "interpose/base/own_memory.h"
+#include "interpose/base/placement.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"
-
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace culprit {
 namespace {

@@ -1,9 +1,8 @@
 // Turns the table into the exported functions. The only file that exports cu* symbols.
 #include "interpose/hooks/hooks.h"
 
+#include "interpose/base/placement.h"
 #include "interpose/recorder/cuda_events.h"
-
-#define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 using namespace culprit;

@@ -86,7 +86,7 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
       physical = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
       if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
     });
-    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size, here(), 0, physical});
+    note_mapping_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size}, physical);
   });
 }
 

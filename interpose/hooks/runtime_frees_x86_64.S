@@ -1,16 +1,12 @@
 // cudaFree and similar functions: each looks up its target, and jumps there with the caller's arguments and return
 // address, so that no frame of ours is between the program and its runtime. The numbers are indexes into kNames in
 // runtime_frees.cpp.
+#include "interpose/base/stub_x86_64.inc"
+
     .macro FORWARD function, number
-    .globl \function
-    .type \function, @function
-\function:
-    .cfi_startproc
-    endbr64
-    push %rdi
-    .cfi_adjust_cfa_offset 8
-    push %rsi
-    .cfi_adjust_cfa_offset 8
+    STUB_BEGIN \function
+    SAVE %rdi
+    SAVE %rsi
     sub $8, %rsp
     .cfi_adjust_cfa_offset 8
     mov $\number, %edi
@@ -18,16 +14,12 @@
     call culprit_runtime_target
     add $8, %rsp
     .cfi_adjust_cfa_offset -8
-    pop %rsi
-    .cfi_adjust_cfa_offset -8
-    pop %rdi
-    .cfi_adjust_cfa_offset -8
+    RESTORE %rsi
+    RESTORE %rdi
     jmp *%rax
-    .cfi_endproc
-    .size \function, .-\function
+    STUB_END \function
     .endm
 
-    .text
     FORWARD cudaFree, 0
     FORWARD cudaFreeHost, 1
     FORWARD cudaFreeAsync, 2
@@ -35,4 +27,3 @@
     FORWARD cudaFreeArray, 4
     FORWARD cudaFreeMipmappedArray, 5
     FORWARD cudaHostUnregister, 6
-    .section .note.GNU-stack, "", @progbits

@@ -174,13 +174,14 @@ void count_end(Process& process, const AllocationRecord& record, bool explicitly
 
 namespace {
 
-template <bool kOnlyHandle>
-__attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space) {
+// `mapped_memory`: only for kIsMapping.
+template <bool kOnlyHandle, bool kIsMapping = false>
+__attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space, Ref mapped_memory = 0) {
   if (CULPRIT_UNLIKELY(made.handle == 0)) return;
   Recording recording;
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr)) return;
-  Place place = kOnlyHandle ? current_place(*process) : resolve(*process, made.where);
+  Place place = kOnlyHandle || kIsMapping ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
   if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0) &&
       !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
@@ -204,8 +205,8 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     record->flags = flags;
     record->handle_references = 1;
     record->mappings = 0;
-    if (!kOnlyHandle && CULPRIT_UNLIKELY(made.kind == Kind::kVmmMapping)) {
-      record->physical = made.physical;
+    if (kIsMapping) {
+      record->physical = mapped_memory;
     } else {
       record->label = label;
     }
@@ -238,6 +239,8 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
 }  // namespace
 
 void note_any_made(const Made& made, std::uint8_t space) { note<false>(made, space); }
+
+void note_mapping_made(const Made& made, Ref physical) { note<false, true>(made, space_of(made.kind), physical); }
 
 void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint8_t space) {
   note<true>({api, kind, handle, 0, 0}, space);

@@ -32,7 +32,6 @@ struct Made {
   std::uint64_t extra;
   Where where = {};
   std::uint8_t flags = 0;
-  format::Ref physical = 0;  // of a VMM mapping: the record of the memory mapped there; 0 = not known
 };
 
 // The driver made something. There are two versions, and nearly every caller can choose at compile time: one for memory
@@ -47,6 +46,9 @@ inline void note_made(const Made& made) {
     note_any_made(made, space_of(made.kind));
   }
 }
+
+// The driver mapped VMM memory (Kind::kVmmMapping). `physical`: the record of the memory, 0 = not known.
+void note_mapping_made(const Made& made, format::Ref physical);
 
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {

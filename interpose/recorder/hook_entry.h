@@ -6,11 +6,37 @@
 // is there a signal frame in between?
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "interpose/base/placement.h"
+#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
+
+// Marks the assembly stub that the calling thread is in as its hook: current_stack() begins there, and a detach waits
+// for the thread. It may be nested in a hook: in a callback. (HookScope in hooks.h is the same for the hooks, which are
+// never nested.)
+class StubScope {
+ public:
+  // `frame`: of the stub. `marks` = false: does nothing.
+  explicit StubScope(const std::uint64_t* frame, bool marks = true)
+      : outer_(thread_state.outermost_hook), marks_(marks) {
+    if (!marks) return;
+    __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
+    // Either a detach sees this store, or this thread sees the detach's store (known_threads.h).
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~StubScope() {
+    if (marks_) __atomic_store_n(&thread_state.outermost_hook, outer_, __ATOMIC_RELEASE);
+  }
+  StubScope(const StubScope&) = delete;
+  StubScope& operator=(const StubScope&) = delete;
+
+ private:
+  const char* outer_;
+  bool marks_;
+};
 
 enum class Entry : std::uint8_t {
   kOutermost,   // the user's call, to be recorded

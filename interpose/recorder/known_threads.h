@@ -34,7 +34,8 @@ bool wait_for_threads(int limit_ms);
 // Calls visit(state) for each known thread. `visit` must not call back.
 void for_each_known_thread(void (*visit)(ThreadState* state));
 
-// For code that an injector runs in an arbitrary thread: makes a detach wait for it. The end of such a thread may go
+// For work in a thread that may not record: code that an injector runs in an arbitrary thread, the end of the process,
+// the exported functions. Makes a detach wait for it. The end of such a thread may go
 // unnoticed, and its ThreadState's memory may be reused. So the destructor removes the thread from the list, unless it
 // was known before. On the tracker's own stack only.
 class VisitInTracker {

@@ -116,7 +116,7 @@ Ref MarkTable::note(const char* name, std::uint32_t length, MarkKind kind, std::
                     bool counts, DumpWriter& dump) {
   std::uint64_t key = hash_bytes(name, length, static_cast<std::uint64_t>(kind));
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = names_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = names_.find(key);
   if (entry != nullptr) {
     auto* known = dump.at<format::MarkRecord>(entry->value);
     if (counts) {
@@ -143,7 +143,7 @@ Ref MarkTable::label(Ref mark, Ref range, DumpWriter& dump) {
   if (mark == 0 && range == 0) return 0;
   std::uint64_t key = std::uint64_t{mark} << 32 | range;
   SpinGuard guard(lock_);
-  HashIndex::Entry* entry = labels_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = labels_.find(key);
   if (entry != nullptr) return entry->value;
   if (labels_.size() == kMostLabels) return 0;
   Ref ref = dump.allocate_records(format::ChunkType::kLabels, 1, nullptr);

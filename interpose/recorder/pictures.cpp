@@ -16,7 +16,8 @@ using format::PictureShare;
 
 namespace {
 
-// The live allocations of one device, added up by stack, api and kind.
+// The live allocations of one device, added up by stack, api and kind. (Not in a HashIndex: here the slots are the
+// sums.)
 struct Sums {
   static constexpr std::uint32_t kSlots = 8192;  // a power of two
   static constexpr std::uint32_t kMost = 6000;

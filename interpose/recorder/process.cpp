@@ -32,7 +32,6 @@
 namespace culprit {
 
 Process* quick_process = nullptr;
-std::atomic<std::uint32_t> module_generation;
 
 extern "C" void* culprit_unwind_cache(std::size_t bytes) {
   ThreadMemory* memory = thread_state.memory;

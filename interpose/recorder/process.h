@@ -198,12 +198,6 @@ void record_on_own_stack(Work work) {
 // counts the hook as left. On the tracker's own stack only.
 void repair_left_hook();
 
-// Number of times that a module may have been unloaded.
-extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
-
-// A module may have been unloaded: cached addresses may be stale.
-inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
-
 // Creates the process's dump; `called`: a hook was called. Returns 0 or an errno. On the tracker's own stack only, in
 // one thread.
 int start_recording(Process& process, bool called);

@@ -1,6 +1,5 @@
 #include "interpose/recorder/recording_switch.h"
 
-#include <errno.h>
 #include <link.h>
 #include <signal.h>
 
@@ -8,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/store_release.h"
@@ -27,14 +27,13 @@ std::atomic<int> late;  // recording was off once, or the program ran before it
 std::atomic<int> pending_signal;
 
 void on_signal(int, siginfo_t* info, void*) {
-  int saved_errno = errno;
+  KeepErrno keep;
   bool on = switched_off.load(std::memory_order_relaxed) != 0;  // a plain kill toggles recording
   if (info != nullptr && info->si_code == SI_QUEUE) {
     if (info->si_value.sival_int == format::kSwitchOn) on = true;
     if (info->si_value.sival_int == format::kSwitchOff) on = false;
   }
   switch_recording(on);
-  errno = saved_errno;
 }
 
 // The current span, nullptr when none was written.
@@ -101,11 +100,10 @@ void note_sign_of_cuda() {
   if (CULPRIT_LIKELY(pending_signal.load(std::memory_order_relaxed) == 0)) return;
   int number = pending_signal.exchange(0);
   if (number == 0) return;
-  int saved_errno = errno;
+  KeepErrno keep;
   const char* chosen = getenv("CULPRIT_SIGNAL");
   if (chosen != nullptr && chosen[0] != '\0' && parse_signal(chosen) == 0) warn_signal_refused(chosen, number);
   take_signal(number);
-  errno = saved_errno;
 }
 
 bool recording_wanted() {

@@ -1,11 +1,7 @@
 // Creates this process's dump and describes the process in it.
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "interpose/base/job_rank.h"
@@ -24,37 +20,25 @@
 namespace culprit {
 namespace {
 
-// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
-std::uint64_t start_time_ticks() {
-  char text[1024];
-  if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
-  const char* place = std::strrchr(text, ')');
-  if (place == nullptr) return 0;
-  for (int field = 2; field < 22 && place != nullptr; ++field) place = std::strchr(place + 1, ' ');
-  return place == nullptr ? 0 : std::strtoull(place + 1, nullptr, 10);
-}
-
 void describe_process(Process& process, bool called) {
   format::Header* header = process.dump.header();
   header->pid = static_cast<std::uint32_t>(process.pid);
   const bool all_calls = !calls_restricted();
   if (all_calls) header->parent_pid = static_cast<std::uint32_t>(getppid());
-  struct stat space;
-  if (stat("/proc/self/ns/pid", &space) == 0) header->pid_namespace = space.st_ino;
+  header->pid_namespace = pid_namespace();
   header->start_time_ticks = start_time_ticks();
   header->start_realtime_ns = clock_ns(CLOCK_REALTIME);
   std::uint64_t boot_ns = clock_ns(CLOCK_BOOTTIME);
   std::uint64_t ticks_a_second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
   std::uint64_t began_ns = header->start_time_ticks * (1000000000 / ticks_a_second);
   if (began_ns != 0 && boot_ns > began_ns) header->process_age_ns = boot_ns - began_ns;
-  if (read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id)) > 36)
-    header->boot_id[36] = '\0';
+  boot_id(header->boot_id, sizeof(header->boot_id));
   host_name(header->host, sizeof(header->host));
 
   char text[16384];
   const std::size_t length = program_path(text, sizeof(text));
   if (length > 0) header->executable = process.dump.add_string(text, length);
-  std::size_t bytes = read_small_file("/proc/self/cmdline", text, sizeof(text));
+  std::size_t bytes = command_line(text, sizeof(text));
   if (bytes > 0) header->command_line = process.dump.add_string(text, bytes);
   if (all_calls && getcwd(text, sizeof(text)) != nullptr)
     header->working_directory = process.dump.add_string(text, std::strlen(text));

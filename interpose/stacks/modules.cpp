@@ -15,6 +15,8 @@
 
 namespace culprit {
 
+std::atomic<std::uint32_t> module_generation;
+
 using format::ModuleRecord;
 
 namespace {

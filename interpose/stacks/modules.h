@@ -2,12 +2,20 @@
 // is seen and stays valid after a dlclose.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
 
 namespace culprit {
+
+// Number of times that a module may have been unloaded.
+extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
+
+// A module may have been unloaded: cached addresses may be stale.
+inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
 // All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class ModuleTable {

@@ -30,7 +30,7 @@ std::uint64_t SiteTable::note(Ref stack, std::uint16_t api, std::uint64_t number
   if (stack == 0) return 0;
   std::uint64_t key = mix(stack);
   auto known = [&]() -> SiteRecord* {
-    HashIndex::Entry* entry = index_.find(key, [](const HashIndex::Entry&) { return true; });
+    HashIndex::Entry* entry = index_.find(key);
     return entry == nullptr ? nullptr : dump.at<SiteRecord>(entry->value);
   };
   {

@@ -10,7 +10,7 @@ using format::StackRecord;
 
 bool StackTable::look_up(Shard& shard, std::uint64_t key, Ref* ref) {
   SpinGuard guard(shard.lock);
-  HashIndex::Entry* entry = shard.index.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* entry = shard.index.find(key);
   if (entry == nullptr) return false;
   *ref = entry->value;
   space_.mark(*ref);  // under the lock that sweep() takes too
@@ -46,7 +46,7 @@ Ref StackTable::intern(const RawStack& stack, ModuleTable& modules, DumpWriter& 
 }
 
 Ref StackTable::known_locked(std::uint64_t key) {
-  HashIndex::Entry* known = frames_.find(key, [](const HashIndex::Entry&) { return true; });
+  HashIndex::Entry* known = frames_.find(key);
   if (known == nullptr) return 0;
   space_.mark(known->value);
   return known->value;
