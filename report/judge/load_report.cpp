@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "interpose/format/python_versions.h"
 #include "report/judge/pictures.h"
 #include "report/judge/python_view.h"
 #include "report/model/marks.h"
@@ -163,10 +164,10 @@ std::string python_note(const Header& header) {
                                : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
   switch (header.python_state) {
     case PythonState::kUnknownVersion:
-      if (version >> 16 >= 0x309 && version >> 16 <= 0x30e)
+      if (reads_python(version))
         return "no Python lines: culprit reads the frames of usual builds; this " + name +
                " has no GIL, or is another one";
-      return "no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of " + name;
+      return std::string("no Python lines: culprit reads the frames of Python ") + kPythonVersions + ", not of " + name;
     case PythonState::kDiffers:
       return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
     case PythonState::kNoPython:
