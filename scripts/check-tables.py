@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables (.def) and the texts and tests that must have an entry for each of their rows. Prints what is missing: a line each."""
+"""The tables (.def), and the texts and tests that must have an entry for each row. Prints a line for each one missing."""
 import pathlib
 import re
 
@@ -23,6 +23,62 @@ def kinds():
             yield f"report/SCHEMA.md: the kind `{name}` of kinds.def is missing"
 
 
-for check in (kinds,):
+# Live numbers of Header that are sizes or times, or that no report shows.
+NO_COUNTERS = {"throws", "file_bytes", "end_time_ns", "stop_time_ns", "last_switch_ns", "holder_search_ns",
+               "holder_search_bytes"}
+
+
+def counters():
+    schema = text("report/SCHEMA.md")
+    known = set()
+    for macro in ("SUMMARY", "CALLS", "DROPPED", "DETAIL", "REPORT"):
+        names = {row.split(",")[0] for row in rows("interpose/format/counters.def", f"COUNTER_{macro}") if row}
+        known |= names
+        for name in sorted(names) if macro != "REPORT" else ():
+            if f"`{name}`" not in schema:
+                yield f"report/SCHEMA.md: the counter `{name}` of counters.def is missing"
+    header = text("interpose/format/dump_file.h").split("struct Header {")[1].split("\n};")[0]
+    for name in re.findall(r"std::uint64_t (\w+); *// live", header):
+        if name not in known | NO_COUNTERS:
+            yield f"interpose/format/counters.def: Header::{name} has no row"
+
+
+def python_versions():
+    table = text("interpose/format/python_versions.def")
+    wanted = re.search(r'#define CULPRIT_PYTHON_VERSIONS "(.*)"', table).group(1)
+    for path in ("README.md", "interpose/README.md", "interpose/recorder/options.def", "report/README.md"):
+        for found in re.findall(r"3\.\d+ to 3\.\d+", text(path)):
+            if found != wanted:
+                yield f"{path}: CPython {found}, but python_versions.def has {wanted}"
+    oldest = wanted.split(" ")[0]
+    if f'requires-python = ">={oldest}"' not in text("interpose/python/pyproject.toml"):
+        yield f"interpose/python/pyproject.toml: python_versions.def begins with {oldest}"
+
+
+# Hooks that no test names: twins of tested ones, and calls that tests reach through the runtime only. The list only gets
+# shorter.
+UNTESTED_HOOKS = set("""
+    cuMemAllocFromPoolAsync_ptsz cuMemFreeAsync_ptsz cuImportExternalSemaphore cuDestroyExternalSemaphore cuCtxAttach
+    cuCtxDetach cuGraphAddNode cuGraphAddNode_v2 cuGraphLaunch_ptsz cuGraphInstantiateWithParams_ptsz
+    cuStreamBeginCapture_ptsz cuStreamBeginCapture_v2_ptsz cuStreamBeginCaptureToGraph
+    cuStreamBeginCaptureToGraph_ptsz cuStreamEndCapture_ptsz cuUserObjectRetain cuGraphRetainUserObject cuModuleLoad
+    cuModuleLoadFatBinary cuLibraryLoadFromFile""".split())
+
+
+def hooks():
+    named = set()
+    for path in (ROOT / "tests").rglob("*"):
+        if path.suffix in (".cpp", ".h", ".c", ".def", ".py") and "simcuda" not in path.relative_to(ROOT).parts:
+            named.update(re.findall(r"\bcu\w+", path.read_text(encoding="utf-8")))
+    rows_of_hooks = re.findall(r"^HOOK_(?:MAKE|END|CUSTOM)\((cu\w+),", text("interpose/driver/hooks.def"), re.M)
+    for name in rows_of_hooks:
+        if name not in named and name not in UNTESTED_HOOKS:
+            yield f"interpose/driver/hooks.def: no test names {name}: add a row to tests/subjects/routes"
+    for name in sorted(UNTESTED_HOOKS):
+        if name in named or name not in rows_of_hooks:
+            yield f"scripts/check-tables.py: {name} is tested or no row any more: take it out of UNTESTED_HOOKS"
+
+
+for check in (kinds, counters, python_versions, hooks):
     for problem in check():
         print(problem)

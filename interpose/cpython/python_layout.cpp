@@ -1,11 +1,13 @@
 #include "interpose/cpython/python_layout.h"
 
+#include "interpose/format/python_versions.h"
+
 namespace culprit {
 namespace {
 
-constexpr PythonLayout kLayout39 = {
+constexpr PythonLayout kPythonLayout39 = {
     {0, 24, 176}, {}, {}, {32, 24, 48, 104, 1}, {104, 112, 120, 40, 0, 0, 48, 0, LineTable::kSteps}, {48, 72}};
-constexpr PythonLayout kLayout310 = {
+constexpr PythonLayout kPythonLayout310 = {
     {48, 24, 176}, {0, 8}, {}, {32, 24, 48, 96, 2}, {104, 112, 120, 40, 0, 0, 48, 0, LineTable::kRanges}, {48, 72}};
 
 // _Py_DebugOffsets: a cookie, the version, whether the build has no GIL, then offsets, all of 8 bytes. This struct has
@@ -18,15 +20,28 @@ struct DebugOffsets {
   std::uint8_t executable_tags;          // tag bits of frame_executable, outside the pointer
   std::uint8_t code_local_names;         // co_localsplusnames, which follows the int co_version; 0 = not known
 };
-constexpr DebugOffsets kOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0, 41};
-constexpr DebugOffsets kOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3, 0};
+constexpr DebugOffsets kDebugOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0, 41};
+constexpr DebugOffsets kDebugOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3, 0};
 constexpr int kVersion = 1;
 constexpr int kFreeThreaded = 2;
 
-bool layout_by_offsets(std::uint64_t runtime, unsigned long version, const DebugOffsets& numbers,
-                       PythonLayout* layout) {
-  constexpr int kMost = kOffsets314.ascii_size + 1;
-  std::uint64_t offsets[kMost];
+// How many entries of the interpreter's table a row needs; the most of all rows.
+constexpr int entries_of(const PythonLayout&) { return 0; }
+constexpr int entries_of(const DebugOffsets& numbers) { return numbers.ascii_size + 1; }
+constexpr int most_entries() {
+  int most = 0;
+#define PYTHON_VERSION(minor, layout) most = entries_of(layout) > most ? entries_of(layout) : most;
+#include "interpose/format/python_versions.def"
+  return most;
+}
+
+bool make_layout(const PythonLayout& table, unsigned long, std::uint64_t, PythonLayout* layout) {
+  *layout = table;
+  return true;
+}
+
+bool make_layout(const DebugOffsets& numbers, unsigned long version, std::uint64_t runtime, PythonLayout* layout) {
+  std::uint64_t offsets[most_entries()];
   __builtin_memcpy(offsets, reinterpret_cast<const void*>(runtime), (numbers.ascii_size + 1) * sizeof(offsets[0]));
   if (__builtin_memcmp(offsets, "xdebugpy", 8) != 0 || offsets[kVersion] >> 16 != version >> 16 ||
       offsets[kFreeThreaded] != 0 || offsets[numbers.object_type] != kPythonTypeOffset) {
@@ -143,22 +158,10 @@ bool append_utf8(std::uint32_t character, char* text, std::size_t capacity, std:
 
 bool python_layout(unsigned long version, std::uint64_t runtime, PythonLayout* layout) {
   switch (version >> 16) {
-    case 0x309:
-      *layout = kLayout39;
-      return true;
-    case 0x30a:
-      *layout = kLayout310;
-      return true;
-    case 0x30b:
-      *layout = kPythonLayout311;
-      return true;
-    case 0x30c:
-      *layout = kPythonLayout312;
-      return true;
-    case 0x30d:
-      return layout_by_offsets(runtime, version, kOffsets313, layout);
-    case 0x30e:
-      return layout_by_offsets(runtime, version, kOffsets314, layout);
+#define PYTHON_VERSION(minor, table) \
+  case 0x300 + (minor):              \
+    return make_layout(table, version, runtime, layout);
+#include "interpose/format/python_versions.def"
   }
   return false;
 }

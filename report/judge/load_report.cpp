@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "interpose/format/python_versions.h"
 #include "report/base/progress.h"
 #include "report/base/words.h"
 #include "report/judge/pictures.h"
@@ -163,10 +164,10 @@ std::string python_note(const Header& header) {
                                : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
   switch (header.python_state) {
     case PythonState::kUnknownVersion:
-      if (version >> 16 >= 0x309 && version >> 16 <= 0x30e)
+      if (reads_python(version))
         return "no Python lines: culprit reads the frames of usual builds; this " + name +
                " has no GIL, or is another one";
-      return "no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of " + name;
+      return std::string("no Python lines: culprit reads the frames of Python ") + kPythonVersions + ", not of " + name;
     case PythonState::kDiffers:
       return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
     case PythonState::kNoPython:
@@ -234,32 +235,19 @@ Report load_report(const Dump& dump, const LoadOptions& options) {
   add_time_lines(dump, &report);
   report.hook_called = header.hook_calls != 0;
   report.unseen = unseen_users(dump);
-  report.injected_failures = header.injected_failures;
   std::sort(report.devices.begin(), report.devices.end(),
             [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });
-  report.dropped.allocations = header.dropped_allocations;
-  report.dropped.stacks = header.dropped_stacks;
-  report.dropped.others = header.dropped_others;
-  report.dropped.handler_calls = header.handler_calls;
-  report.dropped.left_hooks = header.left_hooks;
-  report.dropped.lock_timeouts = header.lock_timeouts;
-  report.dropped.merged_stacks = header.merged_stacks;
-  report.dropped.reused_stacks = header.reused_stacks;
-  report.dropped.reused_calls = header.reused_calls;
+#define COUNTER_SUMMARY(name) report.summary.name = header.name;
+#define COUNTER_DROPPED(name, field, ...) report.dropped.field = header.name;
+#define COUNTER_DETAIL(name) report.dropped.name = header.name;
+#define COUNTER_REPORT(name) report.name = header.name;
+#include "interpose/format/counters.def"
   report.dropped.reason = stop_reason_text(header);
   report.dropped.stop_time_ns = header.stop_time_ns;
   report.holder_search = {header.holder_search, header.holder_search_ns, header.holder_search_bytes};
   report.recording = recording_info(dump);
-  report.summary.late_frees = header.late_frees;
-  report.summary.stacks_verified = header.stacks_verified;
-  report.summary.stack_mismatches = header.stack_mismatches;
-  report.summary.contexts_verified = header.contexts_verified;
-  report.summary.context_mismatches = header.context_mismatches;
-  report.summary.unknown_frees = header.unknown_frees;
-  report.summary.unknown_refusals = header.unknown_refusals;
 
   report.snapshot_ns = header.snapshot_ns;
-  report.dropped_marks = header.dropped_marks;
   report.marks = read_marks(dump);
   report.since_mark = options.since_mark;
   if (!options.since_mark.empty()) report.since_mark_ns = time_of_mark(report.marks, options.since_mark);

@@ -61,28 +61,16 @@ void fields(Archive& archive, ProcessInfo* process) {
 // The counts that cannot be summed up from the lists.
 template <typename Archive>
 void fields(Archive& archive, Summary* summary) {
-  archive("late_frees", &summary->late_frees);
-  archive("unknown_frees", &summary->unknown_frees);
-  archive("unknown_refusals", &summary->unknown_refusals);
-  archive("allocations", &summary->allocations);
-  archive("frees", &summary->frees);
-  archive("stacks_verified", &summary->stacks_verified);
-  archive("stack_mismatches", &summary->stack_mismatches);
-  archive("contexts_verified", &summary->contexts_verified);
-  archive("context_mismatches", &summary->context_mismatches);
+#define COUNTER_SUMMARY(name) archive(#name, &summary->name);
+#define COUNTER_CALLS(name) archive(#name, &summary->name);
+#include "interpose/format/counters.def"
 }
 
 template <typename Archive>
 void fields(Archive& archive, Dropped* dropped) {
-  archive("allocations", &dropped->allocations);
-  archive("stacks", &dropped->stacks);
-  archive("others", &dropped->others);
-  archive("handler_calls", &dropped->handler_calls);
-  archive("left_hooks", &dropped->left_hooks);
-  archive("lock_timeouts", &dropped->lock_timeouts);
-  archive("merged_stacks", &dropped->merged_stacks);
-  archive("reused_stacks", &dropped->reused_stacks);
-  archive("reused_calls", &dropped->reused_calls);
+#define COUNTER_DROPPED(name, field, ...) archive(#field, &dropped->field);
+#define COUNTER_DETAIL(name) archive(#name, &dropped->name);
+#include "interpose/format/counters.def"
   archive("reason", &dropped->reason);
   archive("stop_time_ns", &dropped->stop_time_ns);
 }
@@ -227,12 +215,12 @@ void fields(Archive& archive, Report* report) {
   archive("processes", &report->job);
   archive("hook_called", &report->hook_called);
   archive("unseen", &report->unseen);
-  archive("injected_failures", &report->injected_failures);
+#define COUNTER_REPORT(name) archive(#name, &report->name);
+#include "interpose/format/counters.def"
   archive("devices", &report->devices);
   archive("summary", &report->summary);
   archive("pictures", &report->pictures);
   archive("marks", &report->marks);
-  archive("dropped_marks", &report->dropped_marks);
   archive("dropped", &report->dropped);
   archive("holder_search", &report->holder_search);
   archive("leaks", &report->leaks);

@@ -183,7 +183,6 @@ void ReportMerger::add_head(const Report& report) {
     const auto same = [&](const UnseenUser& one) { return one.path == user.path && one.own_driver == user.own_driver; };
     if (std::none_of(report_.unseen.begin(), report_.unseen.end(), same)) report_.unseen.push_back(user);
   }
-  report_.injected_failures += report.injected_failures;
   for (DeviceInfo device : report.devices) {
     // Time lines are not merged, so the peak is taken from the time line, which is more exact than the readings.
     device.peak_live_bytes = std::max(device.peak_live_bytes, device.time_line.peak_bytes);
@@ -198,28 +197,13 @@ void ReportMerger::add_head(const Report& report) {
     at->second.last_ns = std::max(at->second.last_ns, mark.last_ns);
     at->second.count += mark.count;
   }
-  report_.dropped_marks += report.dropped_marks;
-  Summary& sum = report_.summary;
-  const Summary& one = report.summary;
-  sum.late_frees += one.late_frees;
-  sum.unknown_frees += one.unknown_frees;
-  sum.unknown_refusals += one.unknown_refusals;
-  sum.allocations += one.allocations;
-  sum.frees += one.frees;
-  sum.stacks_verified += one.stacks_verified;
-  sum.stack_mismatches += one.stack_mismatches;
-  sum.contexts_verified += one.contexts_verified;
-  sum.context_mismatches += one.context_mismatches;
+#define COUNTER_SUMMARY(name) report_.summary.name += report.summary.name;
+#define COUNTER_CALLS(name) report_.summary.name += report.summary.name;
+#define COUNTER_DROPPED(name, field, ...) report_.dropped.field += report.dropped.field;
+#define COUNTER_DETAIL(name) report_.dropped.name += report.dropped.name;
+#define COUNTER_REPORT(name) report_.name += report.name;
+#include "interpose/format/counters.def"
   Dropped& dropped = report_.dropped;
-  dropped.allocations += report.dropped.allocations;
-  dropped.stacks += report.dropped.stacks;
-  dropped.others += report.dropped.others;
-  dropped.handler_calls += report.dropped.handler_calls;
-  dropped.left_hooks += report.dropped.left_hooks;
-  dropped.lock_timeouts += report.dropped.lock_timeouts;
-  dropped.merged_stacks += report.dropped.merged_stacks;
-  dropped.reused_stacks += report.dropped.reused_stacks;
-  dropped.reused_calls += report.dropped.reused_calls;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();
     dropped.reason = none ? report.dropped.reason : std::min(dropped.reason, report.dropped.reason);

@@ -40,13 +40,8 @@ std::string not_recorded_text(const Report& report) {
   auto add = [&](std::uint64_t count, const char* one, const char* many) {
     if (count != 0) what += (what.empty() ? "" : ", ") + plural(count, one, many);
   };
-  add(dropped.allocations, "allocation", "allocations");
-  add(dropped.stacks, "stack", "stacks");
-  add(dropped.others, "other event", "other events");
-  add(dropped.handler_calls, "call of a signal handler that interrupted culprit",
-      "calls of signal handlers that interrupted culprit");
-  add(dropped.left_hooks, "call that siglongjmp or cancellation left", "calls that siglongjmp or cancellation left");
-  add(dropped.lock_timeouts, "event that could not wait for a lock", "events that could not wait for a lock");
+#define COUNTER_DROPPED(name, field, one, many) add(dropped.field, one, many);
+#include "interpose/format/counters.def"
   if (what.empty()) what = "nothing lost yet";
   if (!dropped.reason.empty())
     return what + ", from " + format_time(dropped.stop_time_ns) + " on · " + printable(dropped.reason);

@@ -210,20 +210,18 @@ struct ProcessInfo {
 };
 
 struct Dropped {
-  std::uint64_t allocations = 0;
-  std::uint64_t stacks = 0;
-  std::uint64_t others = 0;
-  std::uint64_t handler_calls = 0;  // CUDA calls in signal handlers that interrupted the tracker
-  std::uint64_t left_hooks = 0;     // calls left by siglongjmp or cancellation
-  std::uint64_t lock_timeouts = 0;  // events dropped after waiting too long for a lock of the tracker
-  // Recorded with less detail: stacks shortened for lack of space, and unreferenced stacks whose space was given to
-  // other stacks (with their counts of calls).
-  std::uint64_t merged_stacks = 0;
-  std::uint64_t reused_stacks = 0;
-  std::uint64_t reused_calls = 0;
+#define COUNTER_DROPPED(name, field, ...) std::uint64_t field = 0;
+#define COUNTER_DETAIL(name) std::uint64_t name = 0;
+#include "interpose/format/counters.def"
   std::string reason;  // why recording stopped and how to avoid that; empty: it did not stop
   std::uint64_t stop_time_ns = 0;
-  std::uint64_t total() const { return allocations + stacks + others + handler_calls + left_hooks + lock_timeouts; }
+  // Events that were not recorded.
+  std::uint64_t total() const {
+    std::uint64_t sum = 0;
+#define COUNTER_DROPPED(name, field, ...) sum += field;
+#include "interpose/format/counters.def"
+    return sum;
+  }
 };
 
 // The search at exit for globals that hold unfreed memory.
@@ -259,17 +257,9 @@ struct Summary {
   std::uint64_t library_allocations = 0;
   std::uint64_t errors = 0;     // refused and bad frees
   std::uint64_t resources = 0;  // streams, events, contexts, ...: only the program's own
-  std::uint64_t late_frees = 0;
-  std::uint64_t unknown_frees = 0;
-  std::uint64_t unknown_refusals = 0;  // refused frees of memory possibly allocated before recording: not errors
-  std::uint64_t allocations = 0;       // calls over the whole run
-  std::uint64_t frees = 0;
-  // With CULPRIT_VERIFY_STACKS=1: memoized stacks that were compared with a real unwind, and memoized current contexts
-  // that were asked for again; and how many of each were wrong.
-  std::uint64_t stacks_verified = 0;
-  std::uint64_t stack_mismatches = 0;
-  std::uint64_t contexts_verified = 0;
-  std::uint64_t context_mismatches = 0;
+#define COUNTER_SUMMARY(name) std::uint64_t name = 0;
+#define COUNTER_CALLS(name) std::uint64_t name = 0;
+#include "interpose/format/counters.def"
   std::vector<CacheTotal> caches;  // largest first
   std::vector<Total> totals;       // of the leaks, by device and kind
 };
@@ -401,8 +391,9 @@ struct Report {
   std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process
   bool hook_called = false;
   std::vector<UnseenUser> unseen;
+#define COUNTER_REPORT(name) std::uint64_t name = 0;
+#include "interpose/format/counters.def"
   // Set when CULPRIT_FAIL was set.
-  std::uint64_t injected_failures = 0;  // calls that were made to fail
   std::vector<AllocationSite> sites;
   const ResolvedStack* exit_stack = nullptr;  // where exit() was called, with start-up code; nullptr: not known
   std::vector<DeviceInfo> devices;
@@ -413,7 +404,6 @@ struct Report {
   HolderSearchInfo holder_search;
   RecordingInfo recording;
   std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else the time of the copy
-  std::uint64_t dropped_marks = 0;             // marks that did not fit
   std::vector<MarkInfo> marks;                 // in the order of their first times
   std::string since_mark;                      // the lists contain only what came after this mark; empty: everything
   std::optional<std::uint64_t> since_mark_ns;  // time of that mark; empty: the process has no such mark

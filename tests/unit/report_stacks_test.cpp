@@ -1,4 +1,5 @@
 // Which frames are shown, and which runtime call is named.
+#include "interpose/format/python_versions.h"
 #include "report/judge/library_rules.h"
 #include "report/model/stacks.h"
 #include "report/render/text/evidence_text.h"
@@ -213,10 +214,11 @@ TEST_CASE("a Python whose frames cannot be read is told once", "[report][stacks]
     return program.report().notes;
   };
   using Notes = std::vector<std::string>;
-  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x030f00f0) ==
-        Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of Python 3.15"});
-  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0) ==
-        Notes{"no Python lines: culprit reads the frames of Python 3.9 to 3.14, not of this Python"});
+  const std::string read =
+      std::string("no Python lines: culprit reads the frames of Python ") + culprit::format::kPythonVersions;
+  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x03ff00f0) == Notes{read + ", not of Python 3.255"});
+  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0x030800f0) == Notes{read + ", not of Python 3.8"});
+  CHECK(notes(culprit::format::PythonState::kUnknownVersion, 0) == Notes{read + ", not of this Python"});
   CHECK(
       notes(culprit::format::PythonState::kUnknownVersion, 0x030d00f0) ==
       Notes{

@@ -87,25 +87,13 @@ Json summary_json(const Report& report) {
   one["library_allocations"] = summary.library_allocations;
   one["resources"] = summary.resources;
   one["thread_ended_bytes"] = summary.thread_ended_bytes;
-  one["late_frees"] = summary.late_frees;
-  one["unknown_frees"] = summary.unknown_frees;
-  one["unknown_refusals"] = summary.unknown_refusals;
-  one["allocations"] = summary.allocations;
-  one["frees"] = summary.frees;
-  one["stacks_verified"] = summary.stacks_verified;
-  one["stack_mismatches"] = summary.stack_mismatches;
-  one["contexts_verified"] = summary.contexts_verified;
-  one["context_mismatches"] = summary.context_mismatches;
-  one["dropped_allocations"] = report.dropped.allocations;
-  one["dropped_stacks"] = report.dropped.stacks;
-  one["dropped_others"] = report.dropped.others;
-  one["handler_calls"] = report.dropped.handler_calls;
-  one["left_hooks"] = report.dropped.left_hooks;
-  one["lock_timeouts"] = report.dropped.lock_timeouts;
+#define COUNTER_SUMMARY(name) one[#name] = summary.name;
+#define COUNTER_CALLS(name) one[#name] = summary.name;
+#define COUNTER_DROPPED(name, field, ...) one[#name] = report.dropped.field;
+#include "interpose/format/counters.def"
   one["complete"] = is_complete(report);
-  one["merged_stacks"] = report.dropped.merged_stacks;
-  one["reused_stacks"] = report.dropped.reused_stacks;
-  one["reused_calls"] = report.dropped.reused_calls;
+#define COUNTER_DETAIL(name) one[#name] = report.dropped.name;
+#include "interpose/format/counters.def"
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);
   one["caches"] = Json::array();
   for (const CacheTotal& cache : summary.caches) {
