@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that includes follow scripts/layers.txt: scripts/check-layers.py [ROOT]
 
-Prints a line for each include that goes against the order, and for each known exception that is not needed any more.
-Exit code 1 when there is one.
+Prints a line for each include that violates the order, and for each known violation that no longer exists. Exit code 1:
+there is such a line.
 """
 
 import pathlib
