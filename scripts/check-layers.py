@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^\s*#\s*include "((?:interpose|report)/[^"]+)"', re.MULTI
 
 
 def read_rules(path):
-    """{folder: (program, step)} and the set of known exceptions."""
+    """{folder: (program, step)} and the set of known violations."""
     steps, known = {}, set()
     for line in path.read_text().splitlines():
         if not line or line.startswith("#"):
