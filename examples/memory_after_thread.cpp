@@ -4,8 +4,8 @@
 // Device memory belongs to the context, and all threads share the device's primary context: nothing is freed when a
 // thread ends.
 //
-// True report: one leak of 128 MiB in 4 allocations from take_scratch, made by threads that have ended since. With
-// --clean (each thread frees its own) and with --free-in-main (freeing from another thread is fine): nothing.
+// True report: one leak of 128 MiB in 4 allocations from take_scratch, made by threads that have ended. With --clean
+// (each thread frees its memory) and --free-in-main (another thread frees it, which is allowed): nothing.
 //
 // run:
 // expect: leak bytes=134217728 count=4 function=take_scratch api=cudaMalloc threads=4 ended-threads=4

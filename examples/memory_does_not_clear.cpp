@@ -1,12 +1,12 @@
 // Question: "I call cudaFree, but the GPU memory does not clear until the program ends. What is missing:
 // cudaDeviceSynchronize? cudaDeviceReset?"
 //
-// cudaFree gives the memory back, with and without a synchronize and a reset after it; what nvidia-smi still shows is
-// the context. A reset instead of a free does end the memory, but it hides the mistake: culprit says that it went
-// with its context.
+// cudaFree gives the memory back, with or without a synchronization and a reset after it. nvidia-smi still shows the
+// memory of the context. A reset in place of a free ends the memory, but hides the mistake: culprit reports that the
+// memory ended with its context.
 //
-// True report: nothing when it is freed. With --forget one leak of 1.00 GiB from hold_gigabyte; with --forget --reset
-// the same with the cause context-teardown and the call to cudaDeviceReset as evidence.
+// True report: nothing when the memory is freed. With --forget one leak of 1.00 GiB from hold_gigabyte. With --forget
+// --reset the same leak, with the cause context-teardown and the call of cudaDeviceReset as evidence.
 //
 // run:
 // expect: clean

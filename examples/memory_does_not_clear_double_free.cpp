@@ -1,7 +1,7 @@
 // Question: "memory does not clear, so I free it twice to be sure. Does it help?"
 //
-// The second cudaFree is refused, and its error code stays in the runtime until some innocent call picks it up.
-// culprit shows where the second free was, where the first one was and where the memory came from.
+// The second cudaFree fails, and its error code stays in the runtime until a later, unrelated call returns it. culprit
+// shows the second free, the first free, and the allocation.
 //
 // True report: no leak, one error: a double free in close_session.
 //

@@ -1,10 +1,10 @@
 // Question: "memory that I allocated with cudaMallocManaged does not clear. Is cudaFree the right call for it?"
 //
-// It is. cudaFreeHost is not: it is refused, the memory stays, and nobody looks at its return value. culprit keeps
-// the refused call with both stacks.
+// It is. cudaFreeHost fails, the memory stays, and the program ignores the return value. culprit reports the failed
+// call with both stacks.
 //
-// True report: clean when freed with cudaFree; with --wrong-free one leak of 256 MiB from make_shared_table and one
-// error, a mismatched free; with --forget the leak alone.
+// True report: clean when the memory is freed with cudaFree. With --wrong-free one leak of 256 MiB from
+// make_shared_table and one error, a mismatched free. With --forget only the leak.
 //
 // run:
 // expect: clean

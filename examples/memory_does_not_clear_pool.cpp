@@ -1,11 +1,11 @@
 // Question: "I free everything with cudaFreeAsync, but nvidia-smi's figure does not go down. Is that a leak?"
 //
-// No: the stream-ordered allocator gives freed memory back to its POOL, and the pool keeps it for the next
-// cudaMallocAsync, here because the program raised the pool's release threshold. cudaMemPoolTrimTo gives it back to
-// the system.
+// No: the stream-ordered allocator returns freed memory to its POOL. The pool keeps the memory for the next
+// cudaMallocAsync, here because the program raised the pool's release threshold. cudaMemPoolTrimTo returns it to the
+// system.
 //
-// True report: clean (what the default pool holds at exit stands with the device's figures). With --forget one leak
-// of 64 MiB in 2 allocations from queue_block.
+// True report: clean (the size of the default pool at exit is among the device's figures). With --forget one leak of
+// 64 MiB in 2 allocations from queue_block.
 //
 // run:
 // expect: clean

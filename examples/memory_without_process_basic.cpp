@@ -1,8 +1,8 @@
 // Question: "nvidia-smi shows used GPU memory but no process that uses it. Did my program leave it behind?"
 //
-// Device memory belongs to a process, or rather to its context: when the process ends the driver takes everything
-// back. So what a program forgets costs memory while it RUNS. Here a solver forgets its grid; with --clean it does
-// not.
+// Device memory belongs to the context of a process: when the process ends the driver frees all of it. A leak costs
+// memory only while the program RUNS. Here a solver does not free its grid; with --clean it
+// does.
 //
 // True report: one leak of 1.00 GiB on GPU 0, one cudaMalloc, allocated in allocate_grid. With --clean: nothing.
 //

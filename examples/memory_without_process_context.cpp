@@ -1,12 +1,12 @@
 // Question: "nvidia-smi shows used GPU memory but no process: does a CUDA context that I created keep it?"
 //
-// The driver API, with contexts of one's own and the usual error handling: each step returns early when it fails.
-// Here the second step asks for more memory than any GPU has; the early return forgets the table that the first step
-// made.
+// The driver API, with the program's own contexts and the usual error handling: each step returns early when it fails.
+// Here the second step requests more memory than any GPU has, and the early return leaks the table of the first
+// step.
 //
-// True report: one leak of 16 MiB, allocated in make_table. The request that failed is no leak: it made nothing.
-//   without arguments  left behind when the second step failed
-//   --destroy          the same, and the context goes with it: a leak all the same
+// True report: one leak of 16 MiB, allocated in make_table. The failed request allocated nothing.
+//   without arguments  the table is left behind when the second step fails
+//   --destroy          the context is destroyed too: the table is a leak all the same
 //   --clean            the table is freed before the context is destroyed: nothing
 //
 // run:
@@ -40,8 +40,8 @@ __attribute__((noinline)) CUdeviceptr make_table(size_t bytes) {
   return status == CUDA_SUCCESS ? table : 0;
 }
 
-// Returns false when the GPU cannot do what was asked; the table is then the caller's business, if the caller thinks of
-// it.
+// Returns false when the GPU cannot do the work. The caller must then free the table, which is easily
+// forgotten.
 __attribute__((noinline)) bool interpolate(CUdeviceptr table) {
   constexpr size_t kMoreThanAnyGpuHas = size_t{1} << 50;
   CUdeviceptr scratch = 0;

@@ -1,7 +1,7 @@
 // Question: "nvidia-smi shows used GPU memory but no process: is managed memory the reason?"
 //
-// Managed memory is the process's like any other; its pages wander between host and GPU, which is why nvidia-smi's
-// figure does not match the sizes that were asked for. culprit counts what was asked for and not given back.
+// Managed memory belongs to the process like other memory. Its pages move between host and GPU, so that nvidia-smi's
+// figure differs from the sizes that were requested. culprit counts the requested sizes that were not freed.
 //
 // True report: one leak of 192 MiB in 3 allocations of managed memory (cudaMallocManaged), all from load_field. With
 // --clean: nothing.

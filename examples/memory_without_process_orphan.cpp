@@ -1,13 +1,13 @@
 // Question: "nvidia-smi shows 10 GiB used by a process that does not exist any more ([Not Found]). Whose is it?"
 //
-// Memory without a process is real: a child that was forked keeps the inherited /dev/nvidia* descriptors open, and
-// with them what its killed parent had allocated. The memory comes back when the child ends. (`sudo fuser -v
-// /dev/nvidia*` names it.)
+// Memory without a process exists: a forked child keeps the inherited /dev/nvidia* descriptors open, and with them
+// the memory of its killed parent. The memory is freed when the child ends. (`sudo fuser -v /dev/nvidia*` names the
+// child.)
 //
-//   memory_without_process_orphan [seconds]      how long the child stays behind; 1 without the argument
+//   memory_without_process_orphan [seconds]      life of the child after its parent's end, by default 1 second
 //
-// True report: the process was killed, and 256 MiB from load_weights were live. The child never called CUDA: no
-// report of it.
+// True report: the process was killed, and 256 MiB from load_weights were live. There is no report of the child,
+// because it never called CUDA.
 //
 // run:
 // expect: leak bytes=268435456 count=1 function=load_weights

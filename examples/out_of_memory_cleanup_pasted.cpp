@@ -1,9 +1,9 @@
 // Question: "out of memory with no process. I clean up with cudaFree(0) and cudaDeviceReset, is that right?", with
 // the program that people paste.
 //
-// Popular answer: "cudaFree(nullptr) frees what is left over". True verdict: cudaFree(nullptr) frees NOTHING, and is
-// no error. cudaDeviceReset (--reset) does end the memory, together with the context: 512 MiB that the program itself
-// never freed.
+// Popular answer: "cudaFree(nullptr) frees what is left over". True verdict: cudaFree(nullptr) frees NOTHING, and
+// returns no error. cudaDeviceReset (--reset) ends the memory together with the context: 512 MiB that the program never
+// freed.
 //
 // run:
 // expect: leak bytes=536870912 count=1 function=main api=cudaMalloc cause=never-freed

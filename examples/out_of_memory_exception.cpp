@@ -1,10 +1,10 @@
 // Question: "after a while every cudaMalloc fails with out of memory, though no process is left. Where does it go?"
 //
-// An exception between cudaMalloc and cudaFree: the catch in main keeps the program alive, and each failed step
-// leaves its residual behind. The steps that do not throw free it.
+// An exception is thrown between cudaMalloc and cudaFree. The catch in main continues the program, and each failed
+// step leaves its residual behind. Steps that do not throw free the residual.
 //
-// True report: one leak of 256 MiB in 4 allocations from solve_step, all left through the exception. With --clean (an
-// owner frees it): nothing.
+// True report: one leak of 256 MiB in 4 allocations from solve_step, all caused by the exception. With --clean (a
+// destructor frees the residual): nothing.
 //
 // run:
 // expect: leak bytes=268435456 count=4 function=solve_step api=cudaMalloc cause=exception

@@ -2,8 +2,8 @@
 // program that people paste.
 //
 // Popular answer: "yes, the exception skips cudaFree". True verdict: CLEAN. The exception is thrown only when
-// cudaMalloc failed, and a cudaMalloc that failed made nothing that could leak. (`--too-much` asks for 1 PiB, to see
-// that path on any GPU.)
+// cudaMalloc failed, and a failed cudaMalloc allocates nothing. (`--too-much` requests 1 PiB, to take that path on
+// any GPU.)
 //
 // run:
 // expect: clean

@@ -1,11 +1,11 @@
 // Question: "out of memory with no process, and my own code frees everything. Can a library leak?"
 //
-// It can. third_normalize (out_of_memory_third_party.cpp) looks innocent; the library is built without debug
-// information and stripped, as bought ones are. The report names the library, its exported function and the line of
-// OUR code that called it.
+// It can. third_normalize (out_of_memory_third_party.cpp) keeps a buffer. The library has no debug information and is
+// stripped, as commercial ones are. The report names the library, its exported function, and the line of the
+// program's code that called it.
 //
-// True report: one leak of 96 MiB in 3 allocations, in libthird.so, third_normalize, called from normalize_batch.
-// Nothing from load_batch.
+// True report: one leak of 96 MiB in 3 allocations, in third_normalize of libthird.so, called from normalize_batch.
+// There is no leak of load_batch.
 //
 // run:
 // expect: leak bytes=100663296 count=3 function=third_normalize module=libthird.so caller=normalize_batch

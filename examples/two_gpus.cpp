@@ -1,8 +1,8 @@
 // Question: "with two GPUs, memory stays taken on the second one. Whose is it?"
 //
-// One buffer on each GPU, a copy between them, and managed memory touched from both. With --forget the second GPU's
-// buffer stays. The simulator can hand out the same addresses on both (SIMCUDA_SAME_ADDRESSES=1): the report must not
-// mix them up.
+// One buffer on each GPU, a copy between them, and managed memory that both use. With --forget the buffer of the second
+// GPU is not freed. The simulated driver can use the same addresses on both (SIMCUDA_SAME_ADDRESSES=1): the report must
+// tell them apart.
 //
 // True report: clean; with --forget one leak of 48 MiB on GPU 1 from allocate_on, and none on GPU 0, where the same
 // function's buffer was freed.

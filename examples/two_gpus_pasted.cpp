@@ -2,7 +2,7 @@
 // paste: it frees both buffers while the second device is current.
 //
 // Popular answer: "the first GPU's memory leaks". True verdict: CLEAN. Addresses are unique in a process, and
-// cudaFree finds the device by itself.
+// cudaFree determines the device from the address.
 //
 // simulator: SIMCUDA_DEVICES=2
 // run:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs example programs under libculprit.so and compares each report with what the program's header says is true.
+"""Runs example programs under libculprit.so and compares each report with the expectations in the program's header.
 
     check-examples.py --programs build/examples --sources examples --culprit build/bin/culprit \
                       --library build/lib/libculprit.so [--simulator build/simcuda] [PROGRAM...]
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 110
 
 
 class Expectation:
-    """What the header of one source says: runs (arguments, expected lines), exit status, environment, marked lines."""
+    """The header of one source: runs (arguments, expected lines), exit status, environment, and marked lines."""
 
     def __init__(self, source):
         self.source = source
@@ -65,7 +65,7 @@ def plain_name(function):
 
 
 def function_name(frame):
-    """A frame's function, without its class or module where it is Python's."""
+    """The function of a frame; of a Python frame without class and module."""
     name = frame.get("function") or ""
     return name.split(".")[-1] if frame.get("language") == "python" else plain_name(name)
 
@@ -84,8 +84,8 @@ class Mismatch(Exception):
 
 
 def check_stack(stack, wanted, expectation, what):
-    """The top of a stack against function=, module=, caller= and the source's marked lines. Of a Python program only
-    its frames count."""
+    """Compares the top of a stack with function=, module=, caller= and the marked lines. In Python programs only
+    Python frames count."""
     if expectation.source.suffix == ".py":
         stack = [frame for frame in stack if frame.get("language") == "python"]
     if not stack:
@@ -127,8 +127,8 @@ def check_group(leak, wanted, expectation, word):
 
 
 def check_report(report, expected, expectation):
-    """Raises Mismatch unless the report has exactly the expected leaks and errors, and the resources and caches if any
-    are expected."""
+    """Raises Mismatch unless the report has exactly the expected leaks and errors. Resources and caches are compared
+    only when some are expected."""
     found = {"leak": [leak for leak in report["leaks"] if leak["cause"] != "cached"],
              "cached": [leak for leak in report["leaks"] if leak["cause"] == "cached"], "resource": report["resources"]}
     errors = report["errors"]

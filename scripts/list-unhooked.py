@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the CUDA functions that may make or end a resource and that nobody has decided about.
+"""Lists CUDA functions that may create or destroy a resource and have neither a hook nor a reason for having none.
 
     list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt
     [--stub libcuda.so]
@@ -26,8 +26,8 @@ import sys
 
 HEADERS = ["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cuda_runtime_api.h"]
 
-# Words in a name which suggest that the function creates or destroys something. Generous on purpose: a line in
-# exclusions.txt is cheap, an unrecorded resource is not.
+# Words in a name that suggest that the function creates or destroys a resource. The list is long on purpose: a line in
+# exclusions.txt costs little, an unrecorded resource much.
 VERBS = set(
     """Create Destroy Alloc Free Map Mapped Unmap Register Unregister Retain Release Reset Import Export Open Close Load
     Unload Instantiate Reserve Capture Attach Detach Clone Add Bind Unbind Connect Disconnect Trim Restore Checkpoint
@@ -52,8 +52,8 @@ def makes_or_ends_something(name):
 def declared_functions(text):
     """The ELF names of the functions that a CUDA header declares.
 
-    A name that the header #defines to another one (cuMemAlloc to cuMemAlloc_v2) is that other one, and a name wrapped
-    in __CUDA_API_PTSZ has a _ptsz twin. What only __CUDA_API_VERSION_INTERNAL shows is declared under its ELF name.
+    A name that the header #defines to another one (cuMemAlloc to cuMemAlloc_v2) stands for the other one, and a name in
+    __CUDA_API_PTSZ has a _ptsz twin. Functions under __CUDA_API_VERSION_INTERNAL are declared with their ELF names.
     """
     aliases = dict(re.findall(r"^\s*#\s*define\s+(cu[A-Z]\w*)\s+(cu[A-Z]\w*)\s*$", text, re.MULTILINE))
     twins = set()
@@ -78,7 +78,7 @@ def exported_functions(stub):
 
 
 def hooked_functions(path):
-    """(functions with a row that says what they make or end, functions with any row)."""
+    """(functions with a row about a resource, functions with any row)."""
     rows = re.findall(r"^([A-Z_0-9]+)\s*\(\s*(cu\w+)", path.read_text(), re.MULTILINE)
     return {name for row, name in rows if row != "HOOK_CHECK"}, {name for _, name in rows}
 

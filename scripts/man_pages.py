@@ -19,8 +19,8 @@ allocation and each free to a dump, with the stack of the call. The command read
 program left behind, who allocated it, and why it was not freed. The program does not need to be built again."""
 
 LIBRARY = """A process that loads this library, by LD_PRELOAD or `culprit attach`, records its allocations and frees
-of GPU memory, pinned memory, streams, events and other CUDA resources in a file, the dump. The file stays valid when the
-process is killed. `culprit run` preloads the library and reports the dump at the end. A process without CUDA calls
+of GPU memory, pinned memory, streams, events and other CUDA resources in a file, the dump. The file stays valid when
+the process is killed. `culprit run` preloads the library and reports the dump at the end. A process without CUDA calls
 writes no file."""
 
 REFUSED = """The library reads these variables at the first CUDA call. A value that cannot be used is reported once on

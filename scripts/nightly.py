@@ -1,4 +1,4 @@
-"""What scripts/nightly.sh does: see there."""
+"""The program behind scripts/nightly.sh, which describes the options, the files and the exit codes."""
 import argparse
 import datetime
 import json
@@ -18,7 +18,7 @@ SCHEMA = "culprit.night/1"
 
 
 class Unusable(Exception):
-    """Something that cannot be read, built or written."""
+    """A file cannot be read or written, or the build failed."""
 
 
 def parse_arguments(arguments):
@@ -26,10 +26,10 @@ def parse_arguments(arguments):
     parser.add_argument("--commands", required=True, type=pathlib.Path,
                         help="file with a line 'NAME: COMMAND' for each")
     parser.add_argument("--history", required=True, type=pathlib.Path, help="folder of the nights and of index.html")
-    parser.add_argument("--build", default="", help="command that builds what is run")
-    parser.add_argument("--culprit", default="", help="the culprit command (default: the one in PATH, or this tree's)")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds that a command may take (default 3600)")
-    parser.add_argument("--title", default="GPU memory leaks, night by night", help="of the page")
+    parser.add_argument("--build", default="", help="command that builds the programs")
+    parser.add_argument("--culprit", default="", help="path of culprit (default: from PATH, or from this tree)")
+    parser.add_argument("--timeout", type=float, default=3600, help="time limit of a command in seconds (default 3600)")
+    parser.add_argument("--title", default="GPU memory leaks, night by night", help="title of the page")
     options = parser.parse_args(arguments)
     if options.timeout <= 0:
         parser.error("--timeout: more than 0 seconds are needed")
@@ -84,7 +84,8 @@ def read_nights(folder):
 
 
 def run_limited(command, timeout):
-    """The exit code and the last lines of output; 'timeout' for one that had to be killed, with all its children."""
+    """The exit code and the last lines of output. At the time limit the command and its children are killed, and the
+    exit code is 'timeout'."""
     with tempfile.TemporaryFile() as output:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                               start_new_session=True) as process:
@@ -99,7 +100,7 @@ def run_limited(command, timeout):
 
 
 def counts_of(report):
-    """How many leaks of these processes are new, grown or gone since the baseline."""
+    """Counts the leaks of all processes that are new, grown or gone since the baseline."""
     processes = report.get("reports", [report])
     total = {"new": 0, "grown": 0, "gone": 0}
     for process in processes:
@@ -115,7 +116,7 @@ def counts_of(report):
 
 
 def run_command(culprit, name, line, before, timeout):
-    """Runs one command; `before`: what the last night says of it, or None."""
+    """Runs one command. `before` is its result in the last night, or None."""
     with tempfile.TemporaryDirectory() as work:
         paths = {key: os.path.join(work, key) for key in ("report", "baseline", "leaks")}
         command = [culprit, "run", "--format", "json", "--output", paths["report"], "--write-baseline", paths["leaks"]]
@@ -145,13 +146,13 @@ def is_worse(result, before):
 
 
 def revision():
-    """The commit of the working directory; empty when it is in no repository."""
+    """The commit of the working directory; empty outside of a repository."""
     done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def write_night(folder, night):
-    """Whole or not at all: the next nights need it."""
+    """Writes the file under another name first, so that later nights never read half a file."""
     path = folder / (night["date"].replace(":", "-") + ".json")
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(night, indent=1) + "\n", encoding="utf-8")

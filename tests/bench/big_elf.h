@@ -1,5 +1,5 @@
-// Writes shared libraries that are slow to read for `culprit report`, in a second and without a compiler, because
-// building such a library would take much longer than reading it.
+// Writes shared libraries that `culprit report` takes long to read. Writing one takes a second; compiling one would
+// take much longer than reading it.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,9 @@
-// Writes what `culprit report` is measured with:
+// Writes a large dump and its libraries, for measurements of `culprit report`:
 //
-//     big_report FOLDER [ALLOCATIONS [STACKS]]      by default 1,000,000 live allocations from 100,000 stacks of 32
-//     frames
+//     big_report FOLDER [ALLOCATIONS [STACKS]]      default: 1,000,000 live allocations, 100,000 stacks of 32 frames
 //
-// FOLDER/big.dump names FOLDER/libsymbols.so, 1 GiB with a symbol table of 1,200,000 functions, and FOLDER/libdwarf.so,
-// 100 MiB with DWARF. Both are written too. The stacks stand at 40,000 places, half of them in each library.
+// FOLDER/big.dump refers to FOLDER/libsymbols.so (1 GiB, a symbol table of 1,200,000 functions) and FOLDER/libdwarf.so
+// (100 MiB, with DWARF), which are written too. The stacks contain 40,000 addresses, half of them in each library.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

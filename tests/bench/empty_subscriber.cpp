@@ -1,7 +1,7 @@
-// The cheapest tool that CUPTI allows: a subscriber whose callback for the allocation calls of the driver does nothing.
-// The driver loads it itself (CUDA_INJECTION64_PATH). BENCH_CUPTI names libcupti.so, which is opened and not linked, so
-// that the benchmark needs CUPTI's headers only. Whatever goes wrong ends the process: a benchmark that had measured
-// nothing would look like a good one.
+// The cheapest possible tool on CUPTI: a subscriber whose callback for the allocation calls of the driver does nothing.
+// The driver loads this library (CUDA_INJECTION64_PATH). BENCH_CUPTI is the path of libcupti.so, which is opened and
+// not linked, so that the benchmark needs only CUPTI's headers. Each error ends the process, because a benchmark
+// without a subscriber would look like a good result.
 #include <cupti.h>
 #include <dlfcn.h>
 #include <unistd.h>

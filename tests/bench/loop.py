@@ -1,6 +1,5 @@
-"""What the loops of the frameworks share: how a step is timed. In rounds of its own; or (--turns N) once for each line
-on standard input, see measure.h; or (--switched N) like this, but with culprit's recording off in one turn and on in
-the other."""
+"""Times the steps of the frameworks' loops: in rounds; with --turns N once for each line on standard input (see
+measure.h); with --switched N likewise, but with culprit's recording off in one turn and on in the next."""
 import ctypes
 import statistics
 import sys

@@ -1,4 +1,4 @@
-"""What a benchmark's numbers were measured on, and what of other tools is there to compare with."""
+"""Describes the machine of a benchmark, and finds other tools to compare with."""
 import datetime
 import glob
 import importlib.util

@@ -1,10 +1,10 @@
-// Writes what `culprit report` over a whole job is measured with:
+// Writes the dumps of a job, for measurements of `culprit report` over many ranks:
 //
-//     many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS]]]      by default 1,024 dumps of 10,000 live allocations from
-//     1,000 stacks of 32 frames
+//     many_dumps FOLDER [RANKS [ALLOCATIONS [STACKS]]]      default: 1,024 dumps, each with 10,000 live allocations
+//                                                           and 1,000 stacks of 32 frames
 //
-// FOLDER/rank0000.dump, ... name FOLDER/libdwarf.so, 100 MiB with DWARF. All ranks have the same stacks, laid out in an
-// order of their own; one has ten times the bytes.
+// FOLDER/rank0000.dump and the others refer to FOLDER/libdwarf.so (100 MiB, with DWARF). All ranks have the same
+// stacks, each rank in another order; one rank has ten times the bytes.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

@@ -1,11 +1,11 @@
-// What the benchmark programs share: their arguments, stacks of a given depth, rounds that are timed, output.
+// The common part of the benchmark programs: arguments, stacks of a given depth, timed rounds, output.
 //
 //   PROGRAM ROW[,ROW...] [--scale F] [--rounds N] [--threads N] [--live N] [--turns N]
 //
 // A program prints one line "row=value" for each row: the median over its rounds, in nanoseconds per call unless the
-// row says otherwise. With --turns it prints N such lines for each row, one for each line that it reads: several
-// programs, or the same one under several sides, can so take turns every few milliseconds. Which sides are compared,
-// and how often, is bench.py's business.
+// row is about another unit. With --turns it prints N such lines for each row, one after each line that it reads, so
+// that several programs can take turns every few milliseconds. bench.py decides which sides are compared, and how
+// often.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The parts of the hot path in isolation, under Google Benchmark. Prints "row=nanoseconds" like the other programs.
+// Measures parts of the hot path separately, with Google Benchmark. Prints "row=nanoseconds" like the other programs.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Called through ctypes by the benchmark's Python program: pairs of cuMemAllocAsync and cuMemFreeAsync, all from one
-// place in Python.
+// Functions for the benchmark's Python program, which calls them through ctypes: pairs of cuMemAllocAsync and
+// cuMemFreeAsync, all from one line of Python.
 #include <cuda.h>
 
 #include "tests/bench/measure.h"

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what is run for each, under which sides, and what its goal is."""
+"""The rows of the benchmark: the programs of each row, its sides, and its goal."""
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path

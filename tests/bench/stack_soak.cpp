@@ -1,6 +1,6 @@
-// Ever new stacks through the tables of the tracker, as threads that walk a new one for each pair of calls bring them:
-// found new, put into the record of an allocation, which is ended at once, and given up. Prints the state of things
-// each ten seconds, and ends with 1 when the dump or the memory has become larger than any number of stacks makes it.
+// Stores stacks that never repeat in the recorder's tables: each stack is new, is put into the record of an allocation
+// that ends at once, and is then unused. Prints sizes every ten seconds. Exit code 1: the dump or the memory exceeded
+// the bounds that hold for any number of stacks.
 //
 //   stack_soak [MILLIONS] [THREADS] [FRAMES]      100 million, 2 threads, 24 frames
 #include <sys/stat.h>

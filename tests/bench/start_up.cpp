@@ -1,7 +1,7 @@
 // The cost of a preloaded library at the start of a process without CUDA: start_up ROUNDS LIBRARY_A LIBRARY_B
 //
-// Starts /bin/true with each of them in turn and prints, in nanoseconds, the median of the processor time that it took
-// (time of day would measure the machine's other work), and how much more B took than A.
+// Starts /bin/true with each library in turn. Prints the median of its processor time in nanoseconds (elapsed time
+// would include other work of the machine), and the difference between B and A.
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The benchmark's arithmetic and tables on canned samples, and how it survives sides that are missing or fail. Nothing
-is timed."""
+"""Tests the benchmark's arithmetic and tables with fixed samples, and its behaviour when sides are missing or fail.
+Nothing is timed."""
 import contextlib
 import glob
 import io

@@ -1,4 +1,4 @@
-"""The storms of tests/guest in their long form: soak.py BUILD [--seconds N]
+"""Runs the long tests of tests/guest (storms): soak.py BUILD [--seconds N]
 
 BUILD is the built tree. Each storm lasts N seconds (600 by default). Prints one row for each; exit code 1 when one
 failed.

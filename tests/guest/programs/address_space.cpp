@@ -1,6 +1,6 @@
-// A program that needs most of what its limits leave it: address_space after|before|threads|locked MIB
-//   after: allocates MIB after its first CUDA call; before: before it, and once more as much as is left afterwards
-//   threads: MIB threads that live at the same time; locked: mlockall of everything, then MIB more
+// A program that uses most of the memory that its limits allow: address_space after|before|threads|locked MIB
+//   after: allocates MIB after its first CUDA call; before: allocates MIB before that call, and the rest after it
+//   threads: MIB threads that live at the same time; locked: locks all memory (mlockall), then allocates MIB more
 #include <pthread.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
-// Works until its standard input ends, in three threads, while culprit attaches and detaches. Prints "ready" at its
-// start.
+// Three threads call CUDA until standard input ends, while culprit attaches and detaches. The program prints "ready" at
+// its start.
 #include <pthread.h>
 
 #include "tests/guest/programs/guest.h"

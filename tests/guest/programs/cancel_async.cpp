@@ -1,5 +1,5 @@
-// Threads that are cancelled asynchronously inside CUDA calls, while others go on. Figure "live": the number of leaked
-// allocations.
+// Threads that are cancelled asynchronously inside CUDA calls, while other threads continue. The figure "live" is the
+// number of leaked allocations.
 #include <pthread.h>
 
 #include "tests/guest/programs/guest.h"

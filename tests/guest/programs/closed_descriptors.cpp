@@ -1,6 +1,6 @@
 // Started with some of the descriptors 0, 1, 2 closed: closed_descriptors [fork]
-// Exit code: 10 and the number that the next open() returns after CUDA was used, plus 32 for each wrong thing: standard
-// input that can be read, an output that does not take bytes; with "fork" also 64 times the child's next number.
+// The exit code is 10 plus the number that open() returns after CUDA was used, plus 32 for each failure: standard input
+// is readable, an output takes no bytes. With "fork" 64 times the child's number is added.
 #include <errno.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
 // A program that never repeats itself: endless stacks|threads|labels|contexts COUNT
-// Figures: "resident" is the growth of resident memory, in bytes, from the first twentieth to the end.
+// The figure "resident" is the growth of resident memory in bytes after the first twentieth of the run.
 #include <culprit.h>
 #include <pthread.h>
 

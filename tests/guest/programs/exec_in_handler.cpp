@@ -1,4 +1,4 @@
-// A handler that interrupts hooks replaces the program, which then ends: exec_in_handler [fork]
+// A handler that interrupts hooks replaces the program by execve(); the new program ends: exec_in_handler [fork]
 #include <sys/time.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
-// Real-time threads on the processor of an ordinary one that is inside CUDA calls all the time: they wait for nothing
-// longer than 100 ms. Says "not permitted" where SCHED_FIFO is.
+// Real-time threads share a processor with an ordinary thread that is always inside CUDA calls, and must wait for at
+// most 100 ms. Prints "not permitted" where SCHED_FIFO is not permitted.
 #include <pthread.h>
 #include <sched.h>
 

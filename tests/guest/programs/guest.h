@@ -1,8 +1,8 @@
-// What the guest programs share. A guest shows one hostile situation, prints one line that is the same at each run, and
-// ends with exit code 3 when something is not as it should be. Nothing here allocates or locks.
+// The common part of the guest programs. A guest creates one hostile situation, prints one line that is the same in
+// each run, and ends with exit code 3 when a check of its own fails. No function of this file allocates or locks.
 //
-//   GUEST_SECONDS   how long a storm lasts (1)
-//   GUEST_FIGURES   a file for what differs between runs: "name value" lines, which the test reads
+//   GUEST_SECONDS   duration of a storm in seconds (default 1)
+//   GUEST_FIGURES   file for the values that differ between runs: lines "name value", which the test reads
 #pragma once
 
 #include <cuda.h>

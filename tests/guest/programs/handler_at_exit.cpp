@@ -1,8 +1,8 @@
 // A handler calls CUDA while its thread or process ends: handler_at_exit HOW [first]
-//   HOW: exit, quick_exit, _exit, main-thread (main ends by pthread_exit), threads, tls (a thread-local object
-//   that calls CUDA), statics (a global that does). first: the handler makes the process's first CUDA call, after the
-//   end began.
-// The program forks and looks at twenty children, each of which ends so; one that takes 20 s counts as hanging.
+//   HOW: exit, quick_exit, _exit, main-thread (main ends by pthread_exit), threads, tls (a thread-local object calls
+//   CUDA), statics (a global object calls CUDA). first: the handler makes the process's first CUDA call, after the end
+//   began.
+// The program checks twenty forked children, each of which ends like this. A child that takes 20 s counts as hanging.
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>

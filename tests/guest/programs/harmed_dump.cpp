@@ -1,4 +1,4 @@
-// The recorder's file is truncated, removed, renamed or made inaccessible while the program goes on:
+// The dump is truncated, removed, renamed or made inaccessible while the program continues:
 // harmed_dump truncate|half|unlink|rename|chmod
 #include <sys/stat.h>
 

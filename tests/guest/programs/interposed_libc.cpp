@@ -1,6 +1,6 @@
-// A program with functions of libc of its own, as sanitizers, profilers, checkers and allocators have them: what is
-// called inside a CUDA call, where neither this program nor the driver calls any, is counted; the names go to standard
-// output.
+// A program that replaces functions of libc, as sanitizers, profilers and allocators do. The program counts calls of
+// these functions inside CUDA calls, where neither the program nor the driver makes any, and prints the functions'
+// names.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
-// A handler leaves CUDA calls by siglongjmp, thousands of times, and the program goes on: jump_out THREADS
-// What the driver made and the program never got is left behind; the figure "live" says how much.
+// A handler leaves CUDA calls by siglongjmp, thousands of times, and the program continues: jump_out THREADS
+// Allocations of interrupted calls, whose addresses the program did not get, are left behind. The figure "live" is
+// their number.
 #include <pthread.h>
 #include <setjmp.h>
 

@@ -1,6 +1,6 @@
-// Allocates and frees at random until it is killed, and keeps a log of its own: logged_calls FOLDER THREADS
-// Each thread writes to FOLDER/log.N: before each call 'a' or 'f' and after it 'A' or 'F', with the size, which no
-// other allocation has: the records of struct Record. Prints "ready" once all threads run.
+// Allocates and frees at random until the program is killed, and writes its own log: logged_calls FOLDER THREADS
+// Each thread writes records (struct Record) to FOLDER/log.N: 'a' or 'f' before each call and 'A' or 'F' after it, with
+// the size of the allocation, which is unique. The program prints "ready" when all threads run.
 #include <pthread.h>
 
 #include "tests/guest/programs/guest.h"

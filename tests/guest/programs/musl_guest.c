@@ -1,4 +1,4 @@
-// A program of another libc: with an argument it uses CUDA, without it only threads and memory.
+// A program that is linked with another libc. With an argument it calls CUDA, else it uses only threads and memory.
 #include <cuda.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // The library that other_namespace and unloading load.
 #include <cuda.h>
 
-// Leaves one piece of memory.
+// Leaks one allocation.
 extern "C" int use_cuda_in_plugin() {
   CUcontext context = nullptr;
   CUdeviceptr memory = 0;

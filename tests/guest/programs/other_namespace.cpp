@@ -1,5 +1,5 @@
-// CUDA used from a library in a namespace of its own, or that prefers its own names: other_namespace dlmopen|deepbind
-// PLUGIN
+// A library calls CUDA that is loaded into its own namespace (dlmopen) or with RTLD_DEEPBIND:
+// other_namespace dlmopen|deepbind PLUGIN
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

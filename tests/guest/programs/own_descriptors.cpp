@@ -1,6 +1,6 @@
 // A daemon's start: own_descriptors closefrom|daemon|setuid|chroot|clearenv
-//   closefrom closes everything above 2 between CUDA calls, opens its own files and checks that they stay unchanged;
-//   daemon and chroot leave the folder that the process was started in; setuid gives up root.
+//   closefrom closes all descriptors above 2 between CUDA calls, opens files and checks that they do not change;
+//   daemon and chroot change the working directory; setuid gives up root
 #include <errno.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

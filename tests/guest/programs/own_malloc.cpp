@@ -1,5 +1,5 @@
-// A program whose malloc calls CUDA, as one that keeps its memory on the device would; and whose CUDA calls may come
-// while its allocator's lock is held.
+// A program whose malloc() calls CUDA, as if its memory were on the device, and which calls CUDA while its allocator's
+// lock is held.
 #include <dlfcn.h>
 #include <pthread.h>
 

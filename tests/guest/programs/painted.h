@@ -1,4 +1,4 @@
-// Memory filled with known bytes: a stack to measure, or a guard next to a stack.
+// Memory filled with known bytes: a stack that is measured, or a guard next to a stack.
 #pragma once
 
 #include <sys/mman.h>

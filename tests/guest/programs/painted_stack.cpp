@@ -1,5 +1,5 @@
-// The stack use of a call, in each of the states that make a recorder slow. The test compares the figures of a run
-// alone and of one under the library; the program itself does not judge them.
+// Measures the stack use of a call, in each of the states that make a recorder slow. The test compares the figures of a
+// run alone with those of a run under the library.
 #include <pthread.h>
 
 #include "tests/guest/programs/painted.h"
@@ -13,7 +13,7 @@ unsigned char* frame;  // of the last measured function
 void (*step)();
 CUdeviceptr memory;
 
-// Repaints the stack below this function's own frame, so that earlier use does not count.
+// Repaints the stack below this function's frame, so that earlier use does not count.
 __attribute__((noinline)) void start_measuring() {
   unsigned char* here = static_cast<unsigned char*>(__builtin_frame_address(0));
   for (unsigned char* at = stack->memory(); at + 256 < here; ++at)

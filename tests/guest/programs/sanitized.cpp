@@ -1,5 +1,6 @@
-// Typical work of a program under a sanitizer: allocations, strings, threads, a library loaded by hand; with an
-// argument, CUDA too. From C++'s library it uses headers only: the memory sanitizer would have to have built the rest.
+// Typical work of a program under a sanitizer: allocations, strings, threads, a library loaded by dlopen(); with an
+// argument, CUDA too. The program uses only headers of the C++ library, because the memory sanitizer needs everything
+// else to be built with it.
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
-// A filter that kills the process at each system call that is not on its list: seccomp_kill after|before|exec [say]
-//   after the first CUDA call, before it, or before the program is started at all
-//   say: names the number of the call instead of ending by SIGSYS (to find out what a change needs)
+// A filter kills the process at each system call that is not in its list: seccomp_kill after|before|exec [say]
+//   the filter is installed after the first CUDA call, before it, or before the program starts
+//   say: prints the number of the system call instead of ending by SIGSYS (to find the calls that a change needs)
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Handlers call CUDA 20,000 times a second, while threads that call it too start, throw and end.
+// Handlers call CUDA 20,000 times a second, while threads that also call CUDA start, throw and end.
 #include <errno.h>
 #include <pthread.h>
 

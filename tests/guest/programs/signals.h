@@ -1,4 +1,4 @@
-// A timer that interrupts a thread, or whichever thread runs, at a given rate.
+// A timer that interrupts one thread, or any running thread, at a given rate.
 #pragma once
 
 #include <signal.h>

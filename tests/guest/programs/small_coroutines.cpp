@@ -1,4 +1,4 @@
-// Coroutines with small stacks, a neighbour's memory directly below: small_coroutines KIB
+// Coroutines with small stacks that lie directly above other memory of the program: small_coroutines KIB
 #include "tests/guest/programs/painted.h"
 
 namespace {

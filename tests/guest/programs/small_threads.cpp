@@ -1,4 +1,4 @@
-// Threads with small stacks of the program's own, a neighbour's memory directly below: small_threads KIB
+// Threads whose small stacks, given by the program, lie directly above other memory of it: small_threads KIB
 #include <pthread.h>
 
 #include "tests/guest/programs/painted.h"

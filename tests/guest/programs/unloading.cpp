@@ -1,5 +1,5 @@
-// Threads open and close a library that allocates, without a pause: unloading walk|exit PLUGIN
-//   walk   until the storm is over, while the main thread allocates from ever new stacks
+// Threads continuously open and close a library that allocates: unloading walk|exit PLUGIN
+//   walk   until the test's time is over, while each allocation of the main thread has a new stack
 //   exit   until the process ends, while its exit handlers run
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// All descriptors are in use: used_up_descriptors before|after|between
-//   when they are used up: before the first CUDA call, after it, or in the middle of many allocations
-// Prints how many could be opened.
+// The program opens all descriptors that its limit allows: used_up_descriptors before|after|between
+//   before the first CUDA call, after it, or in the middle of many allocations
+// Prints the number of descriptors.
 #include <errno.h>
 
 #include "tests/guest/programs/guest.h"

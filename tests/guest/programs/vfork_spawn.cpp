@@ -1,5 +1,5 @@
-// Children that share memory with their parent, between its CUDA calls: vfork and exec, vfork and _exit, posix_spawn,
-// clone with CLONE_VM whose child calls CUDA itself (argument "cuda").
+// Between CUDA calls the program starts children that share its memory: vfork and exec, vfork and _exit, posix_spawn,
+// clone with CLONE_VM. With the argument "cuda" the child of clone calls CUDA.
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
