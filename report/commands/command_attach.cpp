@@ -1,11 +1,9 @@
-#include "report/commands/command_attach.h"
-
+// culprit attach PID, culprit detach PID: start and end recording in a running process.
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -15,11 +13,15 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "report/attach/injector.h"
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
@@ -32,6 +34,21 @@ namespace culprit::report {
 namespace {
 
 using std::chrono::milliseconds;
+
+struct AttachCommand {
+  pid_t pid = 0;
+  std::string out;       // empty: the working directory
+  double seconds = 0;    // --for; 0: until culprit detach
+  double time_out = 10;  // for attaching, and for detaching
+  std::string backend = "redirect";
+  std::optional<unsigned> depth;
+  OutputOptions output;
+};
+
+struct DetachCommand {
+  pid_t pid = 0;
+  double time_out = 10;
+};
 
 class Descriptor {
  public:
@@ -46,12 +63,6 @@ class Descriptor {
  private:
   const int fd_;
 };
-
-// Converts a time with a unit (seconds, minutes, ...) into seconds.
-CLI::AsNumberWithUnit duration() {
-  return CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
-                               CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME");
-}
 
 std::string seconds_text(double seconds) { return format_time(static_cast<std::uint64_t>(seconds * 1e9)); }
 
@@ -174,35 +185,8 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
   return failed != kExitFine ? failed : shown;
 }
 
-void add_process(CLI::App* app, pid_t* pid, double* time_out) {
-  app->add_option("PID", *pid, "The process")->type_name("")->check(CLI::PositiveNumber);
-  app->add_option("--timeout", *time_out, "Give up after this time (10s)")->transform(duration())->type_name("TIME");
-}
-
-}  // namespace
-
-void add_attach_command(CLI::App* app, AttachCommand* command) {
-  add_process(app, &command->pid, &command->time_out);
-  app->add_option("--out", command->out, "Where the process writes its dump (culprit.%n.%p.dump in this directory)")
-      ->type_name("FILE");
-  app->add_option("--for", command->seconds,
-                  "Detach after this time (60s, 5m), and show what was allocated in it and is still alive")
-      ->transform(duration())
-      ->type_name("TIME");
-  app->add_option("--backend", command->backend,
-                  "redirect: replace the driver's addresses in the process; cupti: callbacks of NVIDIA's CUPTI, which "
-                  "shuts out profilers meanwhile")
-      ->check(CLI::IsMember({"redirect", "cupti"}))
-      ->capture_default_str();
-  app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
-      ->check(CLI::Range(0, 256))
-      ->type_name("N");
-  add_output_options(app, &command->output, {"text", "json"});
-}
-
-void add_detach_command(CLI::App* app, DetachCommand* command) { add_process(app, &command->pid, &command->time_out); }
-
-int run_attach_command(const AttachCommand& command) try {
+// Like run_detach(), returns kExitUnreadable, with a message on stderr, on failure.
+int run_attach(const AttachCommand& command) try {
   const TracedProcess process(command.pid);
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
@@ -234,7 +218,7 @@ int run_attach_command(const AttachCommand& command) try {
   return fail(error.what());
 }
 
-int run_detach_command(const DetachCommand& command) try {
+int run_detach(const DetachCommand& command) try {
   const TracedProcess process(command.pid);
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
@@ -260,6 +244,44 @@ int run_detach_command(const DetachCommand& command) try {
   return kExitFine;
 } catch (const std::exception& error) {
   return fail(error.what());
+}
+
+template <typename AnyCommand>
+void add_process(OptionList* options, const std::shared_ptr<AnyCommand>& command) {
+  options->add("PID", &command->pid, "The process").positive().type("");
+  options->add("--timeout", &command->time_out, "Give up after this time (10s)").time().type("TIME");
+  options->add_check([command] { return std::string(command->pid == 0 ? "no process named" : ""); });
+}
+
+}  // namespace
+
+Action declare_attach(OptionList* options) {
+  const auto command = std::make_shared<AttachCommand>();
+  add_process(options, command);
+  options->add("--out", &command->out, "Where the process writes its dump (culprit.%n.%p.dump in this directory)")
+      .type("FILE");
+  options
+      ->add("--for", &command->seconds,
+            "Detach after this time (60s, 5m), and show what was allocated in it and is still alive")
+      .time()
+      .type("TIME");
+  options
+      ->add("--backend", &command->backend,
+            "redirect: replace the driver's addresses in the process; cupti: callbacks of NVIDIA's CUPTI, which "
+            "shuts out profilers meanwhile")
+      .one_of({"redirect", "cupti"})
+      .shows_default();
+  options->add("--depth", &command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
+      .in_range(0, 256)
+      .type("N");
+  add_output_options(options, &command->output, {"text", "json"});
+  return [command] { return run_attach(*command); };
+}
+
+Action declare_detach(OptionList* options) {
+  const auto command = std::make_shared<DetachCommand>();
+  add_process(options, command);
+  return [command] { return run_detach(*command); };
 }
 
 }  // namespace culprit::report

@@ -1,9 +1,11 @@
-#include "report/commands/command_diff.h"
-
-#include <CLI/CLI.hpp>
+// culprit diff OLD NEW: which leaks are new, grown, shrunk or gone.
 #include <iostream>
+#include <memory>
+#include <string>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/render/formats.h"
 #include "report/render/html/render_diff_html.h"
@@ -13,25 +15,16 @@
 #include "report/select/render_options.h"
 
 namespace culprit::report {
-void add_diff_command(CLI::App* app, DiffCommand* command) {
-  app->add_option("OLD", command->before, "What leaked then: a dump, a merged file, a JSON report or a baseline")
-      ->required()
-      ->type_name("");
-  app->add_option("NEW", command->now, "What leaks now: likewise")->required()->type_name("");
-  add_output_options(app, &command->output, diff_formats());
-  add_growth_option(app, &command->allow_growth, "How much a leak may grow before it counts as grown, ");
-  app->add_flag("--all", command->output.shown.all, "text, markdown: all changes, not only the first 10 of each list");
-  app->remove_option(app->get_option("--resources"));
-  app->remove_option(app->get_option("--fail-on"));
-  app->add_option("--fail-on", command->output.fail_on, "Exit with 1 when leaks are new or have grown (new), or never")
-      ->check(CLI::IsMember({"new", "none"}))
-      ->allow_extra_args(false)
-      ->type_name("WHAT");
-  app->get_option("--error-exitcode")
-      ->description("Exit with N instead of 1; without --fail-on: as with --fail-on new");
-}
+namespace {
 
-int run_diff_command(const DiffCommand& command) try {
+struct DiffCommand {
+  std::string before;
+  std::string now;
+  std::string allow_growth;
+  OutputOptions output;
+};
+
+int run_diff(const DiffCommand& command) try {
   const Growth allowed = parse_growth(command.allow_growth).value_or(Growth());
   const Diff diff = diff_of(read_leak_list(command.before, command.output.load),
                             read_leak_list(command.now, command.output.load), allowed);
@@ -46,6 +39,26 @@ int run_diff_command(const DiffCommand& command) try {
 } catch (const std::runtime_error& error) {  // FileError, DumpError
   std::cerr << "culprit: " << error.what() << "\n";
   return kExitUnreadable;
+}
+
+}  // namespace
+
+Action declare_diff(OptionList* options) {
+  const auto command = std::make_shared<DiffCommand>();
+  options->add("OLD", &command->before, "What leaked then: a dump, a merged file, a JSON report or a baseline")
+      .is_required()
+      .type("");
+  options->add("NEW", &command->now, "What leaks now: likewise").is_required().type("");
+  add_output_options(options, &command->output, diff_formats());
+  add_growth_option(options, &command->allow_growth, "How much a leak may grow before it counts as grown, ");
+  options->add("--all", &command->output.shown.all, "text, markdown: all changes, not only the first 10 of each list");
+  options->remove("--resources");
+  options->remove("--fail-on");
+  options->add("--fail-on", &command->output.fail_on, "Exit with 1 when leaks are new or have grown (new), or never")
+      .one_of({"new", "none"})
+      .type("WHAT");
+  options->find("--error-exitcode").help = "Exit with N instead of 1; without --fail-on: as with --fail-on new";
+  return [command] { return run_diff(*command); };
 }
 
 }  // namespace culprit::report

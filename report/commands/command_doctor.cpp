@@ -1,18 +1,26 @@
-#include "report/commands/command_doctor.h"
-
+// culprit doctor: lists the processes that hold GPU memory now, and how to get it back.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/doctor/diagnosis.h"
 #include "report/doctor/render_doctor.h"
 
 namespace culprit::report {
 namespace {
+
+struct DoctorCommand {
+  std::optional<unsigned> gpu;  // empty: all
+  OutputOptions output;         // format and file only
+};
 
 std::string variable_or(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
@@ -32,18 +40,9 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
   return pids;
 }
 
-}  // namespace
-
-void add_doctor_command(CLI::App* app, DoctorCommand* command) {
-  app->add_option("--gpu", command->gpu, "Only the GPU with this number (as nvidia-smi counts)")->type_name("N");
-  app->add_option("--format", command->output.format, "text or json (schema culprit.doctor/1)")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  app->add_option("-o,--output", command->output.output, "Write to FILE")->type_name("FILE");
-}
-
-int run_doctor_command(const DoctorCommand& command) {
+// Returns kExitFine; kExitUsage when there is no such GPU; kExitUnreadable when NVML cannot be used (the facts from
+// /proc are written all the same) or the output cannot be written.
+int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
   NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", "libnvidia-ml.so.1"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
@@ -69,6 +68,19 @@ int run_doctor_command(const DoctorCommand& command) {
   });
   if (written != kExitFine) return written;
   return nvml.available ? kExitFine : kExitUnreadable;
+}
+
+}  // namespace
+
+Action declare_doctor(OptionList* options) {
+  const auto command = std::make_shared<DoctorCommand>();
+  options->add("--gpu", &command->gpu, "Only the GPU with this number (as nvidia-smi counts)").type("N");
+  options->add("--format", &command->output.format, "text or json (schema culprit.doctor/1)")
+      .one_of({"text", "json"})
+      .type("FORMAT")
+      .shows_default();
+  options->add("-o,--output", &command->output.output, "Write to FILE").type("FILE");
+  return [command] { return run_doctor(*command); };
 }
 
 }  // namespace culprit::report

@@ -1,24 +1,25 @@
-#include "report/commands/command_merge.h"
-
-#include <CLI/CLI.hpp>
+// culprit merge DUMP... -o FILE: merges the dumps of a job into one file, which can be reported and merged again.
 #include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 
 namespace culprit::report {
+namespace {
 
-void add_merge_command(CLI::App* app, MergeCommand* command) {
-  app->add_option("DUMP", command->dumps, "Dumps of the job's processes, and files that were merged before")
-      ->required()
-      ->type_name("");
-  app->add_option("-o,--output", command->output.output, "The file to write")->required()->type_name("FILE");
-  add_symbol_options(app, &command->output);
-  add_jobs_option(app, &command->output);
-}
+struct MergeCommand {
+  std::vector<std::string> dumps;
+  OutputOptions output;
+};
 
-int run_merge_command(const MergeCommand& command) try {
+// Writes the output only if every input could be read.
+int run_merge(const MergeCommand& command) try {
   const OutputOptions& options = command.output;
   const LoadedReports loaded = load_many(command.dumps, options.load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
@@ -30,6 +31,19 @@ int run_merge_command(const MergeCommand& command) try {
 } catch (const FileError& error) {
   std::cerr << "culprit: " << error.what() << "\n";
   return kExitUnreadable;
+}
+
+}  // namespace
+
+Action declare_merge(OptionList* options) {
+  const auto command = std::make_shared<MergeCommand>();
+  options->add("DUMP", &command->dumps, "Dumps of the job's processes, and files that were merged before")
+      .is_required()
+      .type("");
+  options->add("-o,--output", &command->output.output, "The file to write").is_required().type("FILE");
+  add_symbol_options(options, &command->output);
+  add_jobs_option(options, &command->output);
+  return [command] { return run_merge(*command); };
 }
 
 }  // namespace culprit::report

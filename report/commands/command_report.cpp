@@ -1,24 +1,28 @@
-#include "report/commands/command_report.h"
-
-#include <CLI/CLI.hpp>
+// culprit report DUMP...: shows the contents of dumps.
 #include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/render/formats.h"
+#include "report/select/selection.h"
 
 namespace culprit::report {
+namespace {
 
-void add_report_command(CLI::App* app, ReportCommand* command) {
-  app->add_option("DUMP", command->dumps, "Dumps of finished or running processes (culprit.*.dump)")->type_name("");
-  add_output_options(app, &command->output, report_formats());
-  add_job_options(app, &command->output);
-  app->add_flag("--suggest-suppressions", command->suggest_suppressions,
-                "Instead of a report write suppressions that hide the leaks which are found");
-  add_selection_options(app, &command->selection, &command->output);
-}
+struct ReportCommand {
+  std::vector<std::string> dumps;
+  OutputOptions output;
+  SelectionOptions selection;
+  bool suggest_suppressions = false;
+};
 
-int run_report_command(const ReportCommand& command) try {
+// Reports all readable dumps and names the others on stderr.
+int run_report(const ReportCommand& command) try {
   Selection selection(command.selection);
   LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
@@ -45,6 +49,20 @@ int run_report_command(const ReportCommand& command) try {
 } catch (const FileError& error) {
   std::cerr << "culprit: " << error.what() << "\n";
   return kExitUnreadable;
+}
+
+}  // namespace
+
+Action declare_report(OptionList* options) {
+  const auto command = std::make_shared<ReportCommand>();
+  options->add("DUMP", &command->dumps, "Dumps of finished or running processes (culprit.*.dump)").type("");
+  add_output_options(options, &command->output, report_formats());
+  add_job_options(options, &command->output);
+  options->add("--suggest-suppressions", &command->suggest_suppressions,
+               "Instead of a report write suppressions that hide the leaks which are found");
+  add_selection_options(options, &command->selection, &command->output);
+  options->add_check([command] { return std::string(command->dumps.empty() ? "no dump named" : ""); });
+  return [command] { return run_report(*command); };
 }
 
 }  // namespace culprit::report

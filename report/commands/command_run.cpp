@@ -1,7 +1,5 @@
-#include "report/commands/command_run.h"
-
+// culprit run -- command...: runs a program under libculprit.so and reports what it and its children leaked.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <cerrno>
 #include <cstdlib>
@@ -9,20 +7,41 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/render/formats.h"
 #include "report/run/child_process.h"
+#include "report/run/fail_options.h"
 #include "report/run/framework_caches.h"
 #include "report/run/preload.h"
+#include "report/select/selection.h"
 
 namespace culprit::report {
 namespace {
+
+struct RunCommand {
+  std::vector<std::string> command;
+  bool keep = false;
+  bool paused = false;
+  std::string out;
+  std::optional<unsigned> depth;  // frames per stack; empty: the library's default
+  std::string log;
+  bool no_framework_caches = false;
+  bool torch_history = false;
+  FailOptions fail;
+  OutputOptions output;
+  SelectionOptions selection;
+};
 
 std::uint64_t realtime_ns() {
   std::timespec now = {};
@@ -85,33 +104,9 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
   return kExitNoHook;
 }
 
-}  // namespace
-
-void add_run_command(CLI::App* app, RunCommand* command) {
-  app->add_flag("--keep", command->keep,
-                "Keep the dumps: in the working directory, or where --out or CULPRIT_OUT says");
-  app->add_option("--out", command->out,
-                  "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
-      ->type_name("PATTERN");
-  app->add_flag("--paused", command->paused,
-                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
-  app->add_flag("--no-framework-caches", command->no_framework_caches, framework_cache_help());
-  app->add_flag("--torch-history", command->torch_history,
-                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "
-                "culprit in the program's environment)");
-  app->add_option("--depth", command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
-      ->check(CLI::Range(0, 256))
-      ->type_name("N");
-  app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
-      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
-      ->type_name("LEVEL");
-  add_fail_options(app, &command->fail);
-  add_output_options(app, &command->output, report_formats());
-  add_job_options(app, &command->output);
-  add_selection_options(app, &command->selection, &command->output);
-}
-
-int run_run_command(const RunCommand& command) {
+// Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
+// return: culprit ends with the same signal.
+int run_program(const RunCommand& command) {
   std::optional<Selection> selection;
   std::optional<TemporaryFolder> folder;
   std::string pattern;
@@ -163,6 +158,48 @@ int run_run_command(const RunCommand& command) {
   folder.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;
+}
+
+void add_fail_options(OptionList* options, FailOptions* fail) {
+  options
+      ->add("--fail-alloc", &fail->allocations,
+            "Make the Nth call that allocates memory fail as out of memory (repeatable)")
+      .checked_by(check_fail_allocation)
+      .type("N");
+  options
+      ->add("--fail-call", &fail->calls,
+            "Make the Nth call of a driver function return CODE, a number or a name (repeatable):\n"
+            "cuMemcpyHtoD:1:CUDA_ERROR_ILLEGAL_ADDRESS; without its version a name means all of them")
+      .checked_by(check_fail_call)
+      .type("NAME:N:CODE");
+}
+
+}  // namespace
+
+Action declare_run(OptionList* options) {
+  const auto command = std::make_shared<RunCommand>();
+  options->takes_program(&command->command, "culprit run --keep -- ./app --its-option");
+  options->add("--keep", &command->keep,
+               "Keep the dumps: in the working directory, or where --out or CULPRIT_OUT says");
+  options->add("--out", &command->out, "Keep the dumps as PATTERN: %p pid, %h host, %n executable, %q{VAR} environment")
+      .type("PATTERN");
+  options->add("--paused", &command->paused,
+               "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
+  options->add("--no-framework-caches", &command->no_framework_caches, framework_cache_help());
+  options->add("--torch-history", &command->torch_history,
+               "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "
+               "culprit in the program's environment)");
+  options->add("--depth", &command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
+      .in_range(0, 256)
+      .type("N");
+  options->add("--log", &command->log, "Diagnostics of libculprit.so on stderr")
+      .one_of({"off", "error", "warn", "info", "debug"})
+      .type("LEVEL");
+  add_fail_options(options, &command->fail);
+  add_output_options(options, &command->output, report_formats());
+  add_job_options(options, &command->output);
+  add_selection_options(options, &command->selection, &command->output);
+  return [command] { return run_program(*command); };
 }
 
 }  // namespace culprit::report

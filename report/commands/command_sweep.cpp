@@ -1,7 +1,6 @@
-#include "report/commands/command_sweep.h"
-
+// culprit sweep -- command...: runs a program once unchanged, then once per allocation site with that allocation made
+// to fail, and reports the leaks, crashes and hangs that only the failures cause.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,11 +11,16 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "report/base/exit_codes.h"
 #include "report/base/progress.h"
+#include "report/commands/commands.h"
+#include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
 #include "report/render/json/render_sweep_json.h"
 #include "report/render/text/render_sweep.h"
@@ -30,6 +34,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using Reports = std::vector<std::shared_ptr<const Report>>;
+
+struct SweepCommand {
+  std::vector<std::string> command;
+  unsigned jobs = 1;
+  double timeout = 0;              // seconds; 0: from the clean run's time
+  unsigned max_runs = 0;           // 0: all
+  std::vector<std::string> sites;  // empty: all
+  bool show_output = false;
+  std::string out;  // folder for the dumps; empty: a temporary one
+  std::string log;
+  OutputOptions output;
+};
 
 bool parse_site(const std::string& text, std::uint64_t* site) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *site, 16);
@@ -232,44 +248,9 @@ int sweep_all(const SweepCommand& command) {
   return verdict(sweep, command.output);
 }
 
-}  // namespace
-
-void add_sweep_command(CLI::App* app, SweepCommand* command) {
-  app->add_option("--jobs", command->jobs, "Runs at the same time (default 1: they share the GPU)")
-      ->check(CLI::Range(1, 256))
-      ->type_name("N");
-  app->add_option("--timeout", command->timeout,
-                  "Seconds after which a run is killed and called a hang (default 30, and 10 times the clean run's)")
-      ->check(CLI::Range(0.01, 1e6))
-      ->type_name("SECONDS");
-  app->add_option("--max-runs", command->max_runs, "Try the first N allocation sites only")
-      ->check(CLI::Range(1U, 0xffffffffU))
-      ->type_name("N");
-  app->add_option("--site", command->sites, "Try this allocation site only, as an earlier sweep named it (repeatable)")
-      ->check([](const std::string& text) {
-        std::uint64_t site = 0;
-        return parse_site(text, &site) ? std::string() : text + ": 16 hex digits are needed";
-      })
-      ->allow_extra_args(false)
-      ->type_name("HEX");
-  app->add_flag("--show-output", command->show_output,
-                "Show what the command writes in the runs with a failure; the clean run's is always shown");
-  app->add_option("--out", command->out, "Keep the dumps in the folder DIR: clean, 1, 2, ...")->type_name("DIR");
-  app->add_option("--log", command->log, "Diagnostics of libculprit.so on stderr")
-      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug"}))
-      ->type_name("LEVEL");
-  add_output_options(app, &command->output, {"text", "json"});
-  app->remove_option(app->get_option("--resources"));
-  app->remove_option(app->get_option("--fail-on"));
-  app->add_option("--fail-on", command->output.fail_on,
-                  "Exit with 1 when these are found: leaks, errors (bad frees, crashes and hangs), or none")
-      ->check(CLI::IsMember({"leaks", "errors", "none"}))
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("WHAT");
-}
-
-int run_sweep_command(const SweepCommand& command) {
+// Returns the clean run's exit code if it is not 0, else the one that --fail-on asks for. Does not return when a signal
+// ended the clean run or culprit was sent one that ends it.
+int run_sweep(const SweepCommand& command) {
   int result = 0;
   try {
     result = sweep_all(command);
@@ -278,6 +259,46 @@ int run_sweep_command(const SweepCommand& command) {
     return kExitUnreadable;
   }
   return result < 0 ? die_like_child(-result) : result;
+}
+
+}  // namespace
+
+Action declare_sweep(OptionList* options) {
+  const auto command = std::make_shared<SweepCommand>();
+  options->takes_program(&command->command, "culprit sweep --jobs 4 -- ./app --its-option");
+  options->add("--jobs", &command->jobs, "Runs at the same time (default 1: they share the GPU)")
+      .in_range(1, 256)
+      .type("N");
+  options
+      ->add("--timeout", &command->timeout,
+            "Seconds after which a run is killed and called a hang (default 30, and 10 times the clean run's)")
+      .in_range(0.01, 1e6)
+      .type("SECONDS");
+  options->add("--max-runs", &command->max_runs, "Try the first N allocation sites only")
+      .in_range(1U, 0xffffffffU)
+      .type("N");
+  options->add("--site", &command->sites, "Try this allocation site only, as an earlier sweep named it (repeatable)")
+      .checked_by([](const std::string& text) {
+        std::uint64_t site = 0;
+        return parse_site(text, &site) ? std::string() : text + ": 16 hex digits are needed";
+      })
+      .type("HEX");
+  options->add("--show-output", &command->show_output,
+               "Show what the command writes in the runs with a failure; the clean run's is always shown");
+  options->add("--out", &command->out, "Keep the dumps in the folder DIR: clean, 1, 2, ...").type("DIR");
+  options->add("--log", &command->log, "Diagnostics of libculprit.so on stderr")
+      .one_of({"off", "error", "warn", "info", "debug"})
+      .type("LEVEL");
+  add_output_options(options, &command->output, {"text", "json"});
+  options->remove("--resources");
+  options->remove("--fail-on");
+  options
+      ->add("--fail-on", &command->output.fail_on,
+            "Exit with 1 when these are found: leaks, errors (bad frees, crashes and hangs), or none")
+      .one_of({"leaks", "errors", "none"})
+      .comma_separated()
+      .type("WHAT");
+  return [command] { return run_sweep(*command); };
 }
 
 }  // namespace culprit::report

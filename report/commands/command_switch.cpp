@@ -1,21 +1,26 @@
-#include "report/commands/command_switch.h"
-
+// culprit start PID, culprit stop PID: switch recording of a running process on and off.
 #include <signal.h>
-#include <CLI/CLI.hpp>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "report/base/exit_codes.h"
+#include "report/commands/commands.h"
 #include "report/proc/target_process.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr char kProc[] = "/proc";
+
+struct SwitchCommand {
+  std::uint32_t pid = 0;
+};
 
 int fail(const std::string& message) {
   std::cerr << "culprit: " << message << "\n";
@@ -32,13 +37,8 @@ bool answers(const TargetProcess& target, format::RecordingState wanted) {
   return false;
 }
 
-}  // namespace
-
-void add_switch_command(CLI::App* app, SwitchCommand* command) {
-  app->add_option("PID", command->pid, "The process, or the culprit run that started it")->required()->type_name("");
-}
-
-int run_switch_command(const SwitchCommand& command, bool on) {
+// Switches recording and waits until the process confirms it. Returns the exit code.
+int run_switch(const SwitchCommand& command, bool on) {
   const TargetProcess target = find_target(kProc, command.pid);
   if (!target.problem.empty()) return fail(target.problem);
   const std::string name = "process " + std::to_string(target.pid);
@@ -70,5 +70,16 @@ int run_switch_command(const SwitchCommand& command, bool on) {
   std::cout << name << (on ? " records now: " : " records nothing new now: ") << target.dump << "\n";
   return kExitFine;
 }
+
+Action declare_switch(OptionList* options, bool on) {
+  const auto command = std::make_shared<SwitchCommand>();
+  options->add("PID", &command->pid, "The process, or the culprit run that started it").is_required().type("");
+  return [command, on] { return run_switch(*command, on); };
+}
+
+}  // namespace
+
+Action declare_start(OptionList* options) { return declare_switch(options, true); }
+Action declare_stop(OptionList* options) { return declare_switch(options, false); }
 
 }  // namespace culprit::report

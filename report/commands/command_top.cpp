@@ -1,18 +1,19 @@
-#include "report/commands/command_top.h"
-
+// culprit top PID|DUMP: the current holders of memory, largest first, refreshed while the process runs.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <ctime>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <thread>
 
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
+#include "report/commands/commands.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
 #include "report/proc/proc_facts.h"
@@ -25,6 +26,14 @@ namespace culprit::report {
 namespace {
 
 constexpr char kProc[] = "/proc";
+
+struct TopCommand {
+  std::string target;  // a pid or a dump's path
+  double interval = 2;
+  unsigned times = 0;  // 0: on a terminal until the process ends, elsewhere once
+  unsigned rows = 20;
+  std::string group_by = "stack";
+};
 
 // The source of the dump, which is opened anew each time because it grows.
 class Source {
@@ -126,31 +135,8 @@ class Top {
   bool drawn_ = false;
 };
 
-}  // namespace
-
-void add_top_command(CLI::App* app, TopCommand* command) {
-  app->add_option("PID|DUMP", command->target,
-                  "A process under culprit (or the culprit run that started it), or a dump")
-      ->required()
-      ->type_name("");
-  app->add_option("--interval", command->interval, "Seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  app->add_option("--times", command->times, "Looks in all (default: until the process ends; 1 when not on a terminal)")
-      ->type_name("N");
-  app->add_option("--rows", command->rows, "Rows shown")
-      ->check(CLI::Range(1, 100000))
-      ->type_name("N")
-      ->capture_default_str();
-  app->add_option("--group-by", command->group_by,
-                  "What a row is: stack, function, library, thread, device, cause or mark")
-      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark"}))
-      ->type_name("BY")
-      ->capture_default_str();
-}
-
-int run_top_command(const TopCommand& command) try {
+// Returns the exit code: kExitUnreadable when there is no such process or dump.
+int run_top(const TopCommand& command) try {
   const Source source(command.target);
   SymbolOptions symbol_options;
   symbol_options.sysroot = source.sysroot();
@@ -180,6 +166,28 @@ int run_top_command(const TopCommand& command) try {
 } catch (const DumpError& error) {
   std::cerr << "culprit: " << error.what() << "\n";
   return kExitUnreadable;
+}
+
+}  // namespace
+
+Action declare_top(OptionList* options) {
+  const auto command = std::make_shared<TopCommand>();
+  options->add("PID|DUMP", &command->target, "A process under culprit (or the culprit run that started it), or a dump")
+      .is_required()
+      .type("");
+  options->add("--interval", &command->interval, "Seconds between two looks")
+      .in_range(0.1, 3600.0)
+      .type("SECONDS")
+      .shows_default();
+  options->add("--times", &command->times, "Looks in all (default: until the process ends; 1 when not on a terminal)")
+      .type("N");
+  options->add("--rows", &command->rows, "Rows shown").in_range(1, 100000).type("N").shows_default();
+  options
+      ->add("--group-by", &command->group_by, "What a row is: stack, function, library, thread, device, cause or mark")
+      .one_of({"stack", "function", "library", "thread", "device", "cause", "mark"})
+      .type("BY")
+      .shows_default();
+  return [command] { return run_top(*command); };
 }
 
 }  // namespace culprit::report

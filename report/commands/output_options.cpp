@@ -1,7 +1,6 @@
 #include "report/commands/output_options.h"
 
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,62 +41,52 @@ bool asks(const OutputOptions& options, const std::string& what) {
 
 }  // namespace
 
-void add_symbol_options(CLI::App* command, OutputOptions* options) {
-  command->add_flag("--full-stacks", options->load.full_stacks,
-                    "Show all frames: the CUDA runtime's and start-up code too");
-  command->add_option("--sysroot", options->load.symbols.sysroot, "Look for the program's files below DIR")
-      ->type_name("DIR");
-  command
-      ->add_option("--debug-dir", options->load.symbols.debug_dirs,
-                   "Look for separate debug files in DIR too (repeatable)")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
+void add_symbol_options(OptionList* list, OutputOptions* options) {
+  list->add("--full-stacks", &options->load.full_stacks, "Show all frames: the CUDA runtime's and start-up code too");
+  list->add("--sysroot", &options->load.symbols.sysroot, "Look for the program's files below DIR").type("DIR");
+  list->add("--debug-dir", &options->load.symbols.debug_dirs, "Look for separate debug files in DIR too (repeatable)")
+      .type("DIR");
 }
 
-void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats) {
-  command->add_option("--format", options->format, CLI::detail::join(formats, ", "))
-      ->check(CLI::IsMember(formats))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write the report to FILE")->type_name("FILE");
-  add_symbol_options(command, options);
-  command->add_flag("--resources", options->shown.resources,
-                    "List streams, events, contexts, modules, ... that were never ended");
-  command->add_flag("--strict", options->load.judge.strict,
-                    "Count cached memory and what libraries hold for themselves as leaks");
-  command->add_flag("!--no-default-suppressions", options->load.judge.default_suppressions,
-                    "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
-  command
-      ->add_option("--fail-on", options->fail_on,
-                   "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
-                   "grown), errors, "
-                   "resources (a comma between several), or none")
-      ->check(CLI::IsMember({"leaks", "new", "errors", "resources", "none"}))
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("WHAT");
-  command
-      ->add_option("--error-exitcode", options->error_exit_code,
-                   "Exit with N instead of 1; without --fail-on: for leaks and errors")
-      ->check(CLI::Range(1, 255))
-      ->type_name("N");
+void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats) {
+  std::string names;
+  for (const std::string& name : formats) names += (names.empty() ? "" : ", ") + name;
+  list->add("--format", &options->format, names).one_of(formats).type("FORMAT").shows_default();
+  list->add("-o,--output", &options->output, "Write the report to FILE").type("FILE");
+  add_symbol_options(list, options);
+  list->add("--resources", &options->shown.resources,
+            "List streams, events, contexts, modules, ... that were never ended");
+  list->add("--strict", &options->load.judge.strict,
+            "Count cached memory and what libraries hold for themselves as leaks");
+  list->add_off_flag("--no-default-suppressions", &options->load.judge.default_suppressions,
+                     "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
+  list->add("--fail-on", &options->fail_on,
+            "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
+            "grown), errors, "
+            "resources (a comma between several), or none")
+      .one_of({"leaks", "new", "errors", "resources", "none"})
+      .comma_separated()
+      .type("WHAT");
+  list->add("--error-exitcode", &options->error_exit_code,
+            "Exit with N instead of 1; without --fail-on: for leaks and errors")
+      .in_range(1, 255)
+      .type("N");
 }
 
-void add_jobs_option(CLI::App* command, OutputOptions* options) {
-  command->add_option("--jobs", options->job.jobs, "Threads that read the dumps (default: one for each processor)")
-      ->check(CLI::Range(1, 256))
-      ->type_name("N");
+void add_jobs_option(OptionList* list, OutputOptions* options) {
+  list->add("--jobs", &options->job.jobs, "Threads that read the dumps (default: one for each processor)")
+      .in_range(1, 256)
+      .type("N");
 }
 
-void add_job_options(CLI::App* command, OutputOptions* options) {
-  command->add_flag_callback(
+void add_job_options(OptionList* list, OutputOptions* options) {
+  list->add(
       "--merge", [options] { options->job.merge = Merge::kAlways; },
       "Merge the processes into one report by stack, with what each has of it (default: when all are ranks of a job)");
-  command
-      ->add_flag_callback(
+  list->add(
           "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process apart")
-      ->excludes("--merge");
-  add_jobs_option(command, options);
+      .excludes("--merge");
+  add_jobs_option(list, options);
 }
 
 RenderOptions render_options(const OutputOptions& options, bool colours) {

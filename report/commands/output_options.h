@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "report/commands/option_list.h"
 #include "report/merge/load_many.h"
 #include "report/select/render_options.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace culprit::report {
 
@@ -26,17 +23,17 @@ struct OutputOptions {
   int error_exit_code = 0;  // 0: not given
 };
 
-// Declares the shared options on `command`, which supports `formats` (render/formats.h).
-void add_output_options(CLI::App* command, OutputOptions* options, const std::vector<std::string>& formats);
+// Declares the shared options in `list`; `formats`: those that the command supports (render/formats.h).
+void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats);
 
 // Declares only the options for finding and showing frames.
-void add_symbol_options(CLI::App* command, OutputOptions* options);
+void add_symbol_options(OptionList* list, OutputOptions* options);
 
 // Declares --jobs, for a command that reads many dumps.
-void add_jobs_option(CLI::App* command, OutputOptions* options);
+void add_jobs_option(OptionList* list, OutputOptions* options);
 
 // Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
-void add_job_options(CLI::App* command, OutputOptions* options);
+void add_job_options(OptionList* list, OutputOptions* options);
 
 // The options for writing reports: options.shown and what follows from the others. `colours`: the stream is a terminal.
 RenderOptions render_options(const OutputOptions& options, bool colours);

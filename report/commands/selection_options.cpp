@@ -1,7 +1,6 @@
 #include "report/commands/selection_options.h"
 
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 
@@ -32,94 +31,91 @@ std::string check_device(const std::string& text) {
   return number || text == "host" ? "" : text + ": a GPU's number or \"host\" is needed";
 }
 
-}  // namespace
-
-CLI::Option* add_growth_option(CLI::App* command, std::string* value, const std::string& help) {
-  return command->add_option("--allow-growth", *value, help + "as 10% or 64MiB (default 0)")
-      ->check(check_growth)
-      ->type_name("N%|SIZE");
+// How the values contradict one another; "" when they do not. `stream`: where the report goes without a file.
+std::string problem_of(int stream, const SelectionOptions& options, OutputOptions* output) {
+  const std::string& format = output->format;
+  std::string& group_by = output->shown.group_by;
+  if (output->at == "peak" && (format != "text" || !group_by.empty()))
+    return "--at peak: is for --format text without --group-by; json has all \"pictures\"";
+  if (group_by == "stack") group_by.clear();
+  if (!group_by.empty() && format != "text") return "--group-by: is for --format text";
+  if (output->shown.all && format != "text" && format != "markdown")
+    return "--all: is for the formats text and markdown; the others have everything";
+  if ((!output->shown.source || !output->shown.source_dirs.empty()) && format != "html")
+    return std::string(!output->shown.source ? "--no-source" : "--source-dir") + ": is for --format html";
+  if (format == "html" && output->output.empty() && ::isatty(stream) == 1)
+    return "--format html: is nothing for a terminal: name a file with -o FILE";
+  if (is_in(output->fail_on, "new") && options.baseline.empty())
+    return "--fail-on new: needs --baseline FILE to compare with";
+  return "";
 }
 
-void add_selection_options(CLI::App* command, SelectionOptions* options, OutputOptions* output) {
+}  // namespace
+
+Option& add_growth_option(OptionList* list, std::string* value, const std::string& help) {
+  return list->add("--allow-growth", value, help + "as 10% or 64MiB (default 0)")
+      .checked_by(check_growth)
+      .type("N%|SIZE");
+}
+
+void add_selection_options(OptionList* list, SelectionOptions* options, OutputOptions* output) {
   std::vector<std::string> causes;
-  for (const Cause cause : kCauses) causes.emplace_back(cause_name(cause));
-  command
-      ->add_option(
-          "--suppressions", options->suppressions,
-          "Hide the leaks that FILE names, in LeakSanitizer's syntax, and count what each line hid (repeatable; "
-          "default: the file in CULPRIT_SUPPRESSIONS)")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  command
-      ->add_option("--min-bytes", options->min_bytes, "Only leaks of SIZE and more, all allocations of a stack taken")
-      ->check(check_bytes)
-      ->type_name("SIZE");
-  auto list = [&](const char* name, std::vector<std::string>* values, const std::string& help, const char* type) {
-    return command->add_option(name, *values, help)->delimiter(',')->allow_extra_args(false)->type_name(type);
-  };
-  list("--causes", &options->causes, "Only leaks with these causes: " + CLI::detail::join(causes, ", "), "CAUSE,...")
-      ->check(CLI::IsMember(causes));
-  list("--kinds", &options->kinds, "Only these kinds of memory and resources: device, managed, pinned-host, ...",
-       "KIND,...")
-      ->check(CLI::IsMember(kind_names()));
-  list("--devices", &options->devices, "Only what is on these GPUs, by number; host: memory of the host", "N,...")
-      ->check(check_device);
-  command
-      ->add_option("--since-mark", output->load.since_mark,
-                   "Only what was allocated after the program first named NAME (culprit.h, NVTX, Python)")
-      ->type_name("NAME");
-  CLI::Option* baseline =
-      command
-          ->add_option("--baseline", options->baseline,
-                       "Say which leaks are new or have grown since FILE was written; for --fail-on new")
-          ->type_name("FILE");
-  command
-      ->add_option("--write-baseline", options->write_baseline,
-                   "Write the leaks that are reported to FILE; the comments that it has are kept")
-      ->type_name("FILE");
-  add_growth_option(command, &options->allow_growth, "With --baseline: how much a known leak may grow, ")
-      ->needs(baseline);
-  command
-      ->add_option("--sort", options->sort,
-                   "Largest first (bytes), most allocations first (count) or oldest first (age)")
-      ->check(CLI::IsMember({"bytes", "count", "age"}))
-      ->type_name("BY")
-      ->capture_default_str();
-  command->add_flag("--all", output->shown.all, "text, markdown: all groups, not only the first 10 of each list");
-  command
-      ->add_option("--group-by", output->shown.group_by,
-                   "text: one line for each function, library, thread, device, cause, mark or rank, instead of one "
-                   "entry a stack")
-      ->check(CLI::IsMember({"stack", "function", "library", "thread", "device", "cause", "mark", "rank"}))
-      ->type_name("BY");
-  command->add_flag("!--no-source", output->shown.source, "html: without source lines, for a report that is passed on");
-  command
-      ->add_option("--source-dir", output->shown.source_dirs,
-                   "html: look in DIR for source files that are not where they were compiled (repeatable)")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--at", output->at,
-                   "text: what was never freed (exit), or who held what when use was highest (peak)")
-      ->check(CLI::IsMember({"exit", "peak"}))
-      ->type_name("MOMENT")
-      ->capture_default_str();
-  command->callback([command, options, output] {
-    if (output->at == "peak" && (output->format != "text" || !output->shown.group_by.empty()))
-      throw CLI::ValidationError("--at peak", "is for --format text without --group-by; json has all \"pictures\"");
-    if (output->shown.group_by == "stack") output->shown.group_by.clear();
-    if (!output->shown.group_by.empty() && output->format != "text")
-      throw CLI::ValidationError("--group-by", "is for --format text");
-    if (output->shown.all && output->format != "text" && output->format != "markdown")
-      throw CLI::ValidationError("--all", "is for the formats text and markdown; the others have everything");
-    if ((!output->shown.source || !output->shown.source_dirs.empty()) && output->format != "html")
-      throw CLI::ValidationError(!output->shown.source ? "--no-source" : "--source-dir", "is for --format html");
-    const int stream = command->get_name() == "run" ? STDERR_FILENO : STDOUT_FILENO;
-    if (output->format == "html" && output->output.empty() && ::isatty(stream) == 1)
-      throw CLI::ValidationError("--format html", "is nothing for a terminal: name a file with -o FILE");
-    if (is_in(output->fail_on, "new") && options->baseline.empty())
-      throw CLI::ValidationError("--fail-on new", "needs --baseline FILE to compare with");
-  });
+  std::string cause_list;
+  for (const Cause cause : kCauses) {
+    causes.emplace_back(cause_name(cause));
+    cause_list += (cause_list.empty() ? "" : ", ") + causes.back();
+  }
+  list->add("--suppressions", &options->suppressions,
+            "Hide the leaks that FILE names, in LeakSanitizer's syntax, and count what each line hid (repeatable; "
+            "default: the file in CULPRIT_SUPPRESSIONS)")
+      .type("FILE");
+  list->add("--min-bytes", &options->min_bytes, "Only leaks of SIZE and more, all allocations of a stack taken")
+      .checked_by(check_bytes)
+      .type("SIZE");
+  list->add("--causes", &options->causes, "Only leaks with these causes: " + cause_list)
+      .comma_separated()
+      .one_of(causes)
+      .type("CAUSE,...");
+  list->add("--kinds", &options->kinds, "Only these kinds of memory and resources: device, managed, pinned-host, ...")
+      .comma_separated()
+      .one_of(kind_names())
+      .type("KIND,...");
+  list->add("--devices", &options->devices, "Only what is on these GPUs, by number; host: memory of the host")
+      .comma_separated()
+      .checked_by(check_device)
+      .type("N,...");
+  list->add("--since-mark", &output->load.since_mark,
+            "Only what was allocated after the program first named NAME (culprit.h, NVTX, Python)")
+      .type("NAME");
+  list->add("--baseline", &options->baseline,
+            "Say which leaks are new or have grown since FILE was written; for --fail-on new")
+      .type("FILE");
+  list->add("--write-baseline", &options->write_baseline,
+            "Write the leaks that are reported to FILE; the comments that it has are kept")
+      .type("FILE");
+  add_growth_option(list, &options->allow_growth, "With --baseline: how much a known leak may grow, ")
+      .needs("--baseline");
+  list->add("--sort", &options->sort, "Largest first (bytes), most allocations first (count) or oldest first (age)")
+      .one_of({"bytes", "count", "age"})
+      .type("BY")
+      .shows_default();
+  list->add("--all", &output->shown.all, "text, markdown: all groups, not only the first 10 of each list");
+  list->add("--group-by", &output->shown.group_by,
+            "text: one line for each function, library, thread, device, cause, mark or rank, instead of one "
+            "entry a stack")
+      .one_of({"stack", "function", "library", "thread", "device", "cause", "mark", "rank"})
+      .type("BY");
+  list->add_off_flag("--no-source", &output->shown.source,
+                     "html: without source lines, for a report that is passed on");
+  list->add("--source-dir", &output->shown.source_dirs,
+            "html: look in DIR for source files that are not where they were compiled (repeatable)")
+      .type("DIR");
+  list->add("--at", &output->at, "text: what was never freed (exit), or who held what when use was highest (peak)")
+      .one_of({"exit", "peak"})
+      .type("MOMENT")
+      .shows_default();
+  const int stream = list->command() == "run" ? STDERR_FILENO : STDOUT_FILENO;
+  list->add_check([stream, options, output] { return problem_of(stream, *options, output); });
 }
 
 }  // namespace culprit::report

@@ -1,6 +1,5 @@
 #include "report/run/fail_options.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
 #include <stdexcept>
@@ -44,6 +43,11 @@ bool split(std::string_view text, CallParts* parts) {
 
 }  // namespace
 
+std::string check_fail_allocation(const std::string& text) {
+  std::uint64_t nth = 0;
+  return parse_number(text, 1, 0xffffffff, &nth) ? "" : text + ": which call is to fail is a number from 1";
+}
+
 std::string check_fail_call(const std::string& text) {
   CallParts parts;
   if (!split(text, &parts))
@@ -64,24 +68,6 @@ std::string check_fail_call(const std::string& text) {
            ": a CUresult that is a failure is needed, as number or name (2, "
            "CUDA_ERROR_OUT_OF_MEMORY)";
   return {};
-}
-
-void add_fail_options(CLI::App* app, FailOptions* options) {
-  app->add_option("--fail-alloc", options->allocations,
-                  "Make the Nth call that allocates memory fail as out of memory (repeatable)")
-      ->check([](const std::string& text) {
-        std::uint64_t nth = 0;
-        return parse_number(text, 1, 0xffffffff, &nth) ? std::string()
-                                                       : text + ": which call is to fail is a number from 1";
-      })
-      ->allow_extra_args(false)
-      ->type_name("N");
-  app->add_option("--fail-call", options->calls,
-                  "Make the Nth call of a driver function return CODE, a number or a name (repeatable):\n"
-                  "cuMemcpyHtoD:1:CUDA_ERROR_ILLEGAL_ADDRESS; without its version a name means all of them")
-      ->check(check_fail_call)
-      ->allow_extra_args(false)
-      ->type_name("NAME:N:CODE");
 }
 
 std::string fail_environment(const FailOptions& options) {

@@ -4,10 +4,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace culprit::report {
 
 struct FailOptions {
@@ -15,12 +11,12 @@ struct FailOptions {
   std::vector<std::string> calls;        // --fail-call, as given
 };
 
-// Declares --fail-alloc and --fail-call. A wrong value is a CLI::ValidationError that describes the problem.
-void add_fail_options(CLI::App* app, FailOptions* options);
-
 // The value of CULPRIT_FAIL for these options; "" for none. Throws std::runtime_error when there are more rules than
 // the library accepts.
 std::string fail_environment(const FailOptions& options);
+
+// Describes the problem with the value of a --fail-alloc; "" for a correct value.
+std::string check_fail_allocation(const std::string& text);
 
 // Describes the problem with the value of a --fail-call; "" for a correct value.
 std::string check_fail_call(const std::string& text);
