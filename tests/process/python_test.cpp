@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {
