@@ -47,17 +47,6 @@ Group read_group(const nlohmann::json& json) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "culprit-test.XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder: " + name);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 const fs::path& Run::dump() const {
   if (dumps.size() != 1)
     throw std::runtime_error("expected one dump, found " + std::to_string(dumps.size()) + "; stderr:\n" + err);
@@ -135,7 +124,7 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
 
   std::vector<std::string> argv = {program.string()};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  static_cast<Finished&>(run) = spawn(argv, options);
+  static_cast<Finished&>(run) = run_program(argv, options);
 
   for (const fs::directory_entry& entry : fs::directory_iterator(run.folder->path())) {
     const fs::path& path = entry.path();  // files of the Python package, next to the dumps, end in .json
@@ -146,11 +135,18 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
   return run;
 }
 
+Finished run_culprit(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> argv = {culprit_path().string()};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  ProgramOptions options;
+  options.environment = {
+      {"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}, {"DEBUGINFOD_URLS", ""}};
+  for (const auto& [name, value] : environment) options.environment[name] = value;
+  return run_program(argv, options);
+}
+
 Report read_report(const fs::path& dump) {
-  SpawnOptions options;
-  options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"DEBUGINFOD_URLS", ""}};
-  const Finished finished =
-      spawn({culprit_path().string(), "report", "--format", "json", "--resources", dump.string()}, options);
+  const Finished finished = run_culprit({"report", "--format", "json", "--resources", dump.string()});
   if (finished.exit_code != 0) {
     throw std::runtime_error("culprit report " + dump.string() + " ended with " + std::to_string(finished.exit_code) +
                              ":\n" + finished.err + finished.out);

@@ -1,5 +1,5 @@
-// Shared by the process tests: run a subject with libculprit.so preloaded, then read its dumps with the culprit
-// command. Black box: the tests never look into a dump.
+// Shared by the process and the guest tests: run a subject with libculprit.so preloaded, then read its dumps with the
+// culprit command. Black box: the tests never look into a dump.
 //
 // The tests find everything relative to their own executable (build/bin/process_test), so that the built tree can be
 // copied to a machine with a GPU. There CULPRIT_TEST_GPU=1 leaves the simulated driver out.
@@ -11,25 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/spawn.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
 
 namespace culprit::test {
 
-// A folder under the system's temporary folder, removed with all its content at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-struct RunOptions : SpawnOptions {
+struct RunOptions : ProgramOptions {
   bool preload = true;                      // false: the same program without the library, for comparisons
   std::vector<std::string> preload_before;  // libraries in front of libculprit.so, as paths or subject names
   std::vector<std::string> preload_after;
@@ -93,6 +80,11 @@ std::filesystem::path culprit_path();
 // Runs a subject (a name in the subjects folder, or a path) under the preloaded library. Throws std::runtime_error when
 // the subject does not exist. The Run has the program's exit status; a time-out is never an exception.
 Run run_preloaded(const std::string& subject, const std::vector<std::string>& arguments = {}, RunOptions options = {});
+
+// Runs the culprit command, not under the library, without colours and without asking debuginfod; `environment` is
+// added to that. The library that it preloads or attaches is library_path().
+Finished run_culprit(const std::vector<std::string>& arguments,
+                     const std::map<std::string, std::string>& environment = {});
 
 // Reads a dump through `culprit report --format json --resources`. Throws std::runtime_error with the command's
 // messages when it fails or prints anything but a report.

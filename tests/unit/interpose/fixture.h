@@ -1,13 +1,10 @@
 // A dump in a temporary folder, for tests of recording.
 #pragma once
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
-#include <filesystem>
-#include <string>
-
 #include "interpose/dump/dump_writer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace culprit {
 
@@ -39,20 +36,7 @@ class Zeroed {
   T* object_;
 };
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    char name[] = "/tmp/culprit-unit-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using test::TemporaryFolder;
 
 // Restores the operating system's calls after a test that made some of them fail.
 class RealOs {

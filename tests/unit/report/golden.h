@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 
@@ -15,8 +16,7 @@ inline void check_golden(const std::string& name, const std::string& found) {
     std::ofstream(path) << found;
     return;
   }
-  std::ifstream file(path);
-  const std::string expected((std::istreambuf_iterator<char>(file)), {});
+  const std::string expected = file_text(path);
   INFO(path << " differs; CULPRIT_APPROVE=1 rewrites it");
   CHECK(found == expected);
 }

@@ -1,6 +1,7 @@
 // Why a process cannot be attached to, from a fake /proc: most cases cannot be produced on a test machine.
 #include "report/attach/traced_process.h"
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/doctor/fake_machine.h"
 
 using culprit::report::AttachError;
@@ -52,12 +53,6 @@ struct Machine : FakeMachine {
     }
   }
 };
-
-bool has(const std::string& text, const std::string& part) {
-  INFO(text);
-  CHECK(text.find(part) != std::string::npos);
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

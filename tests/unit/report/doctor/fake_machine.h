@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "report/doctor/diagnosis.h"
-#include "report/dump/run_dumps.h"
+#include "tests/support/temporary_folder.h"
 
 namespace culprit::test {
 
@@ -67,9 +67,9 @@ class FakeMachine {
     ::chmod(folder_.path().c_str(), 0755);
   }
 
-  std::string proc() const { return folder_.path() + "/proc"; }
+  std::string proc() const { return folder_.file("proc"); }
   std::string path() const { return folder_.path(); }
-  std::string nvml_file() const { return folder_.path() + "/nvml"; }
+  std::string nvml_file() const { return folder_.file("nvml"); }
 
   // The lines of fake_nvml.cpp.
   void set_nvml(const std::string& text) const { write(nvml_file(), text); }

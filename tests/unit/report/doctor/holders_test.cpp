@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/doctor/fake_machine.h"
 #include "tests/unit/report/fixture.h"
 
@@ -34,8 +35,6 @@ const Holder& only(const Diagnosis& diagnosis) {
   REQUIRE(diagnosis.gpus[0].holders.size() == 1);
   return diagnosis.gpus[0].holders[0];
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool any_has(const std::vector<std::string>& lines, const std::string& part) {
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return has(line, part); });

@@ -46,8 +46,8 @@ TEST_CASE("no NVML: said so and the processes that hold files are listed", "[doc
   machine.add(cuda_process(761, "trainer"));
   const Finished finished = doctor(machine, "", "/nonexistent/libnvidia-ml.so.1");
   CHECK(finished.exit_code == 3);
-  CHECK(has(finished.output, "NVML cannot be used: /nonexistent/libnvidia-ml.so.1"));
-  CHECK(has(finished.output, "761  trainer"));
+  CHECK(has(finished.out, "NVML cannot be used: /nonexistent/libnvidia-ml.so.1"));
+  CHECK(has(finished.out, "761  trainer"));
 }
 
 TEST_CASE("NVML that refuses to start says why", "[doctor]") {
@@ -72,7 +72,7 @@ TEST_CASE("no GPU: said so", "[doctor]") {
   machine.set_nvml("driver 580\n");
   const Finished finished = doctor(machine, "");
   CHECK(finished.exit_code == 0);
-  CHECK(has(finished.output, "any GPU: the driver runs and shows none here"));
+  CHECK(has(finished.out, "any GPU: the driver runs and shows none here"));
 }
 
 TEST_CASE("a GPU that may not be asked is still counted", "[doctor]") {
@@ -91,7 +91,7 @@ TEST_CASE("memory that NVML does not tell is no number", "[doctor]") {
   CHECK_FALSE(diagnosis.gpus.at(0).unexplained);
   CHECK_FALSE(diagnosis.gpus[0].holders.at(0).bytes);
   CHECK(told(diagnosis, "GPU 0: its memory: Insufficient Permissions"));
-  const Json json = Json::parse(doctor(machine, "--format json").output);
+  const Json json = Json::parse(doctor(machine, "--format json").out);
   CHECK(json["gpus"][0]["memory"].is_null());
   CHECK(json["gpus"][0]["unexplained_bytes"].is_null());
 }
@@ -190,13 +190,13 @@ TEST_CASE("no /proc at all is said so", "[doctor]") {
 TEST_CASE("doctor chooses a GPU and refuses one that is not there", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(kGpu + kGpu);
-  const Json json = Json::parse(doctor(machine, "--gpu 1 --format json").output);
+  const Json json = Json::parse(doctor(machine, "--gpu 1 --format json").out);
   CHECK(json["schema"] == "culprit.doctor/1");
   REQUIRE(json["gpus"].size() == 1);
   CHECK(json["gpus"][0]["index"] == 1);
   const Finished refused = doctor(machine, "--gpu 2");
   CHECK(refused.exit_code == 2);
-  CHECK(has(refused.output, "there is no GPU 2; this machine shows 2"));
+  CHECK(has(refused.out, "there is no GPU 2; this machine shows 2"));
   CHECK(doctor(machine, "--gpu x").exit_code == 2);
   CHECK(doctor(machine, "--format yaml").exit_code == 2);
   CHECK(doctor(machine, "surplus").exit_code == 2);
@@ -210,10 +210,10 @@ TEST_CASE("doctor's text and JSON agree about a ghost", "[doctor]") {
   machine.add(child);
   const Finished text = doctor(machine, "");
   CHECK(text.exit_code == 0);
-  CHECK(has(text.output, "GHOST  761"));
-  CHECK(has(text.output, "next      kill 767"));
-  CHECK_FALSE(has(text.output, "\x1b"));
-  const Json json = Json::parse(doctor(machine, "--format json").output);
+  CHECK(has(text.out, "GHOST  761"));
+  CHECK(has(text.out, "next      kill 767"));
+  CHECK_FALSE(has(text.out, "\x1b"));
+  const Json json = Json::parse(doctor(machine, "--format json").out);
   const Json& holder = json["gpus"][0]["holders"][0];
   CHECK(holder["kind"] == "ghost");
   CHECK(holder["pid"] == 761);

@@ -11,12 +11,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace culprit::report;
 using culprit::test::DumpBuilder;
+using culprit::test::TemporaryFolder;
 
 namespace {
 
@@ -52,15 +53,15 @@ TEST_CASE("an exit that was marked is an exit", "[report][process-status]") {
   TemporaryFolder folder;
   DumpBuilder builder;
   builder.header().exit_status = 3;
-  builder.write(folder.path() + "/a.dump");
-  const ProcessStatus status = process_status(Dump::open(folder.path() + "/a.dump"));
+  builder.write(folder.file("a.dump"));
+  const ProcessStatus status = process_status(Dump::open(folder.file("a.dump")));
   CHECK(status.ended == Ended::kExit);
   CHECK(status.exit_status == 3);
 }
 
 TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
   TemporaryFolder folder;
-  const std::string path = folder.path() + "/a.dump";
+  const std::string path = folder.file("a.dump");
   dump_of(::getpid()).write(path);
   {
     // The reader's own mapping makes this process look like the writer.
@@ -84,7 +85,7 @@ TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
 
 TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][process-status]") {
   TemporaryFolder folder;
-  const std::string path = folder.path() + "/a.dump";
+  const std::string path = folder.file("a.dump");
   DumpBuilder builder = dump_of(::getpid());
   SECTION("no such pid") { builder.header().pid = 0x7ffffffe; }
   SECTION("the pid is another process now") { builder.header().start_time_ticks += 1; }
@@ -98,7 +99,7 @@ TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][pro
 
 TEST_CASE("dumps of other places are not guessed about", "[report][process-status]") {
   TemporaryFolder folder;
-  const std::string path = folder.path() + "/a.dump";
+  const std::string path = folder.file("a.dump");
   DumpBuilder builder = dump_of(::getpid());
   SECTION("another boot") { builder.header().boot_id[0] ^= 1; }
   SECTION("another pid namespace") { builder.header().pid_namespace ^= 1; }

@@ -7,6 +7,7 @@
 #include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 
 using namespace culprit::report;
@@ -55,8 +56,6 @@ std::string text_of(const Report& report, bool peak, bool all = false) {
   render_text({report}, options, out);
   return out.str();
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

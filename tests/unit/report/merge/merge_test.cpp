@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "report/base/progress.h"
-#include "report/dump/run_dumps.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/merge/spread.h"
@@ -13,6 +12,7 @@
 #include "report/select/render_options.h"
 #include "report/symbols/shared_symbols.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
@@ -136,7 +136,7 @@ std::string text_of(const Report& report) {
 
 struct Files {
   TemporaryFolder folder;
-  std::string path(const std::string& name) const { return folder.path() + "/" + name; }
+  std::string path(const std::string& name) const { return folder.file(name); }
 };
 
 }  // namespace
@@ -364,7 +364,7 @@ TEST_CASE("the command merges ranks by itself and others when it is asked to", "
     others += " " + other;
   }
   auto schema = [](const std::string& line) {
-    const auto json = nlohmann::json::parse(shell("CULPRIT report --format json " + line).output);
+    const auto json = nlohmann::json::parse(shell("CULPRIT report --format json " + line).out);
     return json["schema"].get<std::string>() + (json.contains("processes") ? " merged" : "");
   };
   CHECK(schema(ranks) == "culprit.report/1 merged");
@@ -372,31 +372,31 @@ TEST_CASE("the command merges ranks by itself and others when it is asked to", "
   CHECK(schema("--no-merge" + ranks) == "culprit.reports/1");
   CHECK(schema(others) == "culprit.reports/1");
   CHECK(schema("--merge" + others) == "culprit.report/1 merged");
-  CHECK(has(shell("CULPRIT report --group-by rank" + ranks).output, "1000 B    1x      1 group    rank 2"));
-  CHECK(has(shell("CULPRIT report" + ranks.substr(0, ranks.rfind(' '))).output, "no dump of rank 2 of 3"));
+  CHECK(has(shell("CULPRIT report --group-by rank" + ranks).out, "1000 B    1x      1 group    rank 2"));
+  CHECK(has(shell("CULPRIT report" + ranks.substr(0, ranks.rfind(' '))).out, "no dump of rank 2 of 3"));
   CHECK(shell("CULPRIT report --merge --no-merge" + ranks + " 2>&1").exit_code == 2);
   CHECK(shell("CULPRIT report --jobs 0" + ranks + " 2>&1").exit_code == 2);
 
-  const std::string twice = shell("CULPRIT report" + ranks + " " + files.path("rank1.dump") + " 2>&1").output;
+  const std::string twice = shell("CULPRIT report" + ranks + " " + files.path("rank1.dump") + " 2>&1").out;
   CHECK(has(twice, "name each process once"));
 
   SECTION("merge writes what report reads") {
     const std::string all = files.path("all.json");
     CHECK(shell("CULPRIT merge -o " + all + ranks + " 2>&1").exit_code == 0);
-    CHECK(shell("CULPRIT report " + all).output == shell("CULPRIT report" + ranks).output);
+    CHECK(shell("CULPRIT report " + all).out == shell("CULPRIT report" + ranks).out);
     // In one step, or in two.
     shell("CULPRIT merge -o " + files.path("two.json") + " " + files.path("rank2.dump") + " " +
           files.path("rank0.dump"));
-    CHECK(shell("CULPRIT report " + files.path("two.json") + " " + files.path("rank1.dump")).output ==
-          shell("CULPRIT report" + ranks).output);
-    CHECK(has(shell("CULPRIT diff " + files.path("two.json") + " " + all).output,
+    CHECK(shell("CULPRIT report " + files.path("two.json") + " " + files.path("rank1.dump")).out ==
+          shell("CULPRIT report" + ranks).out);
+    CHECK(has(shell("CULPRIT diff " + files.path("two.json") + " " + all).out,
               "1 new, 0 grown, 0 shrunk, 0 gone, 2 unchanged"));
     CHECK(shell("CULPRIT merge -o " + all + " " + all + ranks + " 2>&1").exit_code == 3);
   }
   SECTION("merge writes nothing when an input is missing") {
     const Finished failed = shell("CULPRIT merge -o " + files.path("x") + " /nonexistent" + ranks + " 2>&1");
     CHECK(failed.exit_code == 3);
-    CHECK(has(failed.output, "/nonexistent"));
+    CHECK(has(failed.out, "/nonexistent"));
     CHECK_FALSE(std::ifstream(files.path("x")).is_open());
     CHECK(shell("CULPRIT merge -o /nonexistent/x" + ranks + " 2>&1").exit_code == 3);
     CHECK(shell("CULPRIT merge" + ranks + " 2>&1").exit_code == 2);

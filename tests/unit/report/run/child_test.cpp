@@ -9,12 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/shell.h"
 
-using culprit::report::TemporaryFolder;
+using culprit::test::file_text;
+using culprit::test::TemporaryFolder;
 
 namespace {
 
@@ -78,11 +79,6 @@ class Started {
   pid_t child_;
 };
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // A line of /proc/PID/status.
 std::string line_of(const std::string& status, const std::string& name) {
   const std::size_t at = status.find(name);
@@ -99,7 +95,7 @@ bool ignores(const std::string& status, int number) {
 TEST_CASE("signals are passed on to the command", "[report][child]") {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     TemporaryFolder folder;
-    const std::string ready = folder.path() + "/ready";
+    const std::string ready = folder.file("ready");
     Started child("trap 'exit 33' INT TERM HUP USR1; : > " + ready + "; while :; do sleep 0.05; done", ready);
     child.send(number);
     const int status = child.wait();
@@ -112,7 +108,7 @@ TEST_CASE("signals are passed on to the command", "[report][child]") {
 TEST_CASE("a command that a signal ends takes culprit with it", "[report][child]") {
   for (int number : {SIGTERM, SIGKILL, SIGABRT}) {
     TemporaryFolder folder;
-    const std::string ready = folder.path() + "/ready";
+    const std::string ready = folder.file("ready");
     Started child(": > " + ready + "; kill -" + std::to_string(number) + " $$", ready);
     const int status = child.wait();
     INFO("signal " << number);
@@ -123,13 +119,13 @@ TEST_CASE("a command that a signal ends takes culprit with it", "[report][child]
 
 TEST_CASE("the command's signals are as culprit found them", "[report][child]") {
   TemporaryFolder folder;
-  const std::string mask = folder.path() + "/mask";
+  const std::string mask = folder.file("mask");
   const std::string script = "cat /proc/self/status > " + mask + ".new; mv " + mask + ".new " + mask + "; exit 7";
   SECTION("usual ones") {
     Started child(script, mask);
     CHECK(WEXITSTATUS(child.wait()) == 7);
     for (const char* name : {"SigBlk", "SigIgn"})
-      CHECK(line_of(text_of(mask), name) == line_of(text_of("/proc/self/status"), name));
+      CHECK(line_of(file_text(mask), name) == line_of(file_text("/proc/self/status"), name));
   }
   SECTION("ignored ones, as nohup, a background job or a daemon leaves them") {
     Started child(script, mask, [] {
@@ -138,15 +134,15 @@ TEST_CASE("the command's signals are as culprit found them", "[report][child]") 
     CHECK(WEXITSTATUS(child.wait()) == 7);
     for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1}) {
       INFO("signal " << number);
-      CHECK(ignores(text_of(mask), number));
+      CHECK(ignores(file_text(mask), number));
     }
   }
 }
 
 TEST_CASE("a signal that culprit and the command ignore ends neither", "[report][child]") {
   TemporaryFolder folder;
-  const std::string ready = folder.path() + "/ready";
-  const std::string go = folder.path() + "/go";
+  const std::string ready = folder.file("ready");
+  const std::string go = folder.file("go");
   Started child(": > " + ready + "; while [ ! -e " + go + " ]; do sleep 0.05; done; exit 7", ready, [] {
     for (int number : {SIGHUP, SIGINT}) ::signal(number, SIG_IGN);
   });
@@ -159,16 +155,16 @@ TEST_CASE("a signal that culprit and the command ignore ends neither", "[report]
 
 TEST_CASE("a command that ignores the ends of its children does so under culprit", "[report][child]") {
   TemporaryFolder folder;
-  const std::string status = folder.path() + "/status";
+  const std::string status = folder.file("status");
   // No shell: one sets SIGCHLD for itself.
   Started child({"cp", "/proc/self/status", status}, status, [] { ::signal(SIGCHLD, SIG_IGN); });
   CHECK(WEXITSTATUS(child.wait()) == 0);
-  CHECK(ignores(text_of(status), SIGCHLD));
+  CHECK(ignores(file_text(status), SIGCHLD));
 }
 
 TEST_CASE("standard descriptors that are closed stay so in the command", "[report][child]") {
   TemporaryFolder folder;
-  const std::string ready = folder.path() + "/ready";
+  const std::string ready = folder.file("ready");
   const std::string script = "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] && exit 1; done; (: > " + ready + "); exit 7";
   Started child(script, ready, [] {
     for (int descriptor : {0, 1, 2}) ::close(descriptor);
@@ -180,15 +176,14 @@ TEST_CASE("standard descriptors that are closed stay so in the command", "[repor
 
 TEST_CASE("a report is not printed into a file that became a standard descriptor", "[report][child]") {
   TemporaryFolder folder;
-  const std::string dump = folder.path() + "/a.dump";
+  const std::string dump = folder.file("a.dump");
   culprit::test::DumpBuilder().write(dump);
-  const std::string before = text_of(dump);
+  const std::string before = file_text(dump);
   for (const char* closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
     INFO(closed);
-    const int code =
-        culprit::test::shell("CULPRIT report " + dump + " -o " + folder.path() + "/out " + closed).exit_code;
+    const int code = culprit::test::shell("CULPRIT report " + dump + " -o " + folder.file("out") + " " + closed).exit_code;
     CHECK(code == 0);
-    CHECK(text_of(folder.path() + "/out").rfind("culprit", 0) == 0);
-    CHECK(text_of(dump) == before);
+    CHECK(file_text(folder.file("out")).rfind("culprit", 0) == 0);
+    CHECK(file_text(dump) == before);
   }
 }

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/dump/run_dumps.h"
 #include "report/render/html/render_diff_html.h"
 #include "report/render/json/render_diff_json.h"
 #include "report/render/json/render_json.h"
@@ -11,6 +10,7 @@
 #include "report/select/diff.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/golden.h"
 #include "tests/unit/report/page_data.h"
@@ -34,7 +34,7 @@ std::vector<Report> leaks_of(const std::vector<std::pair<std::string, std::uint6
 
 struct Files {
   TemporaryFolder folder;
-  std::string path(const char* name) const { return folder.path() + "/" + name; }
+  std::string path(const char* name) const { return folder.file(name); }
   void write(const char* name, const std::string& text) const { std::ofstream(path(name)) << text; }
   void write_json(const char* name, const std::vector<Report>& reports) const {
     std::ofstream file(path(name));
@@ -119,7 +119,7 @@ TEST_CASE("the diff of a run with itself is empty", "[report][diff]") {
   for (const char* file : {"a.json", "new.dump"}) {
     const Finished finished = shell("CULPRIT diff --fail-on new " + files.path(file) + " " + files.path(file));
     CHECK(finished.exit_code == 0);
-    CHECK(has(finished.output, "0 new, 0 grown, 0 shrunk, 0 gone"));
+    CHECK(has(finished.out, "0 new, 0 grown, 0 shrunk, 0 gone"));
   }
 }
 
@@ -128,15 +128,15 @@ TEST_CASE("a diff has the words of its sources", "[report][diff]") {
   files.write_json("old.json", kBefore);
   files.write_json("new.json", kNow);
   const std::string both = files.path("old.json") + " " + files.path("new.json");
-  const std::string text = shell("CULPRIT diff " + both).output;
+  const std::string text = shell("CULPRIT diff " + both).out;
   CHECK(has(text, "1 new, 1 grown, 1 shrunk, 1 gone, 1 unchanged · leaked 9.77 KiB, then 10.5 KiB (+800 B)"));
   CHECK(has(text, "NEW\n\n1  6.84 KiB  1x"));
   CHECK(has(text, "allocated  app.cu:10  comes\n              app.cu:10  main"));
   CHECK(has(text, "1.95 KiB -> 2.44 KiB  1x"));
-  const std::string markdown = shell("CULPRIT diff --format markdown " + both).output;
+  const std::string markdown = shell("CULPRIT diff --format markdown " + both).out;
   CHECK(has(markdown, "### 1 new, 1 grown, 1 shrunk, 1 gone"));
   CHECK(has(markdown, "| 1.95 KiB → 2.44 KiB | 1x | app.cu:10 grows |"));
-  const auto json = nlohmann::json::parse(shell("CULPRIT diff --format json " + both).output);
+  const auto json = nlohmann::json::parse(shell("CULPRIT diff --format json " + both).out);
   CHECK(json["schema"] == "culprit.diff/1");
   CHECK(json["summary"]["unchanged"] == 1);
   REQUIRE(json["changes"].size() == 4);
@@ -152,7 +152,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
   auto diff = [&](const std::string& before, const std::string& now) {
     const Finished finished =
         shell("CULPRIT diff --format json --fail-on new " + files.path(before.c_str()) + " " + files.path(now.c_str()));
-    const auto json = nlohmann::json::parse(finished.output);
+    const auto json = nlohmann::json::parse(finished.out);
     return std::to_string(finished.exit_code) + " " + json["summary"]["new"].dump() + " " +
            json["summary"]["gone"].dump() + " " + json["summary"]["unchanged"].dump();
   };
@@ -167,7 +167,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
   shell("CULPRIT report --format json -o " + files.path("both.json") + " " + files.path("old.dump") + " " +
         files.path("old.dump"));
   const auto json = nlohmann::json::parse(
-      shell("CULPRIT diff --format json " + files.path("old.dump") + " " + files.path("both.json")).output);
+      shell("CULPRIT diff --format json " + files.path("old.dump") + " " + files.path("both.json")).out);
   CHECK(json["summary"]["grown"] == 1);
   CHECK(json["new"]["leaked_bytes"] == 22002);
 }
@@ -186,7 +186,7 @@ TEST_CASE("what cannot be compared is named", "[report][diff]") {
     for (const std::string& both : {files.path(bad) + " " + good, good + " " + files.path(bad)}) {
       const Finished finished = shell("CULPRIT diff " + both + " 2>&1");
       CHECK(finished.exit_code == 3);
-      CHECK(has(finished.output, files.path(bad)));
+      CHECK(has(finished.out, files.path(bad)));
     }
   }
   CHECK(shell("CULPRIT diff " + good + " 2>&1").exit_code == 2);

@@ -1,7 +1,6 @@
 // How much of a report is shown: the first ten groups, all of them, sorted, or one line for each cause, function, ...
 #include <sstream>
 
-#include "report/dump/run_dumps.h"
 #include "report/render/render_folded.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
@@ -9,6 +8,7 @@
 #include "report/select/render_options.h"
 #include "report/select/selection.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
@@ -232,15 +232,15 @@ TEST_CASE("formats escape what they would take for their own", "[report][lists]"
 
 TEST_CASE("JUnit has a passing case where nothing leaked and skips what the baseline knows", "[report][lists]") {
   TemporaryFolder folder;
-  const std::string dump = folder.path() + "/a.dump";
+  const std::string dump = folder.file("a.dump");
   const std::string report = "CULPRIT report --format junit " + dump;
   DumpBuilder builder;
   builder.write(dump);
-  CHECK(has(shell(report).output, "tests=\"1\" failures=\"0\""));
+  CHECK(has(shell(report).out, "tests=\"1\" failures=\"0\""));
   builder.add_allocation(live_allocation(0, 11001));
   builder.write(dump);
-  CHECK(has(shell(report + " --write-baseline " + folder.path() + "/b").output, "tests=\"1\" failures=\"1\""));
-  const std::string known = shell(report + " --baseline " + folder.path() + "/b").output;
+  CHECK(has(shell(report + " --write-baseline " + folder.file("b")).out, "tests=\"1\" failures=\"1\""));
+  const std::string known = shell(report + " --baseline " + folder.file("b")).out;
   CHECK(has(known, "failures=\"0\" errors=\"0\" skipped=\"1\""));
   CHECK(has(known, "<skipped message=\"in the baseline: 10.7 KiB"));
 }

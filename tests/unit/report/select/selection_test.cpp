@@ -2,9 +2,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "report/dump/run_dumps.h"
 #include "report/select/selection.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
@@ -42,15 +42,10 @@ std::string functions(const Report& report) {
 
 void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // A baseline file in a folder of its own.
 struct Files {
   TemporaryFolder folder;
-  std::string baseline = folder.path() + "/baseline.json";
+  std::string baseline = folder.file("baseline.json");
 };
 
 }  // namespace
@@ -170,7 +165,7 @@ TEST_CASE("a baseline is readable and keeps its comments", "[report][selection]"
   SelectionOptions options;
   options.write_baseline = files.baseline;
   Selection(options).write(false, reports);
-  std::string text = read_file(files.baseline);
+  std::string text = file_text(files.baseline);
   nlohmann::json json = nlohmann::json::parse(text);
   CHECK(json["schema"] == "culprit.baseline/1");
   REQUIRE(json["leaks"].size() == 3);
@@ -182,11 +177,11 @@ TEST_CASE("a baseline is readable and keeps its comments", "[report][selection]"
   json["leaks"][1]["comment"] = "waits for issue 12";
   write_file(files.baseline, json.dump());
   Selection(options).write(false, reports);
-  CHECK(has(read_file(files.baseline), "agreed on Monday"));
-  CHECK(nlohmann::json::parse(read_file(files.baseline))["leaks"][1]["comment"] == "waits for issue 12");
-  const std::string once = read_file(files.baseline);
+  CHECK(has(file_text(files.baseline), "agreed on Monday"));
+  CHECK(nlohmann::json::parse(file_text(files.baseline))["leaks"][1]["comment"] == "waits for issue 12");
+  const std::string once = file_text(files.baseline);
   Selection(options).write(false, reports);
-  CHECK(read_file(files.baseline) == once);
+  CHECK(file_text(files.baseline) == once);
 }
 
 TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]") {
@@ -206,7 +201,7 @@ TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]")
     CHECK_THROWS_WITH(read_baseline(files.baseline), Catch::StartsWith(files.baseline + ": no baseline"));
     CHECK_THROWS_AS(Selection(options), FileError);
     CHECK_THROWS_AS(write_baseline(files.baseline, {}), FileError);
-    CHECK(read_file(files.baseline) == bad);
+    CHECK(file_text(files.baseline) == bad);
   }
   CHECK_THROWS_WITH(read_baseline("/nonexistent/b"), Catch::Contains("/nonexistent/b: cannot be read"));
   CHECK_THROWS_WITH(write_baseline("/nonexistent/b", {}), Catch::Contains("/nonexistent/b: cannot be written"));
@@ -214,7 +209,7 @@ TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]")
 
 TEST_CASE("fail-on new fails on what the baseline does not have", "[report][selection][cli]") {
   Files files;
-  const std::string dump = files.folder.path() + "/a.dump";
+  const std::string dump = files.folder.file("a.dump");
   DumpBuilder builder;
   builder.add_allocation(live_allocation(0, 11001));
   builder.write(dump);
@@ -224,13 +219,13 @@ TEST_CASE("fail-on new fails on what the baseline does not have", "[report][sele
   CHECK(shell(report + "--write-baseline " + files.baseline).exit_code == 0);
   const Finished known = shell(compared);
   CHECK(known.exit_code == 0);
-  CHECK(has(known.output, "0 new, 0 grown, 1 known"));
+  CHECK(has(known.out, "0 new, 0 grown, 1 known"));
 
   builder.add_allocation(live_allocation(0, 1000));
   builder.write(dump);
   const Finished grown = shell(compared);
   CHECK(grown.exit_code == 1);
-  CHECK(has(grown.output, "GROWN from 10.7 KiB"));
+  CHECK(has(grown.out, "GROWN from 10.7 KiB"));
   CHECK(shell(compared + " --allow-growth 10%").exit_code == 0);
   CHECK(shell(compared + " --allow-growth 999").exit_code == 1);
   CHECK(shell(compared + " --allow-growth 1000").exit_code == 0);
@@ -239,21 +234,21 @@ TEST_CASE("fail-on new fails on what the baseline does not have", "[report][sele
   builder.write(dump);
   const Finished added = shell(compared + " --allow-growth 1M --format json");
   CHECK(added.exit_code == 1);
-  const nlohmann::json json = nlohmann::json::parse(added.output);
+  const nlohmann::json json = nlohmann::json::parse(added.out);
   CHECK(json["baseline"]["new"] == 1);
   CHECK(json["leaks"][1]["baseline"]["state"] == "new");
   CHECK(json["leaks"][0]["baseline"]["bytes"] == 11001);
   // A filter narrows what can fail.
   CHECK(shell(compared + " --allow-growth 1M --kinds device").exit_code == 0);
-  CHECK(has(shell(report + "--kinds device").output, "500 B in 1 group that the filters leave out"));
+  CHECK(has(shell(report + "--kinds device").out, "500 B in 1 group that the filters leave out"));
   CHECK(shell(report + "--fail-on leaks --min-bytes 1M").exit_code == 0);
 }
 
 TEST_CASE("a baseline is not written when a dump could not be read", "[report][selection][cli]") {
   Files files;
   DumpBuilder builder;
-  builder.write(files.folder.path() + "/a.dump");
-  CHECK(shell("CULPRIT report /nonexistent.dump " + files.folder.path() + "/a.dump --write-baseline " + files.baseline +
+  builder.write(files.folder.file("a.dump"));
+  CHECK(shell("CULPRIT report /nonexistent.dump " + files.folder.file("a.dump --write-baseline ") + files.baseline +
               " 2>/dev/null")
             .exit_code == 3);
   CHECK_FALSE(std::ifstream(files.baseline).is_open());

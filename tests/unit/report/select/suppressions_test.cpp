@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/file_error.h"
-#include "report/dump/run_dumps.h"
 #include "report/select/suppressions.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 struct File {
   TemporaryFolder folder;
-  std::string path = folder.path() + "/known.supp";
+  std::string path = folder.file("known.supp");
   explicit File(const std::string& text) { std::ofstream(path) << text; }
 };
 
@@ -155,7 +155,7 @@ TEST_CASE("suggested suppressions hide what they were made from", "[report][supp
 
 TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[report][suppressions][cli]") {
   const File kinds("kind:device\nleak:nobody\n");
-  const std::string dump = kinds.folder.path() + "/a.dump";
+  const std::string dump = kinds.folder.file("a.dump");
   DumpBuilder builder;
   builder.add_allocation(live_allocation(0, 11001));
   builder.write(dump);
@@ -163,12 +163,11 @@ TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[rep
   CHECK(shell(report).exit_code == 1);
   const Finished hidden = shell(report + " --suppressions " + kinds.path);
   CHECK(hidden.exit_code == 0);
-  CHECK(has(hidden.output, "NOTHING LEAKED"));
-  CHECK(has(hidden.output, "hidden  10.7 KiB in 1 allocation by " + kinds.path + ":1 kind:device"));
-  CHECK(has(hidden.output, "this suppression hid nothing: " + kinds.path + ":2: leak:nobody"));
+  CHECK(has(hidden.out, "NOTHING LEAKED"));
+  CHECK(has(hidden.out, "hidden  10.7 KiB in 1 allocation by " + kinds.path + ":1 kind:device"));
+  CHECK(has(hidden.out, "this suppression hid nothing: " + kinds.path + ":2: leak:nobody"));
   CHECK(shell("CULPRIT_SUPPRESSIONS=" + kinds.path + " " + report).exit_code == 0);
-  const nlohmann::json json =
-      nlohmann::json::parse(shell(report + " --format json --suppressions " + kinds.path).output);
+  const nlohmann::json json = nlohmann::json::parse(shell(report + " --format json --suppressions " + kinds.path).out);
   CHECK(json["suppressed"][0]["bytes"] == 11001);
   CHECK(json["suppressed"][0]["line"] == 1);
   CHECK(json["summary"]["leaked_bytes"] == 0);
@@ -176,8 +175,8 @@ TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[rep
   const File bad("leak\n");
   const Finished refused = shell(report + " --suppressions " + bad.path + " 2>&1");
   CHECK(refused.exit_code == 3);
-  CHECK(has(refused.output, bad.path + ":1: leak: "));
+  CHECK(has(refused.out, bad.path + ":1: leak: "));
   const Finished suggested = shell("CULPRIT report --suggest-suppressions " + dump);
   CHECK(suggested.exit_code == 0);
-  CHECK(has(suggested.output, "# 10.7 KiB in 1x"));
+  CHECK(has(suggested.out, "# 10.7 KiB in 1x"));
 }

@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "report/dump/run_dumps.h"
 #include "report/render/html/render_html.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/page_data.h"
 
@@ -195,11 +195,11 @@ TEST_CASE("stacks of a page share their frames and strings", "[report][html]") {
 
 TEST_CASE("source lines stand in a page unless they are not wanted", "[report][html]") {
   TemporaryFolder folder;
-  std::ofstream(folder.path() + "/app.cu") << "one\ntwo\nthree</script>\nfour\n";
+  std::ofstream(folder.file("app.cu")) << "one\ntwo\nthree</script>\nfour\n";
   Program program;
   program.dump.add_allocation(live_allocation(program.stack({"f", "main"}, 2), 4096));
   RenderOptions options;
-  options.source_dirs = {folder.path()};
+  options.source_dirs = {folder.path().string()};
   const std::string with = page_data(page_of({program.report()}, options));
   CHECK(with.find("three\\u003c/script>") != std::string::npos);
   options.source = false;

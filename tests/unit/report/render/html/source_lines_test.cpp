@@ -4,18 +4,19 @@
 
 #include <fstream>
 
-#include "report/dump/run_dumps.h"
 #include "report/render/html/source_lines.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace culprit::report;
+using culprit::test::TemporaryFolder;
 
 namespace {
 
 // A folder with a source file of numbered lines.
 struct Sources {
   TemporaryFolder folder;
-  std::string file = folder.path() + "/solver.cu";
+  std::string file = folder.file("solver.cu");
 
   Sources() { write(file, 100); }
   static void write(const std::string& path, int lines) {

@@ -10,7 +10,7 @@
 
 namespace culprit::test {
 
-struct SpawnOptions {
+struct ProgramOptions {
   std::map<std::string, std::string> environment;  // added to this process's; an empty value removes the variable
   std::string working_directory;                   // empty: this process's
   int timeout_seconds = 60;
@@ -32,6 +32,6 @@ struct Finished {
 
 // Runs argv (argv[0] is a path) to its end and returns its exit status and output. Never waits longer than the time
 // limit. Throws std::runtime_error when fork fails. It forks, so do not use it from several threads at once.
-Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options);
+Finished run_program(const std::vector<std::string>& argv, const ProgramOptions& options);
 
 }  // namespace culprit::test

@@ -1,4 +1,4 @@
-#include "tests/support/spawn.h"
+#include "tests/support/run_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -90,7 +90,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-Finished spawn(const std::vector<std::string>& argv, const SpawnOptions& options) {
+Finished run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
   const std::vector<std::string> environment = merged_environment(options.environment);
   std::vector<char*> c_argv = c_array(argv);
   std::vector<char*> c_environment = c_array(environment);
