@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Measures what culprit costs: scripts/bench.sh [--package FILE.tar.gz] [options...]; --help lists them.
 #
-# In a source tree it builds what it runs. With --package (what scripts/package.sh --with-tests made), or when it lies in such an unpacked
-# package itself, it runs the prebuilt programs and builds, installs and downloads nothing. Needs Python 3; a machine without a GPU
-# needs --quick. Progress goes to stderr, the table to stdout; exit code 1 when a side that is there failed.
+# In a source tree the script builds the programs first. With --package FILE (made by scripts/package.sh --with-tests),
+# or in such a package that was unpacked, the script runs the prebuilt programs, and nothing is built, installed or
+# downloaded. Needs Python 3. A machine without a GPU needs --quick. Progress goes to stderr, the table to stdout. Exit
+# code 1: a measurement failed; measurements whose tool is not installed do not count.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 package=
@@ -12,7 +13,7 @@ help=false
 while [ $# -gt 0 ]; do
   case "$1" in
     --package)
-      [ $# -ge 2 ] && [ -f "$2" ] || { echo "bench.sh: --package needs a file" >&2; exit 2; }
+      [ -f "${2:-}" ] || { echo "bench.sh: --package needs a file" >&2; exit 2; }
       package=$2
       shift
       ;;

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds the static, position-independent libunwind that libculprit.so links: scripts/build-libunwind.sh DEPS_FOLDER
 #
-# Debian's libunwind.a is not PIC, and Debian's libunwind.so must not enter a preloaded library's dependencies: it exports
-# _Unwind_RaiseException and would take over the C++ exceptions of every process that does not itself need libgcc_s. So we
-# take the distribution's *source* package, with its patches, and configure it without what we do not need: no shared
-# library, no C++ exceptions, no compressed debug info (it would drag in liblzma).
+# Debian's libunwind.a is not position-independent. Debian's libunwind.so must not become a dependency of a preloaded
+# library: it exports _Unwind_RaiseException and would handle the C++ exceptions of every process that does not load
+# libgcc_s itself. This script therefore builds the distribution's source package, with its patches, without a shared
+# library, without C++ exceptions, and without compressed debug information (which needs liblzma).
 #
-# The source list and the package lists are private to this script; the machine's own apt configuration stays as it is.
+# The script has its own source list and package lists. The apt configuration of the machine does not change.
 set -euo pipefail
 deps=${1:?usage: scripts/build-libunwind.sh DEPS_FOLDER}
 prefix=$deps/libunwind
 scripts=$(cd "$(dirname "$0")" && pwd)
-# Built with these very changes already?
+# The stamp changes with every file that the build depends on.
 stamp=$(cat "$0" "$scripts"/libunwind/* | sha256sum | cut -c 1-64)
 [ -f "$prefix/lib/libunwind.a" ] && [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && exit 0
 mkdir -p "$deps"
@@ -22,7 +22,8 @@ rm -rf "$work" "$prefix" && mkdir -p "$work/lists/partial"
 
 # The mirrors that the machine already uses, as source entries: both apt formats (one-line and deb822).
 {
-  grep -hE '^deb(-src)? ' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -E 's/^deb(-src)? (\[[^]]*\] )?/deb-src \2/' || true
+  grep -hE '^deb(-src)? ' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
+    sed -E 's/^deb(-src)? (\[[^]]*\] )?/deb-src \2/' || true
   for file in /etc/apt/sources.list.d/*.sources; do
     [ -f "$file" ] || continue
     awk 'BEGIN { RS = ""; FS = "\n" }
@@ -31,15 +32,18 @@ rm -rf "$work" "$prefix" && mkdir -p "$work/lists/partial"
              if ($i ~ /^URIs:/)       { uris = $i;       sub(/^URIs: */, "", uris) }
              if ($i ~ /^Suites:/)     { suites = $i;     sub(/^Suites: */, "", suites) }
              if ($i ~ /^Components:/) { components = $i; sub(/^Components: */, "", components) }
-             if ($i ~ /^Signed-By: *\//) { signed = $i;  sub(/^Signed-By: */, "", signed); signed = "[signed-by=" signed "] " }
+             if ($i ~ /^Signed-By: *\//) {
+               signed = $i;  sub(/^Signed-By: */, "", signed); signed = "[signed-by=" signed "] " }
            }
            n = split(suites, suite, " "); m = split(uris, uri, " ")
-           for (u = 1; u <= m; u++) for (s = 1; s <= n; s++) print "deb-src " signed uri[u] " " suite[s] " " components }' "$file"
+           for (u = 1; u <= m; u++) for (s = 1; s <= n; s++)
+             print "deb-src " signed uri[u] " " suite[s] " " components }' "$file"
   done
 } | grep -E 'debian|ubuntu' | sort -u >"$work/sources.list"
 
 apt=(apt-get -qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
-     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::srcpkgcache=" -o "Dir::Cache::pkgcache=" -o APT::Sandbox::User=root)
+     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::srcpkgcache=" -o "Dir::Cache::pkgcache="
+     -o APT::Sandbox::User=root)
 "${apt[@]}" update </dev/null
 (cd "$work" && "${apt[@]}" source libunwind </dev/null)
 source_folder=$(find "$work" -mindepth 1 -maxdepth 1 -type d -name 'libunwind-*' | head -1)
@@ -48,22 +52,26 @@ source_folder=$(find "$work" -mindepth 1 -maxdepth 1 -type d -name 'libunwind-*'
 cd "$source_folder"
 python3 "$scripts/libunwind/patch.py" .
 [ -x configure ] || autoreconf -fi
-CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections -fdata-sections -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE" \
-  ./configure --quiet --prefix="$prefix" --with-pic \
+flags=(-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections -fdata-sections
+  -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE)
+CFLAGS="${flags[*]}" ./configure --quiet --prefix="$prefix" --with-pic \
   --disable-shared --enable-static --disable-minidebuginfo --disable-zlibdebuginfo --disable-cxx-exceptions \
-  --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation --disable-debug-frame --disable-block-signals >/dev/null
+  --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation --disable-debug-frame \
+  --disable-block-signals >/dev/null
 make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
 make -s install >/dev/null 2>&1
-# The parts of libunwind that interpose/ uses must not reach a lock, the loader's lock, or signals.
-forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep Linit_local Lglobal Linit Lfde mempool flush_cache; do
+# The parts of libunwind that interpose/ uses must not take a mutex or the loader's lock, and must not change signal
+# masks.
+forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep Linit_local Lglobal Linit Lfde mempool \
+  flush_cache; do
   find src -name "$object.o" -not -path '*/.libs/*' -exec nm -u {} +
 done | grep -E 'pthread_mutex|sigprocmask|sigfillset|dl_iterate_phdr|__tls_get_addr|mem_validate' || true)
 [ -z "$forbidden" ] || { echo "build-libunwind.sh: libunwind still needs: $forbidden" >&2; exit 1; }
-# interpose/stacks/unwind_rule.c looks at the rule that an unwinding step applied, which only the private headers describe.
+# interpose/stacks/unwind_rule.c reads the rule that an unwinding step applied. Only the private headers describe it.
 mkdir -p "$prefix/private"
 cp -rL include/. "$prefix/private/"
 cp src/*.h "$prefix/private/"
-cp COPYING "$prefix/"  # the package carries it
-echo "$stamp" >"$prefix/stamp"  # written last: its presence means that the build is complete
+cp COPYING "$prefix/"  # for the package
+echo "$stamp" >"$prefix/stamp"  # last: the stamp means that the build is complete
 rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

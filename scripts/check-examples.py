@@ -4,10 +4,10 @@
     check-examples.py --programs build/examples --sources examples --culprit build/bin/culprit \
                       --library build/lib/libculprit.so [--simulator build/simcuda] [PROGRAM...]
 
-PROGRAM is a file name in --programs, or in --sources with .py (default: one of every kind that --sources has a source for). Python runs by this
-script's own interpreter; without PyCUDA that is a skipped run. With --simulator the programs run
-on the simulated driver, without it on the machine's GPU. Prints a line for each run and a summary; exit code 1 when one failed, 77
-when every one was skipped. The header's language is described in examples/README.md.
+PROGRAM is a file name in --programs, or in --sources with .py (default: one of every kind that --sources has a source
+for). Python runs by this script's own interpreter; without PyCUDA that is a skipped run. With --simulator the programs
+run on the simulated driver, without it on the machine's GPU. Prints a line for each run and a summary; exit code 1 when
+one failed, 77 when every one was skipped. The header's language is described in examples/README.md.
 """
 import argparse
 import importlib.util
@@ -84,7 +84,8 @@ class Mismatch(Exception):
 
 
 def check_stack(stack, wanted, expectation, what):
-    """The top of a stack against function=, module=, caller= and the source's marked lines. Of a Python program only its frames count."""
+    """The top of a stack against function=, module=, caller= and the source's marked lines. Of a Python program only
+    its frames count."""
     if expectation.source.suffix == ".py":
         stack = [frame for frame in stack if frame.get("language") == "python"]
     if not stack:
@@ -126,7 +127,8 @@ def check_group(leak, wanted, expectation, word):
 
 
 def check_report(report, expected, expectation):
-    """Raises Mismatch unless the report has exactly the expected leaks and errors, and the resources and caches if any are expected."""
+    """Raises Mismatch unless the report has exactly the expected leaks and errors, and the resources and caches if any
+    are expected."""
     found = {"leak": [leak for leak in report["leaks"] if leak["cause"] != "cached"],
              "cached": [leak for leak in report["leaks"] if leak["cause"] == "cached"], "resource": report["resources"]}
     errors = report["errors"]
@@ -142,7 +144,8 @@ def check_report(report, expected, expectation):
         if word != "leak" and not wanted_groups:
             continue
         if len(groups) != len(wanted_groups):
-            raise Mismatch(f"expected {len(wanted_groups)} {word} groups, found {len(groups)}: {describe(groups, 'api')}")
+            raise Mismatch(f"expected {len(wanted_groups)} {word} groups, found {len(groups)}: "
+                           f"{describe(groups, 'api')}")
         for group, wanted in zip(groups, sorted(wanted_groups, key=lambda group: -int(group.get("bytes", 0)))):
             check_group(group, wanted, expectation, word)
     if len(errors) != len(wanted_errors):
@@ -183,7 +186,7 @@ def run_once(program, arguments, expected, expectation, options):
         if len(dumps) != 1:
             raise Mismatch(f"expected one dump, found {[dump.name for dump in dumps]}\n{result.stdout}")
         command = [str(options.culprit), "report", "--format", "json", "--resources", str(dumps[0])]
-        report = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        report = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=TIMEOUT_SECONDS)
         if report.returncode != 0:
             raise Mismatch(f"culprit report: exit code {report.returncode}: {report.stderr.strip()}")
@@ -208,7 +211,8 @@ def default_programs(options):
         variants.remove("_static")
     names = []
     for source in sorted(options.sources.glob("*.cpp")):
-        names += [source.stem + variant for variant in variants if (options.programs / (source.stem + variant)).exists()]
+        names += [source.stem + variant for variant in variants
+                  if (options.programs / (source.stem + variant)).exists()]
     return names + sorted(source.name for source in options.sources.glob("python/*.py"))
 
 

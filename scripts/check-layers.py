@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that includes follow scripts/layers.txt: scripts/check-layers.py [ROOT]
 
-Prints a line for each include that goes against the order, and for each known exception that is not needed any more. Exit code 1 when there is one.
+Prints a line for each include that goes against the order. Exit code 1 when there is one.
 """
 
 import pathlib
@@ -12,24 +12,20 @@ INCLUDE = re.compile(r'^\s*#\s*include "((?:interpose|report)/[^"]+)"', re.MULTI
 
 
 def read_rules(path):
-    """{folder: (program, step)} and the set of known exceptions."""
-    steps, known = {}, set()
+    """{folder: (program, step)}."""
+    steps = {}
     for line in path.read_text().splitlines():
         if not line or line.startswith("#"):
-            continue
-        if line.startswith("known: "):
-            known.add(line.removeprefix("known: "))
             continue
         program, _, order = line.partition(": ")
         for number, step in enumerate(order.split(" < ")):
             for folder in step.split(", "):
                 steps[f"{program}/{folder}"] = (program, number)
-    return steps, known
+    return steps
 
 
 def problems(root):
-    steps, known = read_rules(root / "scripts/layers.txt")
-    used = set()
+    steps = read_rules(root / "scripts/layers.txt")
     for program in ("interpose", "report"):
         for path in sorted((root / program).rglob("*")):
             folder = path.parent.relative_to(root).as_posix()
@@ -41,14 +37,12 @@ def problems(root):
                 continue
             for name in INCLUDE.findall(path.read_text()):
                 other = pathlib.PurePosixPath(name).parent.as_posix()
-                if other == folder or other not in steps or steps[other][0] != program or steps[other][1] < steps[folder][1]:
+                if other == folder or other not in steps:
+                    continue
+                if steps[other][0] != program or steps[other][1] < steps[folder][1]:
                     continue
                 row = f"{path.relative_to(root).as_posix()} -> {name}"
-                used.add(row)
-                if row not in known:
-                    yield f"{row}: {folder}/ may not include {other}/ (scripts/layers.txt)"
-    for row in sorted(known - used):
-        yield f"scripts/layers.txt: not needed any more: known: {row}"
+                yield f"{row}: {folder}/ may not include {other}/ (scripts/layers.txt)"
 
 
 def main():

@@ -1,55 +1,146 @@
 #!/usr/bin/env bash
-# Checks of the sources besides the tests: scripts/check.sh. Prints the problems; exit code 1 when there are any.
+# Checks the sources: scripts/check.sh [--only CHECK] [FILE...]
+#
+# FILE limits the checks to these files; without FILE every file of the repository is checked. CHECK is one of
+#   format   C++ is formatted as clang-format 14 does
+#   layers   includes follow scripts/layers.txt
+#   files    length of files and lines, executable scripts, leftovers
+#   shell    shellcheck
+#   python   ruff, with the rules of ruff.toml
+#   words    spelling, with codespell
+#   tidy     clang-tidy on changed C++ files, see scripts/tidy.sh
+# Installs missing tools, except clang-tidy. Prints each problem. Exit code 1: there are problems; 2: wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
+usage() {
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+checks=(format layers files shell python words tidy)
+chosen=("${checks[@]}")
+if [ "${1:-}" = --only ]; then
+  [[ " ${checks[*]} " == *" ${2:-} "* ]] || usage
+  chosen=("$2")
+  shift 2
+fi
+[[ "${1:-}" != -* ]] || usage
+files=("$@")
+[ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard)
+
 problems=0
 problem() {
   echo "check.sh: $*" >&2
   problems=$((problems + 1))
 }
-mapfile -t tracked < <(git ls-files --cached --others --exclude-standard)
-matching() { printf '%s\n' "${tracked[@]}" | grep -E "$1" | while IFS= read -r file; do [ -f "$file" ] && echo "$file"; done; }
+# Reads lines: each one is a problem, after the words that are given.
+each_is_a_problem() { while IFS= read -r line; do problem "$*$line"; done; }
+# The chosen files whose names match; not those that were deleted and are still in the index.
+matching() {
+  local file
+  for file in "${files[@]}"; do
+    if [[ $file =~ $1 && -f $file ]]; then echo "$file"; fi
+  done
+}
 mapfile -t cxx < <(matching '\.(c|cpp|h)$')
 mapfile -t shell < <(matching '\.sh$|^\.ci/run$')
 mapfile -t python < <(matching '\.py$')
+mapfile -t javascript < <(matching '\.js$')
 
-# One clang-format: another version formats differently.
-format=clang-format-14
-if ! command -v "$format" >/dev/null; then
-  if command -v clang-format >/dev/null && clang-format --version | grep -q 'version 14\.'; then
-    format=clang-format
-  else
-    scripts/install-packages.sh clang-format-14 || problem "clang-format 14 is needed"
+check_format() {
+  [ ${#cxx[@]} -gt 0 ] || return
+  # Another version of clang-format formats differently.
+  local format=clang-format-14
+  if ! command -v "$format" >/dev/null; then
+    if command -v clang-format >/dev/null && clang-format --version | grep -q 'version 14\.'; then
+      format=clang-format
+    else
+      scripts/install-packages.sh clang-format-14 || problem "clang-format 14 is needed"
+    fi
   fi
-fi
-while IFS= read -r file; do problem "$file: not formatted ($format -i $file)"; done < <(
-  "$format" --dry-run "${cxx[@]}" 2>&1 | sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq)
+  each_is_a_problem "not formatted ($format -i): " < <("$format" --dry-run "${cxx[@]}" 2>&1 |
+    sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq)
+}
 
-# The two programs share the layout of the dump, the request of an attach, and the names of signals; nothing else.
-while IFS= read -r line; do problem "report/ may include only interpose/format/ and interpose/base/signal_names.h of interpose/: $line"; done < <(
-  grep -rnE '#include "interpose/' report | grep -vE '"interpose/(format/|base/signal_names\.h")')
-while IFS= read -r line; do problem "interpose/ may not include report/: $line"; done < <(grep -rnE '#include "report/' interpose)
-while IFS= read -r line; do problem "$line"; done < <(scripts/check-layers.py)
+check_layers() {
+  each_is_a_problem "report/ may include only interpose/format/ of interpose/: " < <(
+    grep -rnE '#include "interpose/' report | grep -vE '"interpose/format/')
+  each_is_a_problem "interpose/ may not include report/: " < <(grep -rnE '#include "report/' interpose)
+  each_is_a_problem < <(scripts/check-layers.py)
+  each_is_a_problem < <(scripts/check-tables.py)
+}
 
-# Long files are hard to read. Tables (.def, .txt) and golden files are exempt.
-for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do
-  lines=$(wc -l <"$file")
-  [ "$lines" -le 800 ] || problem "$file: $lines lines, split it (800 at most)"
-done
+check_files() {
+  local file lines
+  # Tables (.def, .txt) and golden files may be long.
+  for file in "${cxx[@]}" "${shell[@]}" "${python[@]}" "${javascript[@]}"; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 800 ] || problem "$file: $lines lines, split it (800 at most)"
+  done
+  for file in "${shell[@]}"; do
+    [ -x "$file" ] || problem "$file: not executable"
+  done
+  # clang-format cuts the lines of C++, except in tables. /dev/null stands for no file.
+  each_is_a_problem "more than 120 columns: " < <(
+    LC_ALL=C.UTF-8 grep -nE '^.{121,}' /dev/null "${shell[@]}" "${python[@]}" "${javascript[@]}" | cut -c 1-100)
+  each_is_a_problem "leftover: " < <(
+    grep -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' /dev/null "${cxx[@]}" "${python[@]}" "${shell[@]}" \
+      "${javascript[@]}" | grep -v '^scripts/check.sh:')
+}
 
-for file in "${shell[@]}"; do
-  bash -n "$file" || problem "$file: bash cannot parse it"
-  [ -x "$file" ] || problem "$file: not executable"
-done
-for file in "${python[@]}"; do
-  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$file" || problem "$file: Python cannot parse it"
-done
-while IFS= read -r line; do problem "leftover: $line"; done < <(
-  grep -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' "${cxx[@]}" "${python[@]}" "${shell[@]}" | grep -v '^scripts/check.sh:')
+check_shell() {
+  [ ${#shell[@]} -gt 0 ] || return
+  if command -v shellcheck >/dev/null || scripts/install-packages.sh shellcheck; then
+    each_is_a_problem < <(shellcheck --external-sources --format gcc "${shell[@]}")
+  else
+    problem "shellcheck is needed"
+  fi
+}
 
+check_python() {
+  [ ${#python[@]} -gt 0 ] || return
+  # Debian has no package of ruff. A fixed version has fixed rules.
+  local version=0.17.6 folder=build/deps/ruff
+  local ruff=$folder/bin/ruff
+  if [ "$("$ruff" --version 2>/dev/null)" != "ruff $version" ]; then
+    if [ "$(ruff --version 2>/dev/null)" = "ruff $version" ]; then
+      ruff=ruff
+    else
+      python3 -m pip --version >/dev/null 2>&1 || scripts/install-packages.sh python3-pip
+      rm -rf "$folder"
+      PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --no-deps \
+        --only-binary=:all: --target "$folder" "ruff==$version" </dev/null >&2 ||
+        { problem "ruff $version is needed (PyPI)"; return; }
+    fi
+  fi
+  each_is_a_problem < <("$ruff" check --quiet --no-cache --output-format concise "${python[@]}")
+}
+
+check_words() {
+  mapfile -t texts < <(matching '\.(c|cpp|h|def|S|sh|py|js|css|html|md|txt|cmake|in|toml|yml|yaml|json)$|^\.ci/run$' |
+    grep -vE '^tests/golden/')
+  [ ${#texts[@]} -gt 0 ] || return
+  if ! command -v codespell >/dev/null && ! scripts/install-packages.sh codespell; then
+    problem "codespell is needed"
+    return
+  fi
+  each_is_a_problem < <(codespell --ignore-words scripts/words.txt "${texts[@]}")
+}
+
+check_tidy() {
+  local output
+  if output=$(scripts/tidy.sh "$@" 2>&1); then
+    [ -z "$output" ] || echo "$output" >&2
+  else
+    problem "clang-tidy:
+$output"
+  fi
+}
+
+for check in "${chosen[@]}"; do "check_$check" "$@"; done
 if [ "$problems" -gt 0 ]; then
   echo "check.sh: $problems problems" >&2
   exit 1
 fi
-echo "check.sh: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts, ${#python[@]} Python scripts are fine"
+echo "check.sh: ${chosen[*]}: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts, ${#python[@]} Python and" \
+  "${#javascript[@]} JavaScript files are fine"

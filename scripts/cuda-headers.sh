@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes sure that the CUDA headers can be found: scripts/cuda-headers.sh DEPS_FOLDER
+# Gets the CUDA headers where no toolkit is installed: scripts/cuda-headers.sh DEPS_FOLDER
 #
-# culprit is compiled against NVIDIA's headers only; nothing of the toolkit is linked. Where no toolkit is found (the places are
-# those of CMakeLists.txt) the headers come from NVIDIA's wheels on PyPI, into DEPS_FOLDER/cuda.
+# culprit needs NVIDIA's headers and links nothing of the toolkit. The script looks for a toolkit where CMakeLists.txt
+# does. Without one it takes the headers from NVIDIA's wheels on PyPI, into DEPS_FOLDER/cuda.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/cuda-headers.sh DEPS_FOLDER}
@@ -10,13 +10,14 @@ for folder in "${CUDA_HOME:-}/include" /usr/local/cuda/include /usr/include /usr
   [ -f "$folder/cuda.h" ] && [ -f "$folder/crt/host_defines.h" ] && [ -f "$folder/cudaProfiler.h" ] && exit 0
 done
 
-# cuda.h and cuda_runtime.h are in the first, crt/host_defines.h in the second, cudaProfiler.h in the third.
+# The first has cuda.h and cuda_runtime.h, the second crt/host_defines.h, the third cudaProfiler.h.
 wheels=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-profiler-api==13.0.*')
 python3 -m pip --version >/dev/null 2>&1 || "$here/install-packages.sh" python3-pip
 work=$deps/cuda-wheels
 rm -rf "$work" "$deps/cuda" && mkdir -p "$work/unpacked"
 echo "cuda-headers.sh: no CUDA toolkit found, taking the headers from PyPI: ${wheels[*]}" >&2
-python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: -d "$work" "${wheels[@]}" </dev/null
+python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: -d "$work" "${wheels[@]}" \
+  </dev/null
 for wheel in "$work"/*.whl; do python3 -m zipfile -e "$wheel" "$work/unpacked"; done
 mv "$work/unpacked/nvidia/cu13" "$deps/cuda"
 rm -rf "$work"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Gets NVIDIA's libcudart of CUDA 11 and 12 from PyPI: scripts/cudart-versions.sh DEPS_FOLDER
 #
-# Only for the tests on a GPU (scripts/package.sh --with-tests): a program with the runtime of CUDA 13 loads libraries that were linked
-# with those of 11 and 12, and all of them must be seen.
+# For the tests on a GPU (scripts/package.sh --with-tests): a program with the runtime of CUDA 13 loads libraries that
+# were linked with the runtimes of CUDA 11 and 12, and culprit must record the calls of all three.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/cudart-versions.sh DEPS_FOLDER}

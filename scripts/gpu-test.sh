@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The tests on a real GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
+# Runs the tests on a GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
 #
-# TARBALL is what scripts/package.sh --with-tests made, FOLDER where one was unpacked; without either, the tree that this script lies in. Nothing
-# is installed or downloaded, so the machine needs a driver, a libcudart.so.13 and Python 3 only; what is missing of PyTorch, CuPy, Numba,
-# cuda-python, JAX, compute-sanitizer and what PyCUDA is built with (see tests/gpu/build_pycuda.py) is a skipped row. Prints one table;
-# exit code 1 when a row failed.
+# TARBALL is a package of scripts/package.sh --with-tests, FOLDER an unpacked one; by default the tree of this script.
+# Nothing is installed or downloaded: the machine needs a driver, a libcudart.so.13 and Python 3. Tests whose framework
+# or tool (PyTorch, CuPy, Numba, cuda-python, JAX, compute-sanitizer, the compiler for PyCUDA) is not there are skipped
+# rows. Prints a table. Exit code 1: a row failed; 2: there is no GPU, or no package.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -19,7 +19,8 @@ tree=$(cd "$tree" && pwd) || exit 2
 gpu=$("$tree/scripts/has-gpu.sh") || { echo "gpu-test.sh: this machine has no NVIDIA GPU" >&2; exit 2; }
 export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
 
-# The examples and subjects want libcudart.so.13. Only that file is offered to them, not the folder that it lies in with other libraries.
+# The examples and subjects need libcudart.so.13. They get a folder with that file only, because its own folder has
+# other libraries too.
 find_cudart() {
   local folder
   for folder in ${LD_LIBRARY_PATH//:/ } /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib; do
@@ -38,43 +39,52 @@ rows=$work/rows
 : >"$rows"
 row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
-[ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found on this machine: the programs with the shared runtime cannot start"
+[ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found: the programs with the shared runtime cannot start"
 
-# Checks without measurements run side by side, the process tests in parts: one after the other they take ten minutes.
-run_check() { python3 "$tree/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null; echo $? >"$work/$1.status"; }
-# A check prints rows itself; one that ends otherwise than with 0 and 1 is a failed row.
+# Checks without measurements run at the same time, the process tests in parts: one after the other takes ten minutes.
+run_check() {
+  python3 "$tree/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null
+  echo $? >"$work/$1.status"
+}
+last_words() { tail -c "$1" "$2" | tr '\n\t' '  '; }
+# A check prints its rows. Its exit code is 0 or 1; any other one is a failed row.
 rows_of() {
+  local status
+  status=$(cat "$work/$1.status")
   tee -a "$rows" <"$work/$1.rows"
-  [ "$(cat "$work/$1.status")" -le 1 ] || row FAIL "$1" "exit code $(cat "$work/$1.status"): $(tail -c 300 "$work/$1.errors" | tr '\n\t' '  ')"
+  [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
 run_part() {
-  CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" >"$work/part.$1.log" 2>&1 </dev/null
+  CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" \
+    >"$work/part.$1.log" 2>&1 </dev/null
   echo $? >"$work/part.$1.status"
 }
-# Hostile situations, alone and under the library; what NVIDIA's driver does not bear alone is left out.
+# Hostile situations, alone and under the library. Runs that fail alone, because of NVIDIA's driver, are left out.
 run_guests() {
   CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" --durations no >"$work/guests.log" 2>&1 </dev/null
   echo $? >"$work/guests.status"
 }
-# The Python examples are PyCUDA's: the machine's own, else one that is built from the source that the package brought.
+# The Python examples need PyCUDA: the one of this machine, else one that is built from the source in the package.
 run_examples() {
   local pycuda='' status=0 why
   if ! python3 -c 'import pycuda.driver' 2>/dev/null; then
-    why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" 2>"$work/pycuda.errors") || status=$?
+    why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" \
+      2>"$work/pycuda.errors") || status=$?
     case $status in
       0) pycuda=$work/pycuda; row PASS "PyCUDA from source" "$why" ;;
       77) row SKIP "PyCUDA from source" "$why" ;;
-      *) row FAIL "PyCUDA from source" "exit code $status: $(tail -c 600 "$work/pycuda.errors" | tr '\n\t' '  ')" ;;
+      *) row FAIL "PyCUDA from source" "exit code $status: $(last_words 600 "$work/pycuda.errors")" ;;
     esac
   fi
-  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" --programs "$tree/examples" --sources "$tree/sources/examples" \
+  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" \
+    --programs "$tree/examples" --sources "$tree/sources/examples" \
     --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 </dev/null || true
 }
 
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
 names=$work/names
-# A comma would separate names. (The exit code is their number.)
+# Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
 "$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
 split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
 beside=(python_frames python_view torch_profiler torch_segments framework_counts attach causes marks)
@@ -94,7 +104,9 @@ run_tests=0
 for ((part = 1; part <= parts; ++part)); do
   log=$work/part.$part.log
   summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
-  run_tests=$((run_tests + $(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" | head -1)))
+  count=$(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" |
+    head -1)
+  run_tests=$((run_tests + count))
   if [ "$(cat "$work/part.$part.status")" -eq 0 ]; then
     row PASS "process tests, part $part of $parts" "$summary"
   else
@@ -104,20 +116,22 @@ for ((part = 1; part <= parts; ++part)); do
 done
 [ "$run_tests" -eq "$(wc -l <"$names")" ] || row FAIL "process tests" "$run_tests of $(wc -l <"$names") were run"
 summary=$(grep -E '^(All tests passed|test cases:)' "$work/guests.log" | tr '\n' ' ')
-summary="$summary($(grep -c 'not run here:' "$work/guests.log") not run here, $(grep -c 'left out:' "$work/guests.log") runs left out)"
+summary="$summary($(grep -c 'not run here:' "$work/guests.log") not run here, "
+summary="$summary$(grep -c 'left out:' "$work/guests.log") runs left out)"
 if [ "$(cat "$work/guests.status")" -eq 0 ]; then
   row PASS "guest programs" "$summary"
 else
   row FAIL "guest programs" "exit code $(cat "$work/guests.status"): $summary"
   cat "$work/guests.log" >&2
 fi
-# A failed run's reason is on the indented lines below it.
-awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why; outcome = $1; name = "example " substr($0, 7); why = ""; next }
+# The reason of a failed run is on the indented lines below it.
+awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why
+                             outcome = $1; name = "example " substr($0, 7); why = ""; next }
      /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
      END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
-tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(tail -c 300 "$work/examples" | tr '\n\t' '  ')"
+tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(last_words 300 "$work/examples")"
 for check in "${beside[@]}"; do rows_of "$check"; done
-# These compare times, or look at the processes on the GPU.
+# These compare times, or list the processes on the GPU: nothing else may run meanwhile.
 for check in launch_ratio doctor_ghost sanitizer_compare; do
   run_check "$check"
   rows_of "$check"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Says whether this machine has an NVIDIA GPU that a program can use: exit code 0 and its name on stdout, or 1.
+# Tells whether this machine has an NVIDIA GPU that a program can use: exit code 0 and its name on stdout, or 1.
 #
-# nvidia-smi is often missing in containers, so a GPU without it is found by its device files and its driver library.
+# Containers often lack nvidia-smi. The device files and the driver's library then stand for a GPU.
 set -euo pipefail
-if command -v nvidia-smi >/dev/null && name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n 1p) && [ -n "$name" ]; then
+if command -v nvidia-smi >/dev/null &&
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n 1p) && [ -n "$name" ]; then
   echo "$name"
   exit 0
 fi

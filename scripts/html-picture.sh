@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the picture of an HTML report in report/README.md anew: scripts/html-picture.sh
+# Makes examples/report.png, the picture of an HTML report in report/README.md: scripts/html-picture.sh
 #
-# Builds, runs tests/browser/picture_program.cpp under culprit on the simulated driver, and photographs the report with Chromium:
-# examples/report.png.
+# Builds, runs tests/browser/picture_program.cpp under culprit on the simulated driver, and takes a screenshot of the
+# report with Chromium.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -10,9 +10,13 @@ scripts/install-packages.sh chromium chromium-driver python3-selenium pngquant
 scripts/build.sh >&2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-SIMCUDA_DEVICES=2 LD_LIBRARY_PATH=build/simcuda build/bin/culprit run --format html --output "$folder/report.html" -- build/bin/picture_program >&2
+SIMCUDA_DEVICES=2 LD_LIBRARY_PATH=build/simcuda build/bin/culprit run --format html --output "$folder/report.html" \
+  -- build/bin/picture_program >&2
 /usr/bin/python3 tests/browser/picture.py "$folder/report.html" "$folder/report.png"
-# Few colours are enough, and the picture is in the repository.
+# 96 colours suffice, and make the file small enough for the repository.
 pngquant --strip --force --output examples/report.png 96 -- "$folder/report.png"
 bytes=$(stat -c %s examples/report.png)
-[ "$bytes" -le $((200 << 10)) ] || { echo "html-picture.sh: examples/report.png has $bytes bytes, more than 200 KiB" >&2; exit 1; }
+if [ "$bytes" -gt $((200 << 10)) ]; then
+  echo "html-picture.sh: examples/report.png has $bytes bytes, more than 200 KiB" >&2
+  exit 1
+fi

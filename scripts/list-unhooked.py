@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Lists the CUDA functions that may make or end a resource and that nobody has decided about.
 
-    list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt [--stub libcuda.so]
+    list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt
+    [--stub libcuda.so]
 
-A function is decided about when it is a row of hooks.def (HOOK_CHECK does not say what it makes: that is none) or stands,
-with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions come
-from the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and, where the
+A function is decided about when it is a row of hooks.def (HOOK_CHECK does not say what it makes: that is none) or
+stands, with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions come from the
+toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and, where the
 toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has looked at
 what it brought.
 
-A line of exclusions.txt is a name or a shell pattern and its reason; # begins a comment. A line that excludes nothing (no
-such function any more, or one that is hooked) is an error too, so that the list cannot rot. With --prune-ok such lines
-are allowed: for checking against a toolkit that is older or newer than the one the list was written for.
+A line of exclusions.txt is a name or a shell pattern and its reason; # begins a comment. A line that excludes nothing
+(no such function any more, or one that is hooked) is an error too, so that the list cannot rot. With --prune-ok such
+lines are allowed: for checking against a toolkit that is older or newer than the one the list was written for.
 
 Exit code: 0 everything is decided, 1 something is not, 2 wrong usage or unreadable files.
 """
@@ -51,8 +52,8 @@ def makes_or_ends_something(name):
 def declared_functions(text):
     """The ELF names of the functions that a CUDA header declares.
 
-    A name that the header #defines to another one (cuMemAlloc to cuMemAlloc_v2) is that other one, and a name wrapped in
-    __CUDA_API_PTSZ has a _ptsz twin. What only __CUDA_API_VERSION_INTERNAL shows is declared under its ELF name.
+    A name that the header #defines to another one (cuMemAlloc to cuMemAlloc_v2) is that other one, and a name wrapped
+    in __CUDA_API_PTSZ has a _ptsz twin. What only __CUDA_API_VERSION_INTERNAL shows is declared under its ELF name.
     """
     aliases = dict(re.findall(r"^\s*#\s*define\s+(cu[A-Z]\w*)\s+(cu[A-Z]\w*)\s*$", text, re.MULTILINE))
     twins = set()

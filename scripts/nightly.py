@@ -23,7 +23,8 @@ class Unusable(Exception):
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="nightly.sh", description="Runs commands under culprit and keeps a history.")
-    parser.add_argument("--commands", required=True, type=pathlib.Path, help="file with a line 'NAME: COMMAND' for each")
+    parser.add_argument("--commands", required=True, type=pathlib.Path,
+                        help="file with a line 'NAME: COMMAND' for each")
     parser.add_argument("--history", required=True, type=pathlib.Path, help="folder of the nights and of index.html")
     parser.add_argument("--build", default="", help="command that builds what is run")
     parser.add_argument("--culprit", default="", help="the culprit command (default: the one in PATH, or this tree's)")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Every night: builds, runs a list of commands under culprit, keeps what they leaked and writes the trend page.
+# For a nightly job: builds, runs commands under culprit, stores their leaks, and writes a trend page.
 #
-#     scripts/nightly.sh --commands FILE --history DIR [--build COMMAND] [--culprit PATH] [--timeout SECONDS] [--title TEXT]
+#     scripts/nightly.sh --commands FILE --history DIR [--build COMMAND] [--culprit PATH] [--timeout SECONDS]
+#                        [--title TEXT]
 #
-# FILE has a line for each command: NAME: COMMAND LINE. Empty lines and those that begin with # are skipped.
-# DIR gets a JSON file a night (schema culprit.night/1) and index.html, the trend page, made of all that are there.
-# COMMAND builds what is to be run; without --build nothing is built.
-# Exit code: 0 nothing new; 1 leaks are new or have grown since the night before, or a command failed that did not fail
-# then; 2 wrong usage; 3 something cannot be read, built or written.
+# FILE has a line "NAME: COMMAND LINE" for each command. Empty lines and lines that begin with # are skipped.
+# DIR gets a JSON file for each night (schema culprit.night/1), and the trend page index.html of all nights.
+# COMMAND builds the programs; without --build nothing is built.
+# Exit code: 0 as the night before; 1 leaks are new or have grown, or a command failed that did not fail the night
+# before; 2 wrong usage; 3 a file cannot be read or written, or the build failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || "$here/install-packages.sh" python3

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Gets PyCUDA for the tests, from Debian's section contrib: scripts/pycuda.sh DEPS_FOLDER
 #
-# Only the package itself, unpacked into DEPS_FOLDER/pycuda: it depends on the whole CUDA toolkit, which the simulated driver stands in for.
-# The system's list of package sources stays as it is. Where this is no Debian the tests with PyCUDA are left out.
+# The package is unpacked into DEPS_FOLDER/pycuda and not installed, because it depends on the whole CUDA toolkit; the
+# tests have the simulated driver instead. The system's list of package sources does not change. On systems other than
+# Debian the tests with PyCUDA are left out.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(realpath -m "${1:?usage: scripts/pycuda.sh DEPS_FOLDER}")
@@ -11,20 +12,21 @@ folder=$deps/pycuda
 # shellcheck source=/dev/null
 . /etc/os-release
 if [ "${ID:-}" != debian ] || ! command -v apt-get >/dev/null; then
-  echo "pycuda.sh: PyCUDA is taken from Debian's packages, and this is no Debian: its tests are left out" >&2
+  echo "pycuda.sh: PyCUDA comes from Debian's packages; on other systems its tests are left out" >&2
   exit 0
 fi
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 rm -rf "$folder" && mkdir -p "$folder"/apt/{lists,archives}/partial
 echo "deb [signed-by=$keys] http://deb.debian.org/debian $VERSION_CODENAME contrib" >"$folder/apt/sources.list"
 : >"$folder/apt/status"
-apt=(apt-get -qq -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$folder/apt/lists"
-  -o "Dir::State::Status=$folder/apt/status" -o "Dir::Cache=$folder/apt" -o Acquire::Languages=none -o "APT::Sandbox::User=$(id -un)")
+apt=(apt-get -qq -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+  -o "Dir::State::Lists=$folder/apt/lists" -o "Dir::State::Status=$folder/apt/status" -o "Dir::Cache=$folder/apt"
+  -o Acquire::Languages=none -o "APT::Sandbox::User=$(id -un)")
 "${apt[@]}" update </dev/null >&2
 (cd "$folder" && "${apt[@]}" download python3-pycuda </dev/null >&2)
 dpkg-deb -x "$folder"/python3-pycuda_*.deb "$folder/unpacked"
-# Dependencies other than the toolkit, the driver and every Python's packages. Names of ABIs (python3-numpy-abi9) are
-# not packages.
+# The dependencies, without the toolkit, the driver, and packages that every Python has. python3-numpy-abi9 and the like
+# are names of ABIs.
 mapfile -t needed < <(dpkg-deb -f "$folder"/python3-pycuda_*.deb Depends | tr ',' '\n' | sed -E 's/^ *//; s/[ :|].*//' |
   grep -vE '^(nvidia-|libcu|python3$|lib(c6|gcc|stdc\+\+))|-(abi|py)[0-9]+$' | sort -u)
 "$here/install-packages.sh" "${needed[@]}"

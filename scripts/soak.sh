@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The storms of tests/guest in their long form: scripts/soak.sh [--seconds N]
+# Runs the long tests of tests/guest: scripts/soak.sh [--seconds N]
 #
-# Each lasts N seconds, ten minutes without the option: kills at 500 random points, fork storms, handlers at 20 kHz, jumps and cancellation
-# out of calls, attach and detach 200 times, 100 million stacks. Prints one row for each; exit code 1 when one failed.
+# Each test lasts N seconds, by default 600: kills at 500 random points, forks, signal handlers at 20 kHz, jumps out of
+# calls, cancelled threads, 200 times attach and detach, 100 million stacks. Prints a row for each test. Exit code 1: a
+# test failed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

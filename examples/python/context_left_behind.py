@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Question: "The context stack was not empty upon module cleanup", and the program is aborted at its end.
 
-make_context() pushes, and nobody pops. True verdict: no memory leaked, the buffer was freed; one context was left behind, made at the
-marked line. context_popped.py is the corrected program.
+make_context() pushes, and nobody pops. True verdict: no memory leaked, the buffer was freed; one context was left
+behind, made at the marked line. context_popped.py is the corrected program.
 """
 # run:
 # expect: resource kind=context count=1 function=main

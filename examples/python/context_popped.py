@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Question: "is memory that I free after context.pop() really freed?"
 
-True verdict: CLEAN. PyCUDA makes the context current again for the free, in the thread that the context belongs to; also when the buffer
-is only collected (--collected). Not when the context was destroyed before (--detached): the memory went with it.
+True verdict: CLEAN. PyCUDA makes the context current again for the free, in the thread that the context belongs to;
+also when the buffer is only collected (--collected). Not when the context was destroyed before (--detached): the memory
+went with it.
 """
 # run:
 # expect: clean

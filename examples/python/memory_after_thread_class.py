@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Question: "memory stays taken after a Python thread ends", wrapped in a class whose __del__ frees.
 
-True verdict: it depends on who drops the last reference. A worker does: CLEAN. The main thread does (--outlives): free() raises inside __del__, which
-Python can only print, and the memory stays. In a cycle (--cycle) the garbage collector runs __del__ in whatever thread it happens to
-run in; here that is the main thread.
+True verdict: it depends on who drops the last reference. A worker does: CLEAN. The main thread does (--outlives):
+free() raises inside __del__, which Python can only print, and the memory stays. In a cycle (--cycle) the garbage
+collector runs __del__ in whatever thread it happens to run in; here that is the main thread.
 """
 # run:
 # expect: clean

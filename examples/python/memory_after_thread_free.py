@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Question: "memory stays taken after a Python thread ends", with an explicit free() in the thread.
 
-True verdict: CLEAN, also when the context is no longer current: free() makes it current itself, in the thread that the context belongs to. In
-another thread it cannot (--elsewhere): "cannot activate out-of-thread context", and the memory stays.
+True verdict: CLEAN, also when the context is no longer current: free() makes it current itself, in the thread that the
+context belongs to. In another thread it cannot (--elsewhere): "cannot activate out-of-thread context", and the memory
+stays.
 """
 # run:
 # expect: clean

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Question: "memory stays taken after a Python thread ends", the corrected program: each thread has a context of its own.
+"""Question: "memory stays taken after a Python thread ends", the corrected program: each thread has a context of its
+own.
 
-PyCUDA frees a buffer when it is collected, and only in the thread that its context belongs to. A list of the main thread keeps what
-the workers allocated, so nothing is collected there in time; what happens to it at exit happens in another thread: PyCUDA then
-gives up, silently or with a warning.
+PyCUDA frees a buffer when it is collected, and only in the thread that its context belongs to. A list of the main
+thread keeps what the workers allocated, so nothing is collected there in time; what happens to it at exit happens in
+another thread: PyCUDA then gives up, silently or with a warning.
 
---drop: the thread drops its buffer while its context is current. --detach: the thread destroys its context, the memory goes with it.
+--drop: the thread drops its buffer while its context is current. --detach: the thread destroys its context, the memory
+goes with it.
 """
 # run:
 # expect: leak bytes=104857600 count=4 function=worker cause=never-freed api=cuMemAlloc threads=4 ended-threads=4

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Question: "memory stays taken after a Python thread ends", with the program that people paste: pycuda.autoinit makes a context in the main
-thread, each worker allocates, nobody frees.
+"""Question: "memory stays taken after a Python thread ends", with the program that people paste: pycuda.autoinit makes
+a context in the main thread, each worker allocates, nobody frees.
 
-Popular answer: "free it in the thread, PyCUDA leaks". True verdict: CLEAN. A context is current in one thread only; in the workers none is, so each
-mem_alloc fails ("invalid device context") and nothing was ever allocated. What nvidia-smi shows is the main thread's context.
+Popular answer: "free it in the thread, PyCUDA leaks". True verdict: CLEAN. A context is current in one thread only; in
+the workers none is, so each mem_alloc fails ("invalid device context") and nothing was ever allocated. What nvidia-smi
+shows is the main thread's context.
 """
 # run:
 # expect: clean

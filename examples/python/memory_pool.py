@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Question: "I deleted the arrays, and the memory is still used", with pycuda.tools.DeviceMemoryPool.
 
-True verdict: CACHED. The pool keeps what was given back, for the next request; free_held() (--free-held) gives it to the driver.
-The program ends with os._exit, so that no destructor tidies up behind the picture.
+True verdict: CACHED. The pool keeps what was given back, for the next request; free_held() (--free-held) gives it to
+the driver. The program ends with os._exit, so that no destructor tidies up behind the picture.
 """
 # run:
 # expect: cached count=1 function=<module> kind=device

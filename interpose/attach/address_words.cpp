@@ -11,22 +11,19 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/driver.h"
+#include "interpose/driver/entry_points.h"
+#include "interpose/hooks/hooks.h"
 
 namespace culprit {
 namespace {
-
-#if defined(__x86_64__)
-constexpr std::uint32_t kAbsolute = R_X86_64_64, kGlobalData = R_X86_64_GLOB_DAT, kJumpSlot = R_X86_64_JUMP_SLOT;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kAbsolute = R_AARCH64_ABS64, kGlobalData = R_AARCH64_GLOB_DAT, kJumpSlot = R_AARCH64_JUMP_SLOT;
-#endif
 
 // Functions of libc that a preloaded library interposes.
 struct OfLibc {
@@ -293,12 +290,14 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
     const auto* end = relocation + bytes[table] / sizeof(*relocation);
     for (; relocation < end; ++relocation) {
       auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation->r_info));
-      if (type != kJumpSlot && type != kGlobalData && (type != kAbsolute || relocation->r_addend != 0)) continue;
+      if (type != kJumpSlotRelocation && type != kGlobalDataRelocation &&
+          (type != kAbsoluteRelocation || relocation->r_addend != 0))
+        continue;
       const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
       std::uint64_t original = 0, ours = 0;
       std::uint64_t place = module.load_bias + relocation->r_offset;
       const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
-      if (type != kAbsolute && find_cxx_replacement(symbol, module, slot, &ours)) {
+      if (type != kAbsoluteRelocation && find_cxx_replacement(symbol, module, slot, &ours)) {
         words.replace_slot(*walk->map, place, *slot, ours);
         continue;
       }
@@ -307,7 +306,7 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
       if (found != original) {
         // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
         // interposer's.
-        if (type != kJumpSlot || !module.contains(found)) continue;
+        if (type != kJumpSlotRelocation || !module.contains(found)) continue;
         FirstDefinition first = {symbol, 0};
         visit_modules(visit_for_definition, &first);
         if (first.address != original) continue;

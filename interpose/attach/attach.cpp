@@ -4,17 +4,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <atomic>
 #include <new>
 
 #include "interpose/attach/address_words.h"
 #include "interpose/attach/cupti.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/driver.h"
-#include "interpose/driver/redirect.h"
-#include "interpose/format/attach_request.h"
+#include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/process.h"
 
@@ -25,10 +25,8 @@ namespace {
 constexpr int kDrainMs = 1000;
 
 AddressWords* words = nullptr;  // made by the first attach, and kept
-std::atomic<int> attached_pid;  // 0 = not attached
 std::atomic<int> busy;          // one attach or detach at a time
 bool memory_kept = false;       // the last detach could not free everything
-format::AttachRequest chosen;   // of the present attach; read when the dump is created
 
 class OneAtATime {
  public:
@@ -99,12 +97,11 @@ format::AttachResult attach(format::AttachRequest* request) {
   }
   if (!driver_ready() && request->backend == format::AttachBackend::kCupti) return format::AttachResult::kNoDriver;
   if (address_words() == nullptr) return format::AttachResult::kNoMemory;
-  std::memcpy(&chosen, request, sizeof(chosen));
-  attached_pid.store(static_cast<int>(getpid()));
+  set_attached(*request);
   begin_late();
   Process* process = prepare_recording(&request->error);
   if (process == nullptr) {
-    attached_pid.store(0);
+    set_detached();
     return format::AttachResult::kNoDump;
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
@@ -117,7 +114,7 @@ format::AttachResult attach(format::AttachRequest* request) {
     begin_recording(*process);
     return result;
   }
-  attached_pid.store(0);
+  set_detached();
   unlink(process->dump.path());
   memory_kept = !wait_for_threads(kDrainMs);
   if (!memory_kept) release_recording();
@@ -135,14 +132,14 @@ format::AttachResult detach(format::AttachRequest* request) {
     end_recording(*process);
   }
   bool looked = true;
-  if (chosen.backend == format::AttachBackend::kCupti) {
+  if (attach_request().backend == format::AttachBackend::kCupti) {
     stop_observing_calls();
   } else {
     WordsResult result;
     looked = words->put_back(deadline(*request), &result);
     answer(request, result);
   }
-  attached_pid.store(0);
+  set_detached();
   memory_kept = !wait_for_threads(kDrainMs);
   if (!memory_kept) release_recording();
   return looked ? format::AttachResult::kDone : format::AttachResult::kNoMemory;
@@ -155,31 +152,17 @@ void from_outside(format::AttachRequest* request, Work work) {
   const bool ran = on_own_stack([&] {
     VisitInTracker tracker;
     format::AttachResult result = work(request);
-    __atomic_store_n(&request->result, result, __ATOMIC_RELEASE);
+    store_release(&request->result, result);
     return true;
   });
-  if (!ran) __atomic_store_n(&request->result, format::AttachResult::kNoMemory, __ATOMIC_RELEASE);
+  if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
   errno = saved_errno;
 }
 
 }  // namespace
 
-bool attached_here() {
-  int pid = attached_pid.load(std::memory_order_relaxed);
-  return pid != 0 && pid == static_cast<int>(getpid());
-}
-
-void apply_attach_options(Options* options) {
-  if (!attached_here()) return;
-  copy_text(options->out, sizeof(options->out), chosen.out);
-  if (chosen.depth >= 0) options->depth = chosen.depth;
-  // An attached process must not get additional output on standard error.
-  options->log_level = LogLevel::kOff;
-  options->quiet = true;
-}
-
 void look_at_new_modules() {
-  if (words == nullptr || !attached_here() || chosen.backend == format::AttachBackend::kCupti) return;
+  if (words == nullptr || !attached_here() || attach_request().backend == format::AttachBackend::kCupti) return;
   int saved_errno = errno;
   words->look_at_new_modules();
   errno = saved_errno;
@@ -189,6 +172,6 @@ void look_at_new_modules() {
 
 #define CULPRIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-CULPRIT_EXPORT void culprit_attach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
+CULPRIT_EXPORT void culprit_attach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
 
-CULPRIT_EXPORT void culprit_detach(culprit::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }
+CULPRIT_EXPORT void culprit_detach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }

@@ -7,15 +7,7 @@
 // detach: a hook's address that the program copied still leads to the driver.
 #pragma once
 
-#include "interpose/recorder/options.h"
-
 namespace culprit {
-
-// Whether this process is attached; an attach to its fork parent does not count.
-bool attached_here();
-
-// Options given to `culprit attach` override the environment's. Does nothing when the process is not attached.
-void apply_attach_options(Options* options);
 
 // Replaces slots of modules that were loaded since the attach. Cheap when there are none; keeps errno.
 void look_at_new_modules();

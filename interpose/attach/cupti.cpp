@@ -7,10 +7,12 @@
 #include <cstring>
 #include <type_traits>
 
+#include "interpose/attach/hooks_cupti.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/api.h"
+#include "interpose/driver/driver.h"
 #include "interpose/stacks/stack.h"
 
 namespace culprit {

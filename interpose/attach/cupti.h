@@ -3,20 +3,9 @@
 // the detach.
 #pragma once
 
-#include "interpose/driver/api.h"
-
-#include <cuda.h>
-
 #include <cstdint>
 
 namespace culprit {
-
-// The callbacks of a row of hooks.def for a call that CUPTI reports: `parameters` is the call's parameters as a struct.
-struct CallObserver {
-  void (*enter)(const void* parameters);                  // nullptr = nothing
-  void (*exit)(const void* parameters, CUresult status);  // nullptr = the row is not observed
-};
-CallObserver call_observer(Api api);
 
 enum class CuptiEnd { kDone, kNone, kTaken, kFailed };
 

@@ -3,10 +3,11 @@
 //
 // A free is recorded when it begins, as in the hooks, for HOOK_END rows. Custom rows are recorded at the end of the
 // call: another thread that gets the same address in between is recorded first.
+#include "interpose/attach/hooks_cupti.h"
+
 #include <new>
 #include <type_traits>
 
-#include "interpose/attach/cupti.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
 
@@ -29,8 +30,9 @@ class ParameterReader {
   T next() {
     at_ = (at_ + alignof(T) - 1) & ~(alignof(T) - 1);
     T value;
-    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof(value));
-    at_ += sizeof(value);
+    constexpr std::size_t kBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), kBytes);
+    at_ += kBytes;
     return value;
   }
 
@@ -54,7 +56,7 @@ void call_with(void (*function)(Parameters...), const void* parameters) {
 }
 
 // Our own calls to the driver, and calls made by the driver on our behalf, are not observed.
-bool is_ours() { return thread_state.on_own_stack || is_in_hook() || thread_state.in_tracker; }
+bool is_ours() { return is_on_own_stack() || is_in_hook() || thread_state.in_tracker; }
 
 void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
   HookScope scope;
@@ -95,12 +97,12 @@ namespace observers {
   CUresult answer_of_##symbol parameters { return observed.answer; }                 \
   void symbol parameters {                                                           \
     HookScope scope;                                                                 \
-    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();       \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
     if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);     \
   }
 #define HOOK_CHECK(symbol, parameters, arguments) \
-  void symbol parameters { thread_state.forget_context(); }
+  void symbol parameters { thread_state.dump.context.forget(); }
 #include "interpose/driver/hooks.def"
 
 }  // namespace observers

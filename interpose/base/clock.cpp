@@ -4,16 +4,11 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/machine.h"
 #include "interpose/base/raw_calls.h"
 
 namespace culprit {
 namespace {
-
-#if defined(__aarch64__)
-constexpr const char* kClockGettime = "__kernel_clock_gettime";
-#else
-constexpr const char* kClockGettime = "__vdso_clock_gettime";
-#endif
 
 using Function = int (*)(clockid_t, struct timespec*);
 

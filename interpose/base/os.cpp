@@ -101,7 +101,7 @@ std::uint64_t system_limit(int resource) {
   }
   struct rlimit limit;
   if (calls_restricted() || system_call(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;
-  return limit.rlim_cur;
+  return limit.rlim_cur;  // NOLINT(clang-analyzer-core.uninitialized.UndefReturn): written by the system call
 }
 
 int system_exchange_limit(int resource, const struct rlimit* wanted, struct rlimit* former) {

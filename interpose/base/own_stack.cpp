@@ -9,13 +9,15 @@
 #include "interpose/base/restrictions.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/base/valgrind_requests.h"
-#include "interpose/recorder/thread_state.h"
 
 // Calls work(argument) with the stack pointer at `top` (own_stack_*.S). An unwinder passes through it.
 extern "C" __attribute__((visibility("hidden"))) void culprit_switch_stack(void* argument, void (*work)(void*),
                                                                            void* top);
 
 namespace culprit {
+
+__thread StackOfThread stack_of_thread __attribute__((tls_model("initial-exec"))) = {};
+
 namespace {
 
 // libunwind takes some 10 KiB, a walk of 256 frames with its checks 60 KiB; the driver's use for a query is not known.
@@ -36,7 +38,7 @@ SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
 char* own_stack() {
-  if (thread_state.own_stack != nullptr) return thread_state.own_stack;
+  if (stack_of_thread.memory != nullptr) return stack_of_thread.memory;
   // Not map_private(), which first reads files: too much for a small stack.
   int error = 0;
   char* memory = static_cast<char*>(
@@ -46,42 +48,42 @@ char* own_stack() {
   // Registers the stack: valgrind reports a jump of the stack pointer to an unknown stack as an overflow.
   ask_valgrind(kStackRegister, reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
                reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
-  thread_state.own_stack_locked = true;
-  return thread_state.own_stack = memory;
+  stack_of_thread.is_locked = true;
+  return stack_of_thread.memory = memory;
 }
 
 }  // namespace
 
 bool run_on_own_stack(void (*work)(void*), void* argument) {
-  if (thread_state.on_own_stack) {
+  if (stack_of_thread.is_running_on_it) {
     work(argument);
     return true;
   }
   const std::uint64_t mask = os.block_signals();
   bool ran = true;
-  thread_state.on_own_stack = true;
+  stack_of_thread.is_running_on_it = true;
   char* stack = kSwitches ? own_stack() : nullptr;
   if (!kSwitches) {
     work(argument);
   } else if (stack != nullptr) {
     culprit_switch_stack(argument, work, stack + kStackBytes);
     // After the first work it is known whether the process locks its memory. Our pages must not use up RLIMIT_MEMLOCK.
-    if (thread_state.own_stack_locked && memory_locked()) os.unlock(stack, kStackBytes);
-    thread_state.own_stack_locked = false;
+    if (stack_of_thread.is_locked && memory_locked()) os.unlock(stack, kStackBytes);
+    stack_of_thread.is_locked = false;
   } else {
     ran = spare_lock.try_lock_for(kSpareWaitMs);
     if (ran) culprit_switch_stack(argument, work, spare_stack + sizeof(spare_stack));
     if (ran) spare_lock.unlock();
   }
-  thread_state.on_own_stack = false;
+  stack_of_thread.is_running_on_it = false;
   os.restore_signals(mask);
   return ran;
 }
 
 void release_own_stack() {
   const std::uint64_t mask = os.block_signals();
-  char* stack = thread_state.own_stack;
-  thread_state.own_stack = nullptr;
+  char* stack = stack_of_thread.memory;
+  stack_of_thread.memory = nullptr;
   if (stack != nullptr) os.unmap(stack, kStackBytes);
   os.restore_signals(mask);
 }

@@ -13,6 +13,17 @@
 
 namespace culprit {
 
+// What a thread keeps for this file. All zeros = no stack yet.
+struct StackOfThread {
+  char* memory;           // nullptr = none yet
+  bool is_locked;         // possibly, by mlockall(): not checked yet
+  bool is_running_on_it;  // with all signals blocked
+};
+extern CULPRIT_OWN __thread StackOfThread stack_of_thread __attribute__((tls_model("initial-exec")));
+
+// Whether the calling thread runs on the tracker's own stack. Async-signal-safe.
+inline bool is_on_own_stack() { return stack_of_thread.is_running_on_it; }
+
 // Runs work(argument) on the tracker's own stack, or in place when the caller is already there. Returns false when
 // there was no memory for a stack and work did not run; the caller counts the loss. Thread-safe and async-signal-safe;
 // keeps errno.

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "interpose/base/clock.h"
+#include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 
 namespace culprit {
@@ -16,14 +17,6 @@ namespace {
 constexpr int kTurnsBeforeSleep = 100;
 constexpr std::uint32_t kFirstSleepUs = 50;
 constexpr std::uint32_t kLongestSleepUs = 1000;
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -48,7 +41,7 @@ bool SpinLock::wait(std::uint32_t milliseconds, std::uint32_t owner) {
   std::uint32_t present = kFree;
   for (int turn = 0; turn < kTurnsBeforeSleep; ++turn) {
     if (held_.load(std::memory_order_relaxed) == kFree && take(&present)) return true;
-    pause();
+    pause_processor();
   }
   const bool for_ever = milliseconds == kForEver;
   const std::uint64_t give_up_ns = for_ever ? 0 : clock_ns(CLOCK_MONOTONIC) + std::uint64_t{milliseconds} * 1000000;

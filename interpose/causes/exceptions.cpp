@@ -16,10 +16,12 @@
 #include <new>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/next_functions.h"
 #include "interpose/causes/cxx_runtime.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/abandoned.h"
 #include "interpose/owners/cxx_types.h"
+#include "interpose/owners/function_tables.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 // The notes, called by the stubs with the caller's first two arguments and the stub's frame (saved rbp, return
@@ -36,12 +38,18 @@ CULPRIT_NOTE culprit_note_cancel(void* thread, void*, const std::uint64_t* frame
 namespace culprit {
 namespace {
 
+// During what() of an abandoning exception: frame of the note that called it. nullptr = not in what().
+__thread const char* what_frame __attribute__((tls_model("initial-exec")));
+
+// A throw may be recorded while the what() of another one runs; there is no deeper nesting.
+void keep(format::Ref first, format::Ref second) { keep_stacks(what_frame != nullptr ? 1 : 0, first, second); }
+
 // The process if this thread's exceptions are recorded. nullptr in a thread that has not called CUDA, in a fork child
 // before its first call, and in a signal handler that interrupted the tracker.
 Process* process_of_this_thread() {
   Process* process = process_if_recording();
-  if (process == nullptr || thread_state.generation != process->generation || thread_state.paths == nullptr ||
-      thread_state.memory == nullptr || thread_state.in_tracker || thread_state.on_own_stack)
+  if (process == nullptr || thread_state.generation != process->generation || thread_state.paths.all == nullptr ||
+      thread_state.memory == nullptr || thread_state.in_tracker || is_on_own_stack())
     return nullptr;
   return process;
 }
@@ -49,9 +57,9 @@ Process* process_of_this_thread() {
 // Like process_of_this_thread(), for a note with this frame. Exceptions inside what() are ignored. A note in an outer
 // frame detects a jump out of what().
 Process* process_of_this_note(const std::uint64_t* frame) {
-  if (thread_state.what_frame != nullptr) {
-    if (reinterpret_cast<const char*>(frame) < thread_state.what_frame) return nullptr;
-    thread_state.what_frame = nullptr;
+  if (what_frame != nullptr) {
+    if (reinterpret_cast<const char*>(frame) < what_frame) return nullptr;
+    what_frame = nullptr;
   }
   return process_of_this_thread();
 }
@@ -94,7 +102,7 @@ class NoteScope {
 // allocations are often many frames above a throw. The unwinder itself takes much longer for these frames.
 ThreadPaths::Path path_of_throw(Process& process, const std::uint64_t* frame, format::Ref stack) {
   const auto* record = process.dump.at<format::StackRecord>(stack);
-  if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.path;
+  if (stack == 0 || (record->flags & format::kStackTruncated) == 0) return thread_state.paths.current;
   return walk_path(frame);
 }
 
@@ -103,7 +111,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
   if (!again) add_counter(process->dump.header()->throws, 1);
-  ThreadPaths& paths = *thread_state.paths;
+  ThreadPaths& paths = *thread_state.paths.all;
   Flight* known = paths.flight_of(object);
   if (!paths.any_live()) {
     // A known flight belongs to an earlier object at this address.
@@ -146,9 +154,9 @@ const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
   const void* exception = as_std_exception(thrown.type, thrown.object);
   if (exception == nullptr || !may_ask(type_name(thrown.type))) return nullptr;
   int saved_errno = errno;
-  thread_state.what_frame = reinterpret_cast<const char*>(frame);
+  what_frame = reinterpret_cast<const char*>(frame);
   const char* text = what_of(exception);
-  thread_state.what_frame = nullptr;
+  what_frame = nullptr;
   errno = saved_errno;
   return text;
 }
@@ -156,9 +164,9 @@ const char* ask_what(const ThrownObject& thrown, const std::uint64_t* frame) {
 void mark(Process& process, const Abandoned& abandoned, format::Ref thrown, std::uint32_t clock) {
   for (int i = 0; i < abandoned.count; ++i) {
     const Abandoned::Part& part = abandoned.parts[i];
-    thread_state.paths->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
+    thread_state.paths.all->settle(part.path, part.since, clock, [&](format::Ref ref, bool is_sure) {
       auto* record = process.dump.at<format::AllocationRecord>(ref);
-      add_evidence(process, record, [&](format::EvidenceRecord& evidence) {
+      process.tables.evidence.add(record, process.dump, [&](format::EvidenceRecord& evidence) {
         evidence.thrown = thrown;
         evidence.thrown_owner = part.owner_depth;
         evidence.flags = static_cast<std::uint8_t>((evidence.flags & format::kEvidenceEarlierCall) |
@@ -186,7 +194,7 @@ Judged& new_judged() {
 
 // Finds the allocations abandoned by the exception that was thrown by `path` and caught at `caught`.
 void collect(ThreadPaths::Path path, ThreadPaths::Path caught, const Landing& landing, Judged* judged) {
-  ThreadPaths& paths = *thread_state.paths;
+  ThreadPaths& paths = *thread_state.paths.all;
   if (landing.how == Landing::How::kUnknown) return;
   Abandoned& abandoned = judged->abandoned;
   paths.for_each_unsettled([&](ThreadPaths::Path made) {
@@ -208,30 +216,30 @@ void describe(Process& process, const Landing& landing, format::Ref stack, forma
                     static_cast<std::uint8_t>((was_caught ? format::kThrowCaught : format::kThrowUncaught) |
                                               (rethrown ? format::kThrowRethrown : 0)),
                     now_ns(process)};
-  keep_stacks(judged->thrown.stack, judged->thrown.catch_stack);
+  keep(judged->thrown.stack, judged->thrown.catch_stack);
 }
 
 // Writes the result to the dump. Call on the thread's normal stack and outside the tracker's sections, because it may
 // call what(); `frame`: of the note.
 void record(Process& process, const Judged& judged, const std::uint64_t* frame) {
   format::Ref ref = 0;
-  record_on_own_stack([&](Process&) { ref = process.throws.count(judged.thrown, process.dump); });
+  record_on_own_stack([&](Process&) { ref = process.tables.throws.count(judged.thrown, process.dump); });
   const std::uint32_t generation = thread_state.generation;
   const char* what = ref == 0 && judged.object.type != nullptr ? ask_what(judged.object, frame) : nullptr;
   record_on_own_stack([&](Process&) {
     if (thread_state.generation != generation) return;  // what() forked, or the recording ended
-    if (ref == 0) ref = process.throws.add(judged.thrown, what, process.dump);
+    if (ref == 0) ref = process.tables.throws.add(judged.thrown, what, process.dump);
     if (ref == 0) add_counter(process.dump.header()->dropped_others, 1);
-    if (ref != 0 && thread_state.paths->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
-    keep_stacks(0, 0);
+    if (ref != 0 && thread_state.paths.all->epoch() == judged.epoch) mark(process, judged.abandoned, ref, judged.clock);
+    keep(0, 0);
   });
 }
 
 // Called when a handler begins, or the runtime is about to end the program.
 void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
-  if (process == nullptr || !thread_state.paths->in_flight()) return;
-  ThreadPaths& paths = *thread_state.paths;
+  if (process == nullptr || !thread_state.paths.all->in_flight()) return;
+  ThreadPaths& paths = *thread_state.paths.all;
   const ThrownObject object = thrown_object(unwind_exception);
   Flight* flight = paths.flight_of(object.object);
   if (flight == nullptr || !flight->flying) return;
@@ -241,7 +249,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
     Recording recording;
     StubFrame stub(frame);
     format::Ref catch_stack = current_stack(*process);  // no see(): the exception is still in flight
-    ThreadPaths::Path caught = thread_state.path;
+    ThreadPaths::Path caught = thread_state.paths.current;
     judged.clock = flight->clock;
     judged.epoch = paths.epoch();
     paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
@@ -262,7 +270,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
 void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
   if (process == nullptr) return;
-  ThreadPaths& paths = *thread_state.paths;
+  ThreadPaths& paths = *thread_state.paths.all;
   const ThrownObject object = thrown_object(unwind_exception);
   Flight* flight = paths.flight_of(object.object);
   if (flight != nullptr && flight->flying) return;  // its __cxa_throw was hooked
@@ -297,8 +305,8 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
 // pthread_exit: all frames of the thread are about to be unwound.
 void note_thread_exit(const std::uint64_t* frame) {
   Process* process = process_of_this_note(frame);
-  if (process == nullptr || !thread_state.paths->any_live()) return;
-  ThreadPaths& paths = *thread_state.paths;
+  if (process == nullptr || !thread_state.paths.all->any_live()) return;
+  ThreadPaths& paths = *thread_state.paths.all;
   Judged& judged = new_judged();
   on_own_stack([&] {
     Recording recording;
@@ -312,7 +320,7 @@ void note_thread_exit(const std::uint64_t* frame) {
     look_at_owners(paths, exited, find_function);
     collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
     judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};
-    keep_stacks(stack, 0);
+    keep(stack, 0);
   });
   if (judged.abandoned.count != 0) record(*process, judged, frame);
 }
@@ -323,7 +331,7 @@ void note_cancel(pthread_t thread, const std::uint64_t* frame) {
   if (process_if_recording() == nullptr || thread_state.in_tracker) return;
   record_on_own_stack([&](Process& process) {
     StubFrame stub(frame);
-    process.cancels.add({thread, current_stack(process), now_ns(process)});
+    process.tables.cancels.add({thread, current_stack(process), now_ns(process)});
   });
 }
 
@@ -345,14 +353,14 @@ const void* rethrown_object(const void* caller) {
 }  // namespace
 
 void note_thread_end(Process& process) {
-  ThreadPaths* paths = thread_state.paths;
+  ThreadPaths* paths = thread_state.paths.all;
   Cancel cancel;
-  const format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump);
+  const format::ThreadRecord* thread = process.tables.threads.record(thread_state.index, process.dump);
   if (paths == nullptr || thread == nullptr || thread_state.memory == nullptr) return;
   {
     Recording recording;
-    if (!process.cancels.take(pthread_self(), &cancel)) return;
-    keep_stacks(cancel.stack, 0);
+    if (!process.tables.cancels.take(pthread_self(), &cancel)) return;
+    keep(cancel.stack, 0);
   }
   // The cancellation was of an earlier thread with the same number, which never called CUDA.
   if (cancel.time_ns < thread->first_seen_ns || !paths->any_live()) return;

@@ -1,5 +1,7 @@
 #include "interpose/causes/failed_calls.h"
 
+#include "interpose/owners/function_tables.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -22,27 +24,28 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
   call.first_ns = call.last_ns = now_ns(process);
   call.bytes = bytes;
   call.thread = thread_state.index;
-  if (thread_state.injected) call.flags = format::kFailedInjected;
-  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.injected)
+  if (thread_state.failures.injected) call.flags = format::kFailedInjected;
+  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.failures.injected)
     process.pictures.note_out_of_memory(process, api, call.stack, bytes);
-  format::Ref ref = process.failed_calls.add(call, process.dump);
+  format::Ref ref = process.tables.failed_calls.add(call, process.dump);
   if (ref == 0) {
     add_counter(process.dump.header()->dropped_others, 1);
     return;
   }
-  if (thread_state.paths == nullptr || thread_state.memory == nullptr) return;
-  thread_state.memory->failures.failed(process, *thread_state.paths, thread_state.path, ref, find_function);
-  thread_state.calls_to_watch = kWatched;
+  if (thread_state.paths.all == nullptr || thread_state.memory == nullptr) return;
+  thread_state.memory->failures.failed({process.tables.evidence, process.dump}, *thread_state.paths.all,
+                                       thread_state.paths.current, ref, find_function);
+  thread_state.failures.calls_to_watch = kWatched;
 }
 
 void note_success(Process& process, Api api, std::uint64_t bytes) {
-  if (thread_state.paths == nullptr || thread_state.memory == nullptr) return;
-  std::uint32_t before = thread_state.paths->clock();
-  current_stack(process);
+  if (thread_state.paths.all == nullptr || thread_state.memory == nullptr) return;
+  std::uint32_t before = thread_state.paths.all->clock();
+  const ThreadPaths::Path path = current_path(process);
   PendingFailures& failures = thread_state.memory->failures;
-  failures.succeeded(process, *thread_state.paths, thread_state.path, static_cast<std::uint16_t>(api), bytes, before,
-                     find_function);
-  if (--thread_state.calls_to_watch == 0) failures.forget();
+  failures.succeeded({process.tables.evidence, process.dump}, *thread_state.paths.all, path,
+                     static_cast<std::uint16_t>(api), bytes, before, find_function);
+  if (--thread_state.failures.calls_to_watch == 0) failures.forget();
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
   record_on_own_stack([&](Process& process) {
     if (status != CUDA_SUCCESS) {
       note_failure(process, api, status, bytes);
-    } else if (thread_state.calls_to_watch != 0) {  // a fork child has no failures
+    } else if (thread_state.failures.calls_to_watch != 0) {  // a fork child has no failures
       note_success(process, api, bytes);
     }
   });

@@ -18,7 +18,7 @@ void note_followed_call(Api api, CUresult status, std::uint64_t bytes);
 // The last step of every hook whose failures are recorded here; failed frees are ErrorRecords instead. `bytes`: the
 // requested size, 0 = none. On success this is one comparison, except in the first calls after a failure.
 inline void note_result(Api api, CUresult status, std::uint64_t bytes) {
-  if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS || thread_state.calls_to_watch != 0))
+  if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS || thread_state.failures.calls_to_watch != 0))
     note_followed_call(api, status, bytes);
 }
 

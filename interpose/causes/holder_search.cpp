@@ -10,6 +10,7 @@
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
+#include "interpose/base/store_release.h"
 #include "interpose/causes/memory_scan.h"
 #include "interpose/recorder/process.h"
 
@@ -76,8 +77,6 @@ bool is_live(const AllocationRecord& record) {
   return state == AllocationState::kLive;
 }
 
-bool is_memory(Kind kind) { return kind != Kind::kNone && kind < Kind::kContext; }
-
 struct Search {
   Process& process;
   HandleSet handles;
@@ -120,7 +119,7 @@ struct Search {
     // The ranges are searched in order, so that one look-up serves all handles in it.
     while (range < 0 || address < ranges->list[range].begin || address >= ranges->list[range].end) {
       if (++range == ranges->count) return;
-      place = process.modules.frame_of(ranges->list[range].begin);
+      place = process.stacks.modules.frame_of(ranges->list[range].begin);
     }
     Ref ref = process.dump.allocate_records(format::ChunkType::kHolders, 1, nullptr);
     if (ref == 0) return;
@@ -140,7 +139,7 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   if (ranges == nullptr) return format::HolderSearch::kStopped;
   // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
   visit_modules(visit, ranges);
-  search.process.modules.refresh(search.process.dump);
+  search.process.stacks.modules.refresh(search.process.dump);
   search.ranges = ranges;
   ScanResult result =
       scan_memory(search.handles, ranges->list, ranges->count, start_ns + kLongestNs, Search::found, &search);
@@ -173,7 +172,7 @@ void search_holders(Process& process) {
   search.handles.release();
   header->holder_search_bytes = bytes;
   header->holder_search_ns = clock_ns(CLOCK_MONOTONIC) - start;
-  __atomic_store_n(&header->holder_search, end, __ATOMIC_RELEASE);
+  store_release(&header->holder_search, end);
 }
 
 }  // namespace culprit

@@ -7,12 +7,13 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/entry_points.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/modules.h"
 
@@ -20,12 +21,6 @@ namespace culprit {
 namespace {
 
 constexpr std::uint64_t kLongestNs = 300'000'000;
-
-#if defined(__x86_64__)
-constexpr std::uint32_t kGlobalData = R_X86_64_GLOB_DAT;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kGlobalData = R_AARCH64_GLOB_DAT;
-#endif
 
 // Beginnings of file names. libcuda passes its own addresses around inside; tools on top of CUPTI compare them.
 constexpr const char* kKnowTheDriver[] = {"libcuda.so",        "libcupti",     "libcudadebugger", "libnvperf",
@@ -111,7 +106,7 @@ bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
     const auto* end = relocation + bytes[table] / sizeof(*relocation);
     if (table == 1) relocation += relative;
     for (; relocation < end; ++relocation) {
-      if (table == 1 && ELF64_R_TYPE(relocation->r_info) != kGlobalData) continue;
+      if (table == 1 && ELF64_R_TYPE(relocation->r_info) != kGlobalDataRelocation) continue;
       std::uint64_t place = module.load_bias + relocation->r_offset;
       if (!module.contains(place)) continue;
       std::uint64_t held = *reinterpret_cast<const std::uint64_t*>(place);

@@ -5,7 +5,10 @@
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/recorder/process.h"
+#include "interpose/base/hash.h"
+#include "interpose/base/os.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
 
 namespace culprit {
@@ -48,7 +51,7 @@ std::uint32_t version_of(const ElfModule& module) {
 
 struct PythonFrames::Search {
   PythonFrames* frames;
-  Process* process;
+  DumpWriter* dump;
 };
 
 int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
@@ -59,7 +62,7 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
   std::uint64_t runtime = find_symbol(module, "_PyRuntime");
   if (runtime == 0) return 0;
   self->found_ = true;
-  format::Header* header = search->process->dump.header();
+  format::Header* header = search->dump->header();
   header->python_version = version_of(module);
   bool known = python_layout(header->python_version, runtime, &self->layout_);
   Symbols& symbols = self->symbols_;
@@ -80,25 +83,25 @@ int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
                   symbols.code_type != 0 && symbols.text_type != 0 && symbols.bytes_type != 0 &&
                   symbols.evaluation_loop != 0;
   if (!known || !complete) {
-    self->switch_off(*search->process, PythonState::kUnknownVersion);
+    self->switch_off(*search->dump, PythonState::kUnknownVersion);
   } else {
     header->python_state = PythonState::kNotChecked;
     self->hash_ = python_hash(header->python_version, self->layout_);
-    search->process->mode.fetch_or(kModePython, std::memory_order_release);
+    self->readable_.store(true, std::memory_order_release);
   }
   return 1;
 }
 
-void PythonFrames::look(Process& process) {
+void PythonFrames::look(DumpWriter& dump) {
   if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
-  Search search = {this, &process};
+  Search search = {this, &dump};
   if (!found_ && modules_were_added(&list_end_)) visit_modules(visit, &search);
   searching_.store(false, std::memory_order_release);
 }
 
-void PythonFrames::switch_off(Process& process, PythonState state) {
-  process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
-  process.dump.header()->python_state = state;
+void PythonFrames::switch_off(DumpWriter& dump, PythonState state) {
+  readable_.store(false, std::memory_order_release);
+  dump.header()->python_state = state;
 }
 
 // The thread's innermost frame, 0 when it has none.
@@ -206,7 +209,7 @@ bool PythonFrames::read_place(std::uint64_t frame, std::uint64_t* code, std::int
 }
 
 // Runs once: checks that fields are where the layout table says, before following any doubtful pointer.
-bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
+bool PythonFrames::check_structure(DumpWriter& dump, std::uint64_t thread) {
   const PythonLayout& layout = layout_;
   std::uint64_t thread_id = 0;
   std::uint64_t cframe = 0;
@@ -217,7 +220,7 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
                                                 : try_read(thread, layout.thread.cframe, &cframe) &&
                                                       try_read(cframe, layout.cframe.current_frame, &frame);
   if (!found || !try_read(thread, layout.thread.thread_id, &thread_id) || thread_id != pthread_self()) {
-    switch_off(process, PythonState::kDiffers);
+    switch_off(dump, PythonState::kDiffers);
     return false;
   }
   if (frame == 0) return false;  // not in Python code now: check again later
@@ -240,49 +243,47 @@ bool PythonFrames::check_structure(Process& process, std::uint64_t thread) {
             line_of(layout, code, code + layout.code.instructions + static_cast<std::uint64_t>(offset));
   }
   if (!right) {
-    switch_off(process, PythonState::kDiffers);
+    switch_off(dump, PythonState::kDiffers);
     return false;
   }
   structure_checked_.store(true, std::memory_order_release);
-  process.dump.header()->python_state = PythonState::kRead;
+  dump.header()->python_state = PythonState::kRead;
   return true;
 }
 
 // Runs once, when this thread has the GIL: checks the innermost frame against the interpreter's public interface.
 // PyEval_GetGlobals returns a borrowed reference and allocates nothing; PyEval_GetFrame would create an object, which
 // may start a garbage collection.
-bool PythonFrames::check_globals(Process& process, std::uint64_t thread, const Chain& chain) {
+bool PythonFrames::check_globals(DumpWriter& dump, std::uint64_t thread, const Chain& chain) {
   if (!has_gil(thread)) return true;
   if (reinterpret_cast<std::uint64_t>(symbols_.globals()) != chain.globals) {
-    switch_off(process, PythonState::kDiffers);
+    switch_off(dump, PythonState::kDiffers);
     return false;
   }
   globals_checked_.store(true, std::memory_order_release);
   return true;
 }
 
-Ref PythonFrames::merged(Process& process, Ref native) {
+Ref PythonFrames::find(const Use& use, Ref native, Missing* missing) {
   // During finalization the interpreter frees the states of other threads.
   if (native == 0 || symbols_.finalizing() != 0) return native;
   auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
   if (!python_plausible(thread)) return native;
   if (CULPRIT_UNLIKELY(!structure_checked_.load(std::memory_order_acquire)) &&
-      !on_own_stack([&] { return check_structure(process, thread); }))
+      !on_own_stack([&] { return check_structure(use.dump, thread); }))
     return native;
-  std::uint64_t hash = hash_(layout_, innermost(thread), process.options.depth);
+  std::uint64_t hash = hash_(layout_, innermost(thread), use.depth);
   if (hash == 0) return native;
   std::uint64_t key = hash ^ quick_hash(native);
   PythonMemo::Entry* entry = nullptr;
-  if (CULPRIT_LIKELY(thread_state.memory != nullptr)) {
-    entry = &thread_state.memory->python.entries[key >> 32 & (PythonMemo::kEntries - 1)];
+  if (CULPRIT_LIKELY(use.memo != nullptr)) {
+    entry = &use.memo->entries[key >> 32 & (PythonMemo::kEntries - 1)];
     bool known = entry->key == key && entry->native == native && entry->stack != 0;
     if (CULPRIT_LIKELY(known) && (globals_checked_.load(std::memory_order_acquire) || !has_gil(thread)))
       return entry->stack;
   }
-  Ref stack = on_own_stack([&] { return merge(process, native, thread); });
-  if (stack == 0) return native;
-  if (entry != nullptr) *entry = {key, native, stack};
-  return stack;
+  *missing = {thread, key, entry};
+  return 0;
 }
 
 Ref PythonFrames::text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump) {
@@ -338,16 +339,21 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
   return culprit_function_at(return_address - 1, &function) == 0 && function.begin == symbols_.evaluation_loop;
 }
 
+Ref PythonFrames::merge(const Use& use, Ref native, const Missing& missing) {
+  const Ref stack = read_and_merge(use, native, missing.thread);
+  if (stack != 0 && missing.entry != nullptr) *missing.entry = {missing.key, native, stack};
+  return stack;
+}
+
 // 0 when there is no room, or nothing to merge.
-Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
+Ref PythonFrames::read_and_merge(const Use& use, Ref native, std::uint64_t thread) {
   Chain chain;
-  if (!read_chain(thread, process.options.depth, &chain)) return 0;
-  collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
-  if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(process, thread, chain)) return 0;
+  if (!read_chain(thread, use.depth, &chain)) return 0;
+  if (!globals_checked_.load(std::memory_order_acquire) && !check_globals(use.dump, thread, chain)) return 0;
   RawStack stack;
   StackChecks checks;
-  capture_stack(process.options.depth, nullptr, &stack, &checks);
-  const auto* record = process.dump.at<format::StackRecord>(native);
+  capture_stack(use.depth, nullptr, &stack, &checks);
+  const auto* record = use.dump.at<format::StackRecord>(native);
   const auto* frames = reinterpret_cast<const std::uint64_t*>(record + 1);
   if (record->frame_count != static_cast<std::uint32_t>(stack.count)) return 0;
   std::uint64_t both[kMaxStackDepth + kMostItems];
@@ -366,7 +372,7 @@ Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
     auto is_inside = [&] { return place != 0 ? end_of(next) <= place : !is_evaluation_loop(stack.frames[next]); };
     while (placed && next < stack.count && is_inside()) both[count++] = frames[next++];
     for (; i < last; ++i) {
-      std::uint64_t frame = frame_of(chain.items[i], process.dump);
+      std::uint64_t frame = frame_of(chain.items[i], use.dump);
       if (frame == 0) return 0;
       both[count++] = frame;
     }
@@ -377,7 +383,7 @@ Ref PythonFrames::merge(Process& process, Ref native, std::uint64_t thread) {
   while (next < stack.count) both[count++] = frames[next++];
   std::uint32_t flags = record->flags;
   if (chain.truncated) flags |= format::kStackTruncated;
-  return process.stacks.intern_frames(both, count, flags, process.dump);
+  return use.stacks.intern_frames(both, count, flags, use.dump);
 }
 
 }  // namespace culprit

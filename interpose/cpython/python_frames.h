@@ -25,10 +25,9 @@
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/packed_space.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/stacks/stack_table.h"
 
 namespace culprit {
-
-struct Process;
 
 // A thread's most recent stacks with Python frames. All zeros = empty.
 struct PythonMemo {
@@ -44,17 +43,36 @@ struct PythonMemo {
 // All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
 class PythonFrames {
  public:
-  // Looks for an interpreter when modules were loaded since the last call. Thread-safe. Sets kModePython when an
-  // interpreter was found and merged() must be called.
-  CULPRIT_COLD void look(Process& process);
+  // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
+  CULPRIT_COLD void look(DumpWriter& dump);
 
-  // The calling thread's stack with its Python frames, given its native one; returns the native one when the thread
-  // runs no Python, or there is no room. Thread-safe.
-  format::Ref merged(Process& process, format::Ref native);
+  // Whether an interpreter was found whose frames can be read: only then find() and merge() may be called. Becomes
+  // false for ever when merge() or find() sees that the interpreter is not as expected.
+  bool is_readable() const { return readable_.load(std::memory_order_acquire); }
+
+  // For a caller of the next two functions. `memo`: the calling thread's, nullptr = it has none.
+  struct Use {
+    DumpWriter& dump;
+    StackTable& stacks;
+    int depth;
+    PythonMemo* memo;
+  };
+  // From find() to merge().
+  struct Missing {
+    std::uint64_t thread;
+    std::uint64_t key;
+    PythonMemo::Entry* entry;  // nullptr = no memo
+  };
+  // The calling thread's stack with its Python frames, given its native one, if the thread's memo has it; the native
+  // one when the thread runs no Python. Else 0: call merge() with `missing`. Thread-safe.
+  format::Ref find(const Use& use, format::Ref native, Missing* missing);
+  // Makes the stack that find() did not know, and keeps it in the memo. 0 when there is no room, or nothing to merge.
+  // Thread-safe; on the tracker's own stack only.
+  CULPRIT_COLD format::Ref merge(const Use& use, format::Ref native, const Missing& missing);
 
   // For a collection of stacks (stack_collection.h): begin_marking() clears the marks, mark_frame() is called for each
   // frame of each stack that stays, and sweep() frees all other frames and texts, which belong to code that the program
-  // dropped. Thread-safe; records that merged() uses meanwhile are marked.
+  // dropped. Thread-safe; records that find() uses meanwhile are marked.
   void begin_marking() {
     SpinGuard guard(lock_);
     frame_space_.clear_marks();
@@ -117,13 +135,14 @@ class PythonFrames {
   bool read_objects(std::uint64_t thread, int depth, Chain* chain) const;
   bool read_place(std::uint64_t frame, std::uint64_t* code, std::int64_t* offset) const;
   bool is_evaluation_loop(std::uint64_t return_address) const;
-  CULPRIT_COLD void switch_off(Process& process, format::PythonState state);
-  CULPRIT_COLD bool check_structure(Process& process, std::uint64_t thread);
-  CULPRIT_COLD bool check_globals(Process& process, std::uint64_t thread, const Chain& chain);
-  CULPRIT_COLD format::Ref merge(Process& process, format::Ref native, std::uint64_t thread);
+  CULPRIT_COLD void switch_off(DumpWriter& dump, format::PythonState state);
+  CULPRIT_COLD bool check_structure(DumpWriter& dump, std::uint64_t thread);
+  CULPRIT_COLD bool check_globals(DumpWriter& dump, std::uint64_t thread, const Chain& chain);
+  format::Ref read_and_merge(const Use& use, format::Ref native, std::uint64_t thread);
   std::uint64_t frame_of(const Item& item, DumpWriter& dump);
   format::Ref text_of(std::uint64_t object, std::uint64_t* hash, DumpWriter& dump);
 
+  std::atomic<bool> readable_;
   std::atomic<bool> structure_checked_;
   std::atomic<bool> globals_checked_;
   PythonLayout layout_;

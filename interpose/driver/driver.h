@@ -4,7 +4,11 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+
 namespace culprit {
+
+struct ElfModule;
 
 #define CULPRIT_DRIVER_CALLS(X)   \
   X(cuCtxGetCurrent)              \
@@ -39,6 +43,16 @@ const Driver& driver();
 
 // Returns true once libcuda was found. Searches for it on each call until then; cheap afterwards.
 bool driver_ready();
+
+// Whether a module is libcuda.
+bool is_libcuda(const ElfModule& module);
+
+// Whether an address lies in libcuda; whether a dlopen handle is libcuda's. false as long as libcuda is not mapped.
+bool in_driver(const void* address);
+bool is_driver_handle(const void* handle);
+
+// The address range of libcuda. Returns false when it is not mapped.
+bool driver_range(std::uint64_t* begin, std::uint64_t* end);
 
 // Whether a CUDA library is loaded: the driver, or a runtime.
 bool cuda_is_loaded();

@@ -10,21 +10,6 @@
 namespace culprit {
 namespace {
 
-constexpr bool is_physical(format::Kind kind) {
-  switch (kind) {
-    case format::Kind::kDevice:
-    case format::Kind::kManaged:
-    case format::Kind::kPitched:
-    case format::Kind::kPinnedHost:
-    case format::Kind::kRegisteredHost:
-    case format::Kind::kArray:
-    case format::Kind::kMipmappedArray:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // "cuMemcpyDtoH_v2_ptds" -> the length of "cuMemcpyDtoH".
 std::size_t versionless_length(const char* name) {
   std::size_t length = std::strlen(name);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/base/store_release.h"
 
 namespace culprit {
 
@@ -52,7 +53,7 @@ Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uin
   entry->kind = kind;
   entry->alive = true;
   auto* record = dump.at<ContextRecord>(entry->record);
-  __atomic_store_n(&record->state, format::ContextState::kEmpty, __ATOMIC_RELEASE);
+  store_release(&record->state, format::ContextState::kEmpty);
   *record = {};
   record->stack = stack;
   record->handle = reinterpret_cast<std::uint64_t>(handle);
@@ -61,7 +62,7 @@ Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uin
   record->kind = kind;
   record->api = api;
   record->thread = thread;
-  __atomic_store_n(&record->state, format::ContextState::kAlive, __ATOMIC_RELEASE);
+  store_release(&record->state, format::ContextState::kAlive);
   __atomic_fetch_add(&epoch_, 1, __ATOMIC_RELEASE);
   return {entry->index, entry->device};
 }
@@ -147,7 +148,7 @@ void ContextTable::destroyed(std::uint32_t index, std::uint16_t api, Ref stack, 
     record->destroyed_ns = now_ns;
     record->destroy_stack = stack;
     record->destroy_api = api;
-    __atomic_store_n(&record->state, format::ContextState::kDestroyed, __ATOMIC_RELEASE);
+    store_release(&record->state, format::ContextState::kDestroyed);
     return;
   }
 }

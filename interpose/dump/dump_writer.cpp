@@ -31,56 +31,9 @@ struct ChunkSizes {
   std::uint32_t record_bytes;
 };
 
-// The first chunks stay under 1 MiB together, so that a program with one allocation leaves a small file.
 ChunkSizes chunk_sizes(ChunkType type) {
-  constexpr std::uint64_t kKiB = 1024;
-  switch (type) {
-    case ChunkType::kAllocations:
-      return {256 * kKiB, 1024 * kKiB, sizeof(format::AllocationRecord)};
-    case ChunkType::kStacks:
-      return {128 * kKiB, 512 * kKiB, 0};
-    case ChunkType::kModules:
-      return {16 * kKiB, 32 * kKiB, sizeof(format::ModuleRecord)};
-    case ChunkType::kStrings:
-      return {32 * kKiB, 64 * kKiB, 0};
-    case ChunkType::kThreads:
-      return {20 * kKiB, 20 * kKiB, sizeof(format::ThreadRecord)};
-    case ChunkType::kContexts:
-      return {4 * kKiB, 16 * kKiB, sizeof(format::ContextRecord)};
-    case ChunkType::kDevices:
-      return {12 * kKiB, 16 * kKiB, sizeof(format::DeviceRecord)};
-    case ChunkType::kErrors:
-      return {32 * kKiB, 64 * kKiB, sizeof(format::ErrorRecord)};
-    case ChunkType::kReleases:
-      return {16 * kKiB, 64 * kKiB, sizeof(format::ReleaseRecord)};
-    case ChunkType::kCounters:
-      return {20 * kKiB, 68 * kKiB, sizeof(format::ThreadCounters)};
-    case ChunkType::kApis:
-      return {32 * kKiB, 32 * kKiB, sizeof(format::ApiRecord)};
-    case ChunkType::kPythonFrames:
-      return {8 * kKiB, 64 * kKiB, sizeof(format::PythonFrameRecord)};
-    case ChunkType::kThrows:
-      return {16 * kKiB, 32 * kKiB, sizeof(format::ThrowRecord)};
-    case ChunkType::kFailedCalls:
-      return {16 * kKiB, 32 * kKiB, sizeof(format::FailedCallRecord)};
-    case ChunkType::kEvidence:
-      return {4 * kKiB, 16 * kKiB, sizeof(format::EvidenceRecord)};
-    case ChunkType::kHolders:
-      return {16 * kKiB, 256 * kKiB, sizeof(format::HolderRecord)};
-    case ChunkType::kMarks:
-      return {4 * kKiB, 64 * kKiB, sizeof(format::MarkRecord)};
-    case ChunkType::kLabels:
-      return {4 * kKiB, 64 * kKiB, sizeof(format::LabelRecord)};
-    case ChunkType::kTimeLines:
-      return {16 * kKiB, 52 * kKiB, sizeof(format::TimeLineRecord)};
-    case ChunkType::kPictures:
-      return {8 * kKiB, 16 * kKiB, sizeof(format::PictureRecord)};
-    case ChunkType::kSpans:
-      return {4 * kKiB, 16 * kKiB, sizeof(format::SpanRecord)};
-    case ChunkType::kSites:
-      return {16 * kKiB, 64 * kKiB, sizeof(format::SiteRecord)};
-  }
-  return {64 * kKiB, 64 * kKiB, 0};
+  const format::ChunkRow& row = *format::chunk_row(type);
+  return {std::uint64_t{1024} * row.first_kib, std::uint64_t{1024} * row.next_kib, row.record_bytes};
 }
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -298,28 +251,11 @@ bool DumpWriter::grow(std::uint64_t bytes) {
   return error == 0;
 }
 
-// How large a chunk of this type may be below the limit. A few types come in great numbers: none of them may use up
-// what the others need, and all together leave room for what is rare (errors, throws, threads, evidence, the exit).
+// How large a chunk of this type may be below the limit.
 std::uint64_t DumpWriter::room_for(ChunkType type) const {
-  std::uint64_t own = limit_, file = limit_;
-  switch (type) {
-    case ChunkType::kStacks:
-    case ChunkType::kPythonFrames:
-    case ChunkType::kSites:
-      own = limit_ / 4 * 3;
-      file = limit_ / 16 * 15;
-      break;
-    case ChunkType::kAllocations:
-      own = limit_ / 8 * 7;
-      file = limit_ / 16 * 15;
-      break;
-    case ChunkType::kStrings:
-      own = limit_ / 4;
-      file = limit_ / 32 * 31;
-      break;
-    default:
-      break;
-  }
+  const format::ChunkRow& row = *format::chunk_row(type);
+  const std::uint64_t own = limit_ / 32 * row.own_room;
+  const std::uint64_t file = limit_ / 32 * row.file_room;
   const std::uint64_t total = open_[static_cast<int>(type)].total;
   const std::uint64_t own_room = own > total ? own - total : 0;
   const std::uint64_t file_room = file > size_ ? file - size_ : 0;

@@ -107,7 +107,7 @@ class DumpWriter {
 
  private:
   static constexpr std::size_t kPathBytes = 4096;
-  static constexpr int kTypes = 32;  // more than there are chunk types
+  static constexpr int kTypes = format::kChunkTypes + 1;
   struct OpenChunk {
     std::uint64_t offset;  // of the ChunkHeader; 0 = none yet
     std::uint64_t used;    // payload bytes

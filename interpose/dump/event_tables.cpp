@@ -7,6 +7,7 @@
 
 #include "interpose/base/os.h"
 #include "interpose/base/restrictions.h"
+#include "interpose/base/store_release.h"
 
 namespace culprit {
 
@@ -185,12 +186,12 @@ std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
     index = next_++;
   }
   ThreadRecord* thread = record(index, dump);
-  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  store_release(&thread->state, format::ThreadState::kEmpty);
   *thread = {};
   thread->tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
   thread->first_seen_ns = now_ns;
   refresh_thread_name(thread);
-  __atomic_store_n(&thread->state, format::ThreadState::kAlive, __ATOMIC_RELEASE);
+  store_release(&thread->state, format::ThreadState::kAlive);
   return index;
 }
 
@@ -202,7 +203,8 @@ void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t m
   thread->ended_ns = now_ns;
   thread->made = made;
   thread->ended_by_itself = ended;
-  __atomic_store_n(&thread->state, format::ThreadState::kEnded, __ATOMIC_SEQ_CST);
+  format::ThreadState state = format::ThreadState::kEnded;
+  __atomic_store(&thread->state, &state, __ATOMIC_SEQ_CST);
   reuse_if_unnamed(index, dump);
 }
 
@@ -210,7 +212,9 @@ void ThreadTable::count_gone_elsewhere(std::uint32_t index, DumpWriter& dump) {
   ThreadRecord* thread = record(index, dump);
   if (thread == nullptr) return;
   __atomic_fetch_add(&thread->ended_by_others, 1, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&thread->state, __ATOMIC_SEQ_CST) == format::ThreadState::kEnded) reuse_if_unnamed(index, dump);
+  format::ThreadState state;
+  __atomic_load(&thread->state, &state, __ATOMIC_SEQ_CST);
+  if (state == format::ThreadState::kEnded) reuse_if_unnamed(index, dump);
 }
 
 void ThreadTable::reuse_if_unnamed(std::uint32_t index, DumpWriter& dump) {
@@ -219,7 +223,7 @@ void ThreadTable::reuse_if_unnamed(std::uint32_t index, DumpWriter& dump) {
   if (thread->state != format::ThreadState::kEnded) return;
   std::uint64_t gone = thread->ended_by_itself + __atomic_load_n(&thread->ended_by_others, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&thread->made, __ATOMIC_RELAXED) != gone) return;
-  __atomic_store_n(&thread->state, format::ThreadState::kEmpty, __ATOMIC_RELEASE);
+  store_release(&thread->state, format::ThreadState::kEmpty);
   free_[free_count_++] = index;
 }
 

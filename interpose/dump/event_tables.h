@@ -68,6 +68,18 @@ class EvidenceTable {
   // The record with these fields (`state` is ignored). Returns 0, and counts it, when the table or the dump is full.
   format::Ref intern(const format::EvidenceRecord& evidence, DumpWriter& dump);
 
+  // Adds evidence to `record`: `change(fields)` sets the new fields. When two threads do so at the same time, one
+  // change may be lost.
+  template <typename Change>
+  void add(format::AllocationRecord* record, DumpWriter& dump, Change change) {
+    format::EvidenceRecord fields = {};
+    format::Ref known = __atomic_load_n(&record->evidence, __ATOMIC_RELAXED);
+    if (known != 0) fields = *dump.at<format::EvidenceRecord>(known);
+    change(fields);
+    format::Ref ref = intern(fields, dump);
+    if (ref != 0) __atomic_store_n(&record->evidence, ref, __ATOMIC_RELAXED);
+  }
+
   // Gives the index's memory back; empty afterwards. Not while other threads use this.
   void free_memory() { index_.free_memory(); }
 

@@ -21,9 +21,9 @@ HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint
 }
 
 void LiveTable::repair_left_shard(DumpWriter& dump) {
-  SpinLock* left = thread_state.shard;
-  thread_state.shard = nullptr;
-  if (left == nullptr || !left->is_held_by(thread_state.owner)) return;
+  SpinLock* left = thread_locks.shard;
+  thread_locks.shard = nullptr;
+  if (left == nullptr || !left->is_held_by(thread_locks.thread_id)) return;
   for (Shard& shard : shards_) {
     if (&shard.lock != left) continue;
     shard.index.repair([&](const HashIndex::Entry& entry) {
@@ -122,8 +122,7 @@ bool LiveTable::find_ended(std::uint8_t space, std::uint64_t handle, AllocationR
     if (any && copy.time_ns <= found->time_ns) return;
     any = true;
     *found = copy;
-    *by = {static_cast<Ref>(copy.extra), static_cast<std::uint32_t>(copy.extra >> 32),
-           (copy.flags & format::kFlagTornDown) != 0, true};
+    *by = {copy.ended.stack, copy.ended.thread, (copy.flags & format::kFlagTornDown) != 0, true};
   });
   return any;
 }

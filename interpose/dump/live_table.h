@@ -5,7 +5,7 @@
 // A thread keeps its newest records out of the index (young_records.h) until another thread asks for them.
 //
 // Each shard has a spin lock, held while the index changes. Its holder may be interrupted by a signal handler that
-// leaves by a jump (as that of time_line.h's lock): thread_state.shard names the lock, and repair_left_shard() repairs
+// leaves by a jump (as that of time_line.h's lock): thread_locks.shard names the lock, and repair_left_shard() repairs
 // the shard. A free takes the record out of the index before the driver is called (so that no other thread can be
 // handed the address while the old record is still there) and puts it back if the driver refuses.
 #pragma once
@@ -14,44 +14,16 @@
 #include <cstring>
 
 #include "interpose/base/hash_index.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/record_pool.h"
+#include "interpose/dump/thread_part.h"
 #include "interpose/dump/young_records.h"
-#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
 
-// A space is a set of kinds with distinct handles; a handle is looked up in the space of the function that ends it. All
-// addresses are one space, because cuMemFree ends several kinds, and because an error report for pinned memory that was
-// freed with cuMemFree must name the allocation.
-enum class Space : std::uint8_t {
-  kAddress = 1,
-  kVmmHandle = 2,
-  kOther = 3,  // + the kind: each kind of resource has a space of its own
-};
-
-constexpr std::uint8_t space_of(format::Kind kind) {
-  switch (kind) {
-    case format::Kind::kDevice:
-    case format::Kind::kManaged:
-    case format::Kind::kPitched:
-    case format::Kind::kPinnedHost:
-    case format::Kind::kStreamOrdered:
-    case format::Kind::kIpcMemory:
-    case format::Kind::kExternalBuffer:
-    case format::Kind::kGraphMemory:
-      return static_cast<std::uint8_t>(Space::kAddress);
-    case format::Kind::kVmmPhysical:
-    case format::Kind::kVmmImported:
-    case format::Kind::kMulticast:
-      return static_cast<std::uint8_t>(Space::kVmmHandle);
-    case format::Kind::kPoolImport:
-      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(format::Kind::kMemoryPool);
-    default:
-      return static_cast<std::uint8_t>(Space::kOther) + static_cast<std::uint8_t>(kind);
-  }
-}
+using format::space_of;
 
 // Kinds that are made and ended most often. (For calls that take the driver long there is no gain.)
 constexpr bool stays_young(format::Kind kind) {
@@ -158,8 +130,8 @@ class LiveTable {
   // The live record of this space whose [handle, handle + size) contains `address`, 0 if none. Slow: walks everything.
   format::Ref find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump);
 
-  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`.
-  // Slow: walks everything.
+  // The last ended allocation with this handle, if it is still remembered: `record` as it was, except for `extra`,
+  // whose place `ended` has. Slow: walks everything.
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
@@ -209,13 +181,13 @@ class LiveTable {
   class ShardGuard {
    public:
     ShardGuard(Shard& shard, DumpWriter& dump) : lock_(shard.lock) {
-      thread_state.shard = &lock_;
-      locked_ = lock_.try_lock_for(kShardWaitMs, thread_state.owner_of_locks());
+      thread_locks.shard = &lock_;
+      locked_ = lock_.try_lock_for(kShardWaitMs, thread_locks.owner());
       if (CULPRIT_UNLIKELY(!locked_)) give_up(dump);
     }
     ~ShardGuard() {
       if (CULPRIT_LIKELY(locked_)) lock_.unlock();
-      thread_state.shard = nullptr;
+      thread_locks.shard = nullptr;
     }
     ShardGuard(const ShardGuard&) = delete;
     ShardGuard& operator=(const ShardGuard&) = delete;
@@ -249,7 +221,7 @@ class LiveTable {
   }
   static void end_record(format::AllocationRecord* record, const EndedBy& by) {
     publish(record, format::AllocationState::kEmpty, true);
-    record->extra = std::uint64_t{by.thread} << 32 | by.stack;
+    record->ended = {by.stack, by.thread};
     record->flags = by.remember ? (by.teardown ? format::kFlagEnded | format::kFlagTornDown : format::kFlagEnded) : 0;
   }
 

@@ -8,13 +8,13 @@ using format::AllocationRecord;
 using format::Ref;
 
 void RecordPool::chain_locked(Ref ref, DumpWriter& dump) {
-  dump.at<AllocationRecord>(ref)->physical = free_head_;
+  dump.at<AllocationRecord>(ref)->next = free_head_;
   free_head_ = ref;
 }
 
 Ref RecordPool::unchain_locked(DumpWriter& dump) {
   Ref ref = free_head_;
-  if (ref != 0) free_head_ = dump.at<AllocationRecord>(ref)->physical;
+  if (ref != 0) free_head_ = dump.at<AllocationRecord>(ref)->next;
   return ref;
 }
 

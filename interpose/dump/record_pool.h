@@ -70,7 +70,7 @@ class RecordPool {
   format::Ref unchain_locked(DumpWriter& dump);
 
   SpinLock lock_;
-  format::Ref free_head_;  // chain through `physical`
+  format::Ref free_head_;  // chain through `next`
 };
 
 }  // namespace culprit

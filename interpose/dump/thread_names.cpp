@@ -18,11 +18,14 @@ struct Slot {
 constexpr std::uint32_t kSlots = 4096;
 Slot slots[kSlots];
 
+__thread bool has_name __attribute__((tls_model("initial-exec")));  // the calling thread set its name
+
 std::uint32_t this_thread() { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
 
 }  // namespace
 
 void keep_thread_name(const char* name) {
+  has_name = true;
   std::uint32_t thread = this_thread();
   Slot& slot = slots[thread % kSlots];
   __atomic_store_n(&slot.thread, 0U, __ATOMIC_RELAXED);
@@ -34,6 +37,8 @@ void keep_thread_name(const char* name) {
 }
 
 void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump) {
+  // Else the slot may hold the name of an earlier thread with the same number.
+  if (!has_name) return;
   std::uint32_t thread = this_thread();
   Slot& slot = slots[thread % kSlots];
   if (__atomic_load_n(&slot.thread, __ATOMIC_ACQUIRE) != thread) return;

@@ -15,8 +15,7 @@ class ThreadTable;
 // Names are cut to 111 bytes. Thread-safe, without allocation or lock.
 void keep_thread_name(const char* name);
 
-// Stores the kept name in the calling thread's record (`index`), if there is a name and room for it. Only for a thread
-// that set its name: the slot may hold the name of an earlier thread with the same number.
+// Stores the kept name in the calling thread's record (`index`), if the thread set a name and there is room for it.
 void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump);
 
 }  // namespace culprit

@@ -1,6 +1,6 @@
 #include "interpose/dump/time_line.h"
 
-#include "interpose/recorder/thread_state.h"
+#include "interpose/dump/thread_part.h"
 
 namespace culprit {
 
@@ -72,7 +72,7 @@ TimeLineRecord* TimeLines::line(std::uint8_t device, DumpWriter& dump) {
 void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_ns, DumpWriter& dump) {
   if (device >= ContextTable::kMostDevices || dump.stopped()) return;
   constexpr std::uint32_t kLongestMs = 100;
-  if (!lock_.try_lock_for(kLongestMs, thread_state.owner_of_locks())) return;
+  if (!lock_.try_lock_for(kLongestMs, thread_locks.owner())) return;
   if (TimeLineRecord* record = line(device, dump)) {
     // Odd during the change; never 0 again. A reader of a running process reads it twice.
     __atomic_store_n(&record->state, record->state | 1, __ATOMIC_RELAXED);
@@ -85,7 +85,7 @@ void TimeLines::note(std::uint8_t device, std::uint64_t live, std::uint64_t now_
 }
 
 void TimeLines::repair_left() {
-  if (lock_.is_held_by(thread_state.owner_of_locks())) lock_.unlock();
+  if (lock_.is_held_by(thread_locks.owner())) lock_.unlock();
 }
 
 }  // namespace culprit

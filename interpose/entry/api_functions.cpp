@@ -76,9 +76,9 @@ CULPRIT_EXPORT std::uint64_t culprit_api_now() {
 CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::uint64_t* count) {
   std::uint64_t bytes = 0, found = 0;
   inspect([&](Process& process) {
-    process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
+    process.tables.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
       bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
-      if (record.kind < format::Kind::kContext && physical && record.time_ns >= since) {
+      if (is_memory(record.kind) && physical && record.time_ns >= since) {
         bytes += record.bytes;
         ++found;
       }

@@ -25,9 +25,8 @@ CULPRIT_EXPORT void culprit_api_thread_name(const char* name) {
   if (name == nullptr) return;
   int saved = errno;
   keep_thread_name(name);
-  thread_state.named = true;
   Process* process = process_if_recording();
   if (process != nullptr && thread_state.generation == process->generation)
-    on_own_stack([&] { apply_thread_name(process->threads, thread_state.index, process->dump); });
+    on_own_stack([&] { apply_thread_name(process->tables.threads, thread_state.index, process->dump); });
   errno = saved;
 }

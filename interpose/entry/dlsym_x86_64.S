@@ -1,4 +1,4 @@
-// dlsym(handle, name) and dlvsym(handle, name, version): each asks its answer function in redirect.cpp, and either
+// dlsym(handle, name) and dlvsym(handle, name, version): each asks its answer function in dlsym.cpp, and either
 // returns that answer or jumps to the real function with the caller's own return address still on the stack, because
 // both resolve RTLD_NEXT and RTLD_DEFAULT relative to their caller.
     .macro ASK_OR_FORWARD function, answer, real

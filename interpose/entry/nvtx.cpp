@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "interpose/base/own_memory.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"
 

@@ -76,6 +76,8 @@ enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
+constexpr std::uint64_t kUsedHeaderBytes = 504;  // the offset of Header::reserved1
+
 struct Header {
   char magic[8];
   std::uint32_t version;
@@ -151,37 +153,18 @@ struct Header {
   std::uint64_t reused_calls;       // live: ... and the allocations made with those stacks
   std::uint32_t limited_types;      // live: bit N: a chunk of ChunkType N found no room below the limit
   std::uint32_t stack_sweeps;       // live: collections of unreferenced stacks; see StackRecord::born
-  std::uint8_t reserved1[4096 - 504];
+  std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);
+static_assert(offsetof(Header, reserved1) == kUsedHeaderBytes);
 static_assert(offsetof(Header, file_bytes) == 24);
 static_assert(offsetof(Header, boot_id) == 64);
 static_assert(offsetof(Header, process_state) == 184);
 static_assert(offsetof(Header, dropped_allocations) == 216);
 
 enum class ChunkType : std::uint32_t {
-  kAllocations = 1,    // AllocationRecord[]
-  kStacks = 2,         // StackRecord + frames, packed; `used` counts bytes
-  kModules = 3,        // ModuleRecord[]
-  kStrings = 4,        // StringRecord + bytes, packed; `used` counts bytes
-  kThreads = 5,        // ThreadRecord[]
-  kContexts = 6,       // ContextRecord[]
-  kDevices = 7,        // DeviceRecord[]
-  kErrors = 8,         // ErrorRecord[]
-  kReleases = 9,       // ReleaseRecord[]
-  kApis = 10,          // ApiRecord[]: index = the api numbers that other records hold
-  kCounters = 11,      // ThreadCounters[]
-  kThrows = 12,        // ThrowRecord[]
-  kFailedCalls = 13,   // FailedCallRecord[]
-  kEvidence = 14,      // EvidenceRecord[]
-  kHolders = 15,       // HolderRecord[]
-  kSites = 16,         // SiteRecord[]
-  kPythonFrames = 17,  // PythonFrameRecord[]
-  kSpans = 18,         // SpanRecord[]
-  kMarks = 19,         // MarkRecord[]
-  kLabels = 20,        // LabelRecord[]
-  kTimeLines = 21,     // TimeLineRecord[]
-  kPictures = 22,      // PictureRecord[]
+#define CHUNK(number, enumerator, ...) enumerator = (number),
+#include "interpose/format/chunks.def"
 };
 
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"

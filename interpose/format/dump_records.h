@@ -2,50 +2,9 @@
 #pragma once
 
 #include "interpose/format/dump_file.h"
+#include "interpose/format/kinds.h"
 
 namespace culprit::format {
-
-// The kind of an allocation or resource. The values are part of the format: append only.
-enum class Kind : std::uint8_t {
-  kNone = 0,
-  // Memory.
-  kDevice = 1,           // cuMemAlloc
-  kManaged = 2,          // cuMemAllocManaged
-  kPitched = 3,          // cuMemAllocPitch
-  kPinnedHost = 4,       // cuMemAllocHost, cuMemHostAlloc
-  kRegisteredHost = 5,   // cuMemHostRegister: the caller's memory, pinned
-  kArray = 6,            // cuArrayCreate, cuArray3DCreate
-  kMipmappedArray = 7,   // cuMipmappedArrayCreate
-  kStreamOrdered = 8,    // cuMemAllocAsync, cuMemAllocFromPoolAsync
-  kVmmPhysical = 9,      // cuMemCreate: counted here once
-  kVmmReservation = 10,  // cuMemAddressReserve: 0 physical bytes, virtual size in `extra`
-  kVmmMapping = 11,      // cuMemMap: 0 physical bytes, virtual size in `extra`
-  kVmmImported = 12,     // cuMemImportFromShareableHandle: 0 bytes, the exporter counts them
-  kIpcMemory = 13,       // cuIpcOpenMemHandle: 0 bytes
-  kExternalMemory = 14,  // cuImportExternalMemory: 0 bytes, size in `extra`
-  kExternalBuffer = 15,  // cuExternalMemoryGetMappedBuffer: 0 bytes, size in `extra`
-  kMemoryPool = 16,      // cuMemPoolCreate
-  kPoolImport = 17,      // cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer
-  kGraphMemory = 18,     // cuGraphAddMemAllocNode, cuMemAllocAsync under capture; physical once the graph was launched
-  kMulticast = 19,       // cuMulticastCreate: 0 bytes
-  // Not memory ("resources").
-  kContext = 32,
-  kPrimaryContext = 33,
-  kGreenContext = 34,
-  kStream = 35,
-  kEvent = 36,
-  kGraph = 37,
-  kGraphExec = 38,
-  kModule = 39,
-  kLibrary = 40,
-  kTextureObject = 41,
-  kSurfaceObject = 42,
-  kExternalSemaphore = 43,
-  kGraphicsResource = 44,
-  kUserObject = 45,
-  kLinkState = 46,
-  kTextureReference = 47,
-};
 
 enum class AllocationState : std::uint32_t {
   kEmpty = 0,
@@ -59,17 +18,23 @@ enum AllocationFlags : std::uint8_t {
   kFlagNotPhysical = 2,     // graph memory before its first launch: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
-  kFlagEnded = 16,          // in an empty record, for the writer only: `extra` says how it was ended ...
+  kFlagEnded = 16,          // in an empty record, for the writer only: `ended` says where it was ended ...
   kFlagTornDown = 32,       // ... and it was released with its context
-  kFlagForgotten = 64,      // in an empty record, for the writer only: `extra` is void, its stacks may be gone
+  kFlagForgotten = 64,      // in an empty record, for the writer only: `ended` is void, its stacks may be gone
 };
 
 struct AllocationRecord {
   std::uint32_t state;  // live
   Ref stack;            // where it was made; 0 = not recorded
   std::uint64_t handle;
-  std::uint64_t bytes;    // physical bytes (see "What counts" in report/README.md)
-  std::uint64_t extra;    // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+  std::uint64_t bytes;  // physical bytes (see "What counts" in report/README.md)
+  union {
+    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+    struct {
+      Ref stack;
+      std::uint32_t thread;
+    } ended;  // in an empty record with kFlagEnded: where it was ended
+  };
   std::uint64_t time_ns;  // in a busy thread only as exact as the kernel's tick (1 to 10 ms), see clock.h
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = no context was current
@@ -83,6 +48,7 @@ struct AllocationRecord {
   union {
     Ref label;     // LabelRecord: open marks and ranges of its thread; 0 = none
     Ref physical;  // for a VMM mapping: the memory mapped there; 0 = not known
+    Ref next;      // in an unused record, for the writer only: the next unused one (record_pool.h)
   };
 };
 static_assert(sizeof(AllocationRecord) == 64);

@@ -1,5 +1,4 @@
-// The bytes of an array according to its description.
-#include "interpose/hooks/hooks.h"
+#include "interpose/hooks/array_bytes.h"
 
 namespace culprit {
 namespace {

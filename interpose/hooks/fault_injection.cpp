@@ -7,6 +7,7 @@
 
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -28,8 +29,8 @@ void begin_counting() {
 std::uint64_t note_site(Api api, std::uint64_t number) {
   std::uint64_t site = 0;
   record_on_own_stack([&](Process& process) {
-    site = process.sites.note(current_stack(process), static_cast<std::uint16_t>(api), number, process.modules,
-                              process.dump);
+    site = process.stacks.sites.note(current_stack(process), static_cast<std::uint16_t>(api), number,
+                                     process.stacks.modules, process.dump);
   });
   return site;
 }
@@ -40,7 +41,7 @@ void count_injected() {
 
 // Whether this call must fail, and with which code.
 bool fails(Api api, CUresult* code) {
-  thread_state.injected = false;
+  thread_state.failures.injected = false;
   begin_counting();
   std::uint64_t site = 0;
   if (allocates_memory(api)) {
@@ -52,12 +53,12 @@ bool fails(Api api, CUresult* code) {
     if (!rule.applies[static_cast<int>(api)]) continue;
     if (rule.kind == FailRule::Kind::kAllocationSite && rule.site != site) continue;
     if (counts[i].fetch_add(1) + 1 != rule.nth) continue;
-    thread_state.injected = true;
+    thread_state.failures.injected = true;
     *code = static_cast<CUresult>(rule.code);
   }
   // A process that does not record yet (cuInit was made to fail) gets no dump for this.
-  if (thread_state.injected && process_if_recording() != nullptr) count_injected();
-  return thread_state.injected;
+  if (thread_state.failures.injected && process_if_recording() != nullptr) count_injected();
+  return thread_state.failures.injected;
 }
 
 #define CULPRIT_STUB(symbol, parameters, arguments)                                           \

@@ -29,7 +29,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     if (!reentry.is_first()) {                                                             \
       auto* nested = reentry.target<decltype(::symbol)>(Api::symbol);                      \
       CUresult status = nested == nullptr ? CUDA_ERROR_NOT_INITIALIZED : nested arguments; \
-      if constexpr (changes_context(Api::symbol)) thread_state.forget_context();           \
+      if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();      \
       return status;                                                                       \
     }                                                                                      \
   }                                                                                        \
@@ -66,23 +66,23 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments)                               \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                            \
-    CULPRIT_ENTER(symbol, arguments)                                             \
-    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
-    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);           \
-    if constexpr (changes_context(Api::symbol)) thread_state.forget_context();   \
-    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0); \
-    return status;                                                               \
+#define HOOK_CUSTOM(symbol, parameters, arguments)                                  \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    CULPRIT_ENTER(symbol, arguments)                                                \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);              \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
+    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);    \
+    return status;                                                                  \
   }
 
-#define HOOK_CHECK(symbol, parameters, arguments)                              \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                          \
-    CULPRIT_ENTER(symbol, arguments)                                           \
-    CUresult status = call arguments;                                          \
-    if constexpr (changes_context(Api::symbol)) thread_state.forget_context(); \
-    note_result(Api::symbol, status, 0);                                       \
-    return status;                                                             \
+#define HOOK_CHECK(symbol, parameters, arguments)                                   \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    CULPRIT_ENTER(symbol, arguments)                                                \
+    CUresult status = call arguments;                                               \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
+    note_result(Api::symbol, status, 0);                                            \
+    return status;                                                                  \
   }
 
 #include "interpose/driver/hooks.def"

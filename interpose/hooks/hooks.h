@@ -9,7 +9,8 @@
 #include "interpose/base/placement.h"
 #include "interpose/causes/failed_calls.h"
 #include "interpose/driver/api.h"
-#include "interpose/driver/redirect.h"
+#include "interpose/driver/entry_points.h"
+#include "interpose/hooks/array_bytes.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/thread_state.h"
@@ -116,11 +117,8 @@ inline constexpr bool changes_context(Api api) {
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
-  // Failures for graphs, code and textures are not recorded: programs try out those calls.
-  constexpr bool kFollowed =
-      kind < format::Kind::kContext || kind == format::Kind::kStream || kind == format::Kind::kEvent;
   // The size of a pitched allocation is known only if it succeeded.
-  if constexpr (kFollowed) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  if constexpr (records_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
 }
 
 // Values for rows.
@@ -146,11 +144,8 @@ inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* desc
   return description == nullptr ? 0 : description->size;
 }
 
-// Bytes of an array according to its description, without the hardware's padding, which the driver does not report.
-std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v1* description, unsigned levels);
-std::uint64_t array_bytes(const CUDA_ARRAY_DESCRIPTOR_v2* description, unsigned levels);
-std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v1* description, unsigned levels);
-std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR_v2* description, unsigned levels);
+// Our hook for a row.
+void* hook_address(Api api);
 
 namespace custom {
 #define CULPRIT_UNPAREN(...) __VA_ARGS__

@@ -13,7 +13,7 @@ void note_context(Api api, format::Kind kind, CUcontext* context, CUdevice devic
 // References left, 0 when nothing is recorded.
 int add_reference(CUcontext context, int amount) {
   int left = 0;
-  record_on_own_stack([&](Process& process) { left = process.contexts.add_reference(context, amount); });
+  record_on_own_stack([&](Process& process) { left = process.tables.contexts.add_reference(context, amount); });
   return left;
 }
 
@@ -149,7 +149,7 @@ CUresult cuCtxFromGreenCtx(decltype(&::cuCtxFromGreenCtx) call, CUcontext* pCont
   CUresult status = call(pContext, hCtx);
   if (status == CUDA_SUCCESS && pContext != nullptr) {
     record_on_own_stack(
-        [&](Process& process) { process.contexts.add_alias(*pContext, reinterpret_cast<CUcontext>(hCtx)); });
+        [&](Process& process) { process.tables.contexts.add_alias(*pContext, reinterpret_cast<CUcontext>(hCtx)); });
   }
   return status;
 }

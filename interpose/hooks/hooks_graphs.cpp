@@ -28,7 +28,7 @@ __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (process == nullptr) process = process_if_recording();
   // In a fork child that does not record yet this Process is wiped.
-  if (process == nullptr || process->captures.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (process == nullptr || process->hooks.captures.load(std::memory_order_relaxed) == 0) return nullptr;
   return ask_captured_graph(stream);
 }
 
@@ -63,7 +63,7 @@ __attribute__((always_inline)) inline CUresult free_on_stream(Api api, Call call
 
 void note_capture_begun(CUresult status) {
   if (status != CUDA_SUCCESS) return;
-  record_on_own_stack([](Process& process) { process.captures.fetch_add(1, std::memory_order_relaxed); });
+  record_on_own_stack([](Process& process) { process.hooks.captures.fetch_add(1, std::memory_order_relaxed); });
 }
 
 template <typename Call>
@@ -74,12 +74,12 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
   // The capture continues only if another thread or another stream must end it.
   bool goes_on = status == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD || status == CUDA_ERROR_ILLEGAL_STATE ||
                  status == CUDA_ERROR_INVALID_VALUE;
-  if (!goes_on && process->captures.load(std::memory_order_relaxed) > 0)
-    process->captures.fetch_sub(1, std::memory_order_relaxed);
+  if (!goes_on && process->hooks.captures.load(std::memory_order_relaxed) > 0)
+    process->hooks.captures.fetch_sub(1, std::memory_order_relaxed);
   if (status != CUDA_SUCCESS || graph == nullptr || *graph == nullptr) return status;
   bool known = false;  // captured into a graph that existed before
   record_on_own_stack([&](Process& recording) {
-    known = recording.live.find(space_of(Kind::kGraph), handle(*graph), format::kNoDevice, recording.dump) != 0;
+    known = recording.tables.live.find(space_of(Kind::kGraph), handle(*graph), format::kNoDevice, recording.dump) != 0;
   });
   if (!known) note_made({api, Kind::kGraph, handle(*graph), 0, 0});
   return status;
@@ -89,12 +89,12 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
 // launch will allocate it again: records without physical memory are dropped, others stay until they are freed.
 void leave_memory(std::uint64_t owner, std::uint64_t heir) {
   record_on_own_stack([&](Process& process) {
-    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
       if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
       record.extra = heir;
       if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
-      process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
-      process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+      process.hooks.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+      process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
       count_gone(process, record.thread);
       return true;
     });
@@ -103,7 +103,7 @@ void leave_memory(std::uint64_t owner, std::uint64_t heir) {
 
 bool has_graph_memory() {
   Process* process = process_if_recording();
-  return process != nullptr && process->graph_memory.load(std::memory_order_relaxed) > 0;
+  return process != nullptr && process->hooks.graph_memory.load(std::memory_order_relaxed) > 0;
 }
 
 // An executable graph that was made from `graph`; it keeps the graph's memory nodes in use after the graph is
@@ -111,7 +111,7 @@ bool has_graph_memory() {
 std::uint64_t executable_of(std::uint64_t graph) {
   std::uint64_t found = 0;
   record_on_own_stack([&](Process& process) {
-    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
       if (record.kind == Kind::kGraphExec && record.extra == graph && found == 0) {
         found = record.handle;
         record.extra = record.handle;
@@ -124,14 +124,14 @@ std::uint64_t executable_of(std::uint64_t graph) {
 
 void note_launch(CUgraphExec exec) {
   record_on_own_stack([&](Process& process) {
-    Ref ref = process.live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process.dump);
+    Ref ref = process.tables.live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process.dump);
     if (ref == 0) return;
     std::uint64_t owner = process.dump.at<AllocationRecord>(ref)->extra;
-    process.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
+    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
       bool waiting = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) != 0;
       if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
       record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);
-      process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+      process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
       change_live_bytes(process, record.device, static_cast<std::int64_t>(record.bytes));
       return false;
     });
@@ -142,7 +142,8 @@ template <typename Call>
 CUresult launch(Call call, CUgraphExec exec, CUstream stream) {
   CUresult status = call(exec, stream);
   Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && process != nullptr && process->unlaunched_memory.load(std::memory_order_relaxed) > 0)
+  if (status == CUDA_SUCCESS && process != nullptr &&
+      process->hooks.unlaunched_memory.load(std::memory_order_relaxed) > 0)
     note_launch(exec);
   return status;
 }

@@ -11,8 +11,9 @@ using format::Kind;
 long add_references(CUuserObject object, long amount) {
   long left = -1;
   record_on_own_stack([&](Process& process) {
-    SpinGuard guard(process.references_lock);
-    format::Ref ref = process.live.find(space_of(Kind::kUserObject), handle(object), format::kNoDevice, process.dump);
+    SpinGuard guard(process.hooks.references_lock);
+    format::Ref ref =
+        process.tables.live.find(space_of(Kind::kUserObject), handle(object), format::kNoDevice, process.dump);
     if (ref == 0) return;
     auto* record = process.dump.at<format::AllocationRecord>(ref);
     record->extra += static_cast<std::uint64_t>(amount);

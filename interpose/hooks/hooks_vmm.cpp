@@ -23,8 +23,8 @@ template <typename Use>
 bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
   bool used = false;
   record_on_own_stack([&](Process& process) {
-    SpinGuard guard(process.references_lock);
-    Ref ref = process.live.find(space, handle, format::kNoDevice, process.dump);
+    SpinGuard guard(process.hooks.references_lock);
+    Ref ref = process.tables.live.find(space, handle, format::kNoDevice, process.dump);
     used = ref != 0 && use(process, ref, *process.dump.at<AllocationRecord>(ref));
   });
   return used;
@@ -54,25 +54,26 @@ bool release_mapped(std::uint64_t handle) {
     if (record.mappings == 0) return false;
     record.handle_references = 0;
     record.flags |= format::kFlagHandleReleased;
-    process.live.rekey(ref, 0, false, process.dump);
+    process.tables.live.rekey(ref, 0, false, process.dump);
     return true;
   });
 }
 
 void restore_released(std::uint64_t handle, Ref physical) {
   record_on_own_stack([&](Process& process) {
-    SpinGuard guard(process.references_lock);
+    SpinGuard guard(process.hooks.references_lock);
     auto* record = process.dump.at<AllocationRecord>(physical);
     record->handle_references = 1;
     record->flags &= static_cast<std::uint8_t>(~format::kFlagHandleReleased);
-    process.live.rekey(physical, handle, true, process.dump);
+    process.tables.live.rekey(physical, handle, true, process.dump);
   });
 }
 
 Ref find_physical(std::uint64_t handle) {
   Ref found = 0;
-  record_on_own_stack(
-      [&](Process& process) { found = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump); });
+  record_on_own_stack([&](Process& process) {
+    found = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
+  });
   return found;
 }
 
@@ -81,29 +82,25 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
     Ref physical = 0;
     record_on_own_stack([&](Process& process) {
       if ((process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
-      SpinGuard guard(process.references_lock);
-      physical = process.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
+      SpinGuard guard(process.hooks.references_lock);
+      physical = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
       if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
     });
-    // The record of a mapping holds the Ref of its memory in place of a label.
-    Ref label = thread_state.label;
-    thread_state.label = physical;
-    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size});
-    thread_state.label = label;
+    note_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size, here(), 0, physical});
   });
 }
 
 void drop_mapping(Process& process, Ref mapping) {
   AllocationRecord record = *process.dump.at<AllocationRecord>(mapping);
   count_end(process, record, true);
-  process.live.retire(mapping, process.dump);
+  process.tables.live.retire(mapping, process.dump);
   if (record.physical == 0) return;
-  SpinGuard guard(process.references_lock);
+  SpinGuard guard(process.hooks.references_lock);
   auto* physical = process.dump.at<AllocationRecord>(record.physical);
   if (physical->mappings > 0) --physical->mappings;
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
     count_end(process, *physical, true);
-    process.live.retire(record.physical, process.dump);
+    process.tables.live.retire(record.physical, process.dump);
   }
 }
 
@@ -114,7 +111,7 @@ class TakenMappings {
     record_on_own_stack([&](Process& process) {
       generation_ = process.generation;
       for (CUdeviceptr next = begin; next < begin + size && has_room();) {
-        Ref mapping = process.live.take(
+        Ref mapping = process.tables.live.take(
             space_of(Kind::kVmmMapping), next, [] { return format::kNoDevice; }, process.dump);
         if (mapping == 0) break;
         refs()[count_++] = mapping;
@@ -128,7 +125,7 @@ class TakenMappings {
         if (status == CUDA_SUCCESS) {
           drop_mapping(process, refs()[i]);
         } else {
-          process.live.put_back(refs()[i], process.dump);
+          process.tables.live.put_back(refs()[i], process.dump);
         }
       }
     });
@@ -205,8 +202,8 @@ CUresult cuMemRetainAllocationHandle(decltype(&::cuMemRetainAllocationHandle) ca
   if (status != CUDA_SUCCESS || handle == nullptr || add_reference(vmm_space(), *handle)) return status;
   Ref physical = 0;
   record_on_own_stack([&](Process& process) {
-    Ref mapping =
-        process.live.find_containing(space_of(Kind::kVmmMapping), reinterpret_cast<std::uint64_t>(addr), process.dump);
+    Ref mapping = process.tables.live.find_containing(space_of(Kind::kVmmMapping),
+                                                      reinterpret_cast<std::uint64_t>(addr), process.dump);
     if (mapping != 0) physical = process.dump.at<AllocationRecord>(mapping)->physical;
   });
   if (physical != 0) restore_released(*handle, physical);

@@ -104,11 +104,13 @@ void* real_of(std::uint64_t function, const void* caller) {
   return real;
 }
 
-// The target of the stubs once exit handlers run: calls the real function, which the stub's lookup left in
-// thread_state.
+// The function that free_at_exit() must call: the stub's lookup leaves it here.
+__thread void* function_at_exit __attribute__((tls_model("initial-exec")));
+
+// The target of the stubs once exit handlers run.
 template <int kFunction>
 int free_at_exit(void* pointer, void* stream) {
-  auto* real = reinterpret_cast<int (*)(void*, void*)>(thread_state.runtime_free);
+  auto* real = reinterpret_cast<int (*)(void*, void*)>(function_at_exit);
   int status = real(pointer, stream);
   if (status == kUnloading) note_late_free(kKinds[kFunction], reinterpret_cast<std::uint64_t>(pointer));
   return status;
@@ -132,6 +134,6 @@ void watch_runtime_frees() { exiting.store(1, std::memory_order_release); }
 void* culprit_runtime_target(std::uint64_t function, const void* caller) {
   void* real = culprit::real_of(function, caller);
   if (culprit::exiting.load(std::memory_order_acquire) == 0) return real;
-  culprit::thread_state.runtime_free = real;
+  culprit::function_at_exit = real;
   return reinterpret_cast<void*>(culprit::kAtExit[function]);
 }

@@ -1,16 +1,16 @@
-/* culprit.h: what a program can tell culprit, and ask it, while it runs under it. C and C++, header-only.
+/* culprit.h: the interface of a program to culprit, while the program runs under culprit. C and C++, header-only.
  *
- * Nothing has to be linked: the functions are looked up once in the process (dlsym). Where libculprit.so is not loaded
- * each of them does nothing and costs one comparison. All of them may be called from any thread, at any time, also
- * before the first CUDA call; none of them starts a dump, throws, or changes errno. With a glibc older than 2.34 link
- * with -ldl.
+ * Nothing has to be linked: the header looks the functions up in the process (dlsym), once. Where libculprit.so is not
+ * loaded each function does nothing and costs one comparison. Each function may be called from any thread at any time,
+ * also before the first CUDA call. None starts a dump, throws, or changes errno. With a glibc older than 2.34 link with
+ * -ldl.
  *
- *     culprit_mark_push("epoch 3");      allocations carry the innermost mark that is open in their thread:
+ *     culprit_mark_push("epoch 3");      each allocation gets the innermost open mark of its thread:
  *     ...                                  culprit report --group-by mark
  *     culprit_mark_pop();
  *     culprit_mark("warm-up done");      a moment: culprit report --since-mark "warm-up done"
  *
- * NVTX ranges need no call: culprit reads those that the program pushes already.
+ * NVTX ranges need no call: culprit records the ranges that the program pushes.
  */
 #ifndef CULPRIT_H
 #define CULPRIT_H
@@ -20,10 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Grows when functions are added; what is there stays as it is. culprit_version() says what the loaded library has. */
+/* Grows when functions are added; existing functions do not change. culprit_version() is that of the loaded library. */
 #define CULPRIT_API_VERSION 1
 
-/* A mark whose name begins so is a test: the junit report has a case for each. */
+/* A mark whose name begins with this prefix is a test: the junit report has a case for each. */
 #define CULPRIT_TEST_PREFIX "test: "
 
 #ifdef __cplusplus
@@ -48,7 +48,7 @@ struct culprit_functions {
   uint64_t (*live_bytes)(uint64_t since, uint64_t* count);
 };
 
-/* Not for direct use. Two threads that come first at the same time find the same. */
+/* Not for direct use. Threads that make the first call at the same time find the same functions. */
 static inline const struct culprit_functions* culprit_find(void) {
   static struct culprit_functions found;
   int saved_errno;
@@ -73,10 +73,10 @@ static inline const struct culprit_functions* culprit_find(void) {
   return &found;
 }
 
-/* The version of the loaded library's functions, 0 when there is none. */
+/* The version of the loaded library's functions; 0: no library is loaded. */
 static inline int culprit_version(void) { return culprit_find()->version; }
 
-/* Switch recording on and off. While it is off nothing new is recorded, and frees of what was are followed. */
+/* Switch recording on and off. While recording is off only frees of recorded allocations are recorded. */
 static inline void culprit_start(void) {
   if (culprit_version() != 0) culprit_find()->start();
 }
@@ -84,13 +84,13 @@ static inline void culprit_stop(void) {
   if (culprit_version() != 0) culprit_find()->stop();
 }
 
-/* Writes the dump as it stands to `path`, for culprit report. Replaces an older dump there, nothing else. Returns 0 or
- * an errno: EEXIST: another file is there; ENODATA: nothing was recorded yet; ENOSYS: culprit is not loaded. */
+/* Writes a copy of the dump to `path`, for culprit report. Replaces an older dump, but no other file. Returns 0 or an
+ * errno: EEXIST: `path` is another file; ENODATA: nothing was recorded yet; ENOSYS: culprit is not loaded. */
 static inline int culprit_snapshot(const char* path) {
   return culprit_version() != 0 ? culprit_find()->snapshot(path) : ENOSYS;
 }
 
-/* Open a mark in the calling thread, and close the innermost one. Names are copied, and cut to 111 bytes. */
+/* Open a mark in the calling thread, and close its innermost one. Names are copied, and cut to 111 bytes. */
 static inline void culprit_mark_push(const char* name) {
   if (culprit_version() != 0) culprit_find()->mark_push(name);
 }
@@ -98,22 +98,22 @@ static inline void culprit_mark_pop(void) {
   if (culprit_version() != 0) culprit_find()->mark_pop();
 }
 
-/* Names this moment. */
+/* Names the present moment. */
 static inline void culprit_mark(const char* name) {
   if (culprit_version() != 0) culprit_find()->mark(name);
 }
 
-/* Nanoseconds since recording began; 0 as long as it did not. */
+/* Nanoseconds since recording began; 0: recording has not begun. */
 static inline uint64_t culprit_now(void) { return culprit_version() != 0 ? culprit_find()->now() : 0; }
 
-/* Bytes of GPU and pinned memory that were allocated and not freed, by any thread. Walks them all: for tests and logs,
- * not for inner loops. */
+/* Bytes of GPU and pinned memory that any thread allocated and that are not freed. Visits all live allocations: for
+ * tests and logs, not for inner loops. */
 static inline uint64_t culprit_live_bytes(void) {
   return culprit_version() != 0 ? culprit_find()->live_bytes(0, CULPRIT_NULL) : 0;
 }
 
-/* The same of what was allocated at `since` (see culprit_now) or later. `count` receives how many allocations they are,
- * and may be null. */
+/* Like culprit_live_bytes(), for allocations made at the time `since` (see culprit_now) or later. `count`, which may be
+ * null, receives the number of allocations. */
 static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count) {
   if (count != CULPRIT_NULL) *count = 0;
   return culprit_version() != 0 ? culprit_find()->live_bytes(since, count) : 0;
@@ -124,7 +124,7 @@ static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count)
 
 namespace culprit {
 
-/* A mark that is open as long as the object lives, in the thread that made it. */
+/* A mark in the thread that constructs the object, open until the object is destroyed in that thread. */
 class Mark {
  public:
   explicit Mark(const char* name) { culprit_mark_push(name); }

@@ -102,9 +102,16 @@ Landing look_for_landing(const ThreadPaths& paths, Path thrown, Path caught, Fun
   return {Landing::How::kCaught, paths.cfa(meeting.b_inner), plain(paths.address(meeting.a_inner))};
 }
 
+// The cached result about the throw and the handler alone.
+ThreadPaths::Verdict about_landing(Path thrown, Path caught, const Landing& landing) {
+  ThreadPaths::Verdict verdict = {0, thrown, caught, {}, false, false, landing.handler_cfa};
+  verdict.landing = static_cast<std::uint16_t>(landing.how);
+  return verdict;
+}
+
 ThreadPaths::Verdict find_verdict(const ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,
                                   TypeInfo type, FunctionAt function_at) {
-  ThreadPaths::Verdict verdict = {path, thrown, caught, 0, false, false, 0};
+  ThreadPaths::Verdict verdict = {path, thrown, caught, {}, false, false, 0};
   Owner owner = owner_of(paths, path, thrown, function_at);
   if (owner.mine == 0) return verdict;
   verdict.owner_depth = paths.depth(owner.mine);
@@ -129,9 +136,9 @@ Landing find_landing(ThreadPaths& paths, Path thrown, Path caught, FunctionAt fu
   ThreadPaths::Verdict* known = paths.verdict(0, thrown, caught);
   if (!known->is_about(0, thrown, caught)) {
     Landing found = look_for_landing(paths, thrown, caught, function_at);
-    *known = {0, thrown, caught, static_cast<std::uint16_t>(found.how), false, false, found.handler_cfa};
+    *known = about_landing(thrown, caught, found);
   }
-  return {static_cast<Landing::How>(known->owner_depth), known->cfa, plain(paths.address(paths.innermost(caught)))};
+  return {static_cast<Landing::How>(known->landing), known->cfa, plain(paths.address(paths.innermost(caught)))};
 }
 
 FoundHandler find_handler(const ThreadPaths& paths, Path thrown, TypeInfo type, FunctionAt function_at) {
@@ -157,9 +164,9 @@ Landing find_landing_by_tables(ThreadPaths& paths, Path thrown, TypeInfo type, F
   ThreadPaths::Verdict* known = paths.verdict(0, thrown, thrown);
   if (!known->is_about(0, thrown, thrown)) {
     Landing found = find_handler(paths, thrown, type, function_at).landing;
-    *known = {0, thrown, thrown, static_cast<std::uint16_t>(found.how), false, false, found.handler_cfa};
+    *known = about_landing(thrown, thrown, found);
   }
-  return {static_cast<Landing::How>(known->owner_depth), known->cfa, 0};
+  return {static_cast<Landing::How>(known->landing), known->cfa, 0};
 }
 
 ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caught, const Landing& landing,
@@ -168,7 +175,7 @@ ThreadPaths::Verdict judge(ThreadPaths& paths, Path path, Path thrown, Path caug
   if (!known->is_about(path, thrown, caught))
     *known = find_verdict(paths, path, thrown, caught, landing, type, function_at);
   const ThreadPaths::Verdict verdict = *known;
-  if (!verdict.abandoned) *paths.verdict(path, thrown, kAnyHandler) = {path, thrown, kAnyHandler, 0, false, false, 0};
+  if (!verdict.abandoned) *paths.verdict(path, thrown, kAnyHandler) = {path, thrown, kAnyHandler, {}, false, false, 0};
   return verdict;
 }
 
@@ -179,7 +186,7 @@ void look_at_owners(ThreadPaths& paths, Path thrown, FunctionAt function_at) {
     if (!known->is_about(path, thrown, kAnyHandler)) {
       Owner owner = owner_of(paths, path, thrown, function_at);
       bool any = owner.mine != 0;
-      *known = {path, thrown, kAnyHandler, 0, any, false, any ? owner_cfa(paths, owner) : 0};
+      *known = {path, thrown, kAnyHandler, {}, any, false, any ? owner_cfa(paths, owner) : 0};
     }
     if (!known->abandoned || known->cfa == ThreadPaths::kOutermost) return;
     paths.look_in_frames(path, reinterpret_cast<const std::uint64_t*>(paths.pointer(paths.innermost(thrown))),

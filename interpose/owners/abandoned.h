@@ -20,11 +20,9 @@ struct FunctionInfo {
   const std::uint8_t* lsda;  // nullptr = none
   const std::uint8_t* lsda_end;
 };
-// Returns false for an address without an entry in the unwind tables.
+// Returns false for an address without an entry in the unwind tables. In the running process: find_function()
+// (function_tables.h); unit tests pass their own.
 using FunctionAt = bool (*)(std::uint64_t return_address, FunctionInfo* info);
-
-// The FunctionAt of the running process; unit tests pass their own.
-bool find_function(std::uint64_t return_address, FunctionInfo* info);
 
 // The owner of an allocation made by `path`, as seen from `event`: its frame in each of the two paths.
 struct Owner {

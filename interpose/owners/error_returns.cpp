@@ -1,6 +1,8 @@
 #include "interpose/owners/error_returns.h"
 
-#include "interpose/recorder/process.h"
+#include <cuda.h>
+
+#include "interpose/stacks/stack.h"
 
 namespace culprit {
 namespace {
@@ -80,11 +82,11 @@ bool is_lasting(std::int32_t code) {
          (code >= CUDA_ERROR_HARDWARE_STACK_ERROR && code <= CUDA_ERROR_LAUNCH_FAILED);
 }
 
-void mark(Process& process, AllocationRecord* record, Ref call, std::uint16_t owner_depth, bool is_newest) {
-  add_evidence(process, record, [&](EvidenceRecord& evidence) {
+void mark(const EvidencePlace& place, AllocationRecord* record, Ref call, std::uint16_t owner_depth, bool is_newest) {
+  place.evidence.add(record, place.dump, [&](EvidenceRecord& evidence) {
     if (evidence.failed_call != 0) {
-      std::int32_t before = process.dump.at<FailedCallRecord>(evidence.failed_call)->code;
-      if (is_lasting(before) && before == process.dump.at<FailedCallRecord>(call)->code) return;
+      std::int32_t before = place.dump.at<FailedCallRecord>(evidence.failed_call)->code;
+      if (is_lasting(before) && before == place.dump.at<FailedCallRecord>(call)->code) return;
     }
     evidence.failed_call = call;
     evidence.failed_call_owner = owner_depth;
@@ -93,8 +95,8 @@ void mark(Process& process, AllocationRecord* record, Ref call, std::uint16_t ow
   });
 }
 
-void unmark(Process& process, AllocationRecord* record) {
-  add_evidence(process, record, [&](EvidenceRecord& evidence) {
+void unmark(const EvidencePlace& place, AllocationRecord* record) {
+  place.evidence.add(record, place.dump, [&](EvidenceRecord& evidence) {
     evidence.failed_call = 0;
     evidence.failed_call_owner = 0;
     evidence.flags &= static_cast<std::uint8_t>(~format::kEvidenceEarlierCall);
@@ -146,7 +148,8 @@ class MadeAgain {
 
 }  // namespace
 
-void PendingFailures::failed(Process& process, ThreadPaths& paths, Path path, Ref call, FunctionAt function_at) {
+void PendingFailures::failed(const EvidencePlace& place, ThreadPaths& paths, Path path, Ref call,
+                             FunctionAt function_at) {
   if (path == 0 || !paths.any_live()) return;
   std::uint32_t newest = paths.newest_made();
   for (Failure& failure : failures_) {
@@ -159,23 +162,23 @@ void PendingFailures::failed(Process& process, ThreadPaths& paths, Path path, Re
     const OwnedPath* mine = owned.find(made_by);
     // If the newest allocation was freed, this activation cleaned up; the rest were made by earlier calls.
     if (mine == nullptr || made <= mine->since || !paths.newest_lives(made_by)) return;
-    mark(process, process.dump.at<AllocationRecord>(record), call, mine->owner_depth, made == paths.newest(made_by));
+    mark(place, place.dump.at<AllocationRecord>(record), call, mine->owner_depth, made == paths.newest(made_by));
   });
   failures_[next_++ % kMost] = {path, paths.epoch(), paths.clock(), newest, call};
 }
 
-void PendingFailures::succeeded(Process& process, ThreadPaths& paths, Path path, std::uint16_t api, std::uint64_t bytes,
-                                std::uint32_t before, FunctionAt function_at) {
+void PendingFailures::succeeded(const EvidencePlace& place, ThreadPaths& paths, Path path, std::uint16_t api,
+                                std::uint64_t bytes, std::uint32_t before, FunctionAt function_at) {
   if (path == 0) return;
   for (Failure& failure : failures_) {
     if (failure.path == 0 || failure.epoch != paths.epoch()) continue;
-    const auto& call = *process.dump.at<FailedCallRecord>(failure.call);
+    const auto& call = *place.dump.at<FailedCallRecord>(failure.call);
     if (call.api != api) continue;
     bool same_bytes = bytes != 0 && call.bytes == bytes;
     if (!same_bytes && !same_call(paths, failure.path, path, function_at)) continue;
     MadeAgain made_again;
     paths.for_each_live(0, [&](Ref ref, Path made_by, std::uint32_t made) {
-      auto* record = process.dump.at<AllocationRecord>(ref);
+      auto* record = place.dump.at<AllocationRecord>(ref);
       if (made > failure.clock) {
         // Skip the retry's own allocation.
         if (made != before || record->api != api) made_again.add(made_by);
@@ -183,11 +186,11 @@ void PendingFailures::succeeded(Process& process, ThreadPaths& paths, Path path,
       }
       Ref known = __atomic_load_n(&record->evidence, __ATOMIC_RELAXED);
       if (known == 0 || made_again.contains(made_by)) return;
-      const auto& evidence = *process.dump.at<EvidenceRecord>(known);
+      const auto& evidence = *place.dump.at<EvidenceRecord>(known);
       if (evidence.failed_call != failure.call) return;
       // A later call outside the owner means that the owner has returned with the failure.
       std::uint64_t owner = cfa_at_depth(paths, made_by, evidence.failed_call_owner);
-      if (paths.last_call_outside(made_by, owner, 0) <= failure.clock) unmark(process, record);
+      if (paths.last_call_outside(made_by, owner, 0) <= failure.clock) unmark(place, record);
     });
     failure = {};
   }

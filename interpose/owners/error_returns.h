@@ -8,25 +8,38 @@
 
 #include <cstdint>
 
+#include "interpose/dump/dump_writer.h"
+#include "interpose/dump/event_tables.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/owners/abandoned.h"
 #include "interpose/owners/thread_paths.h"
 
 namespace culprit {
 
-struct Process;
+// Where the evidence is written.
+struct EvidencePlace {
+  EvidenceTable& evidence;
+  DumpWriter& dump;
+};
+
+// The part of ThreadState (recorder/thread_state.h) that tells whether a call must be looked at.
+struct FailureWatch {
+  bool injected;                // the driver call of the hook it is in was made to fail by CULPRIT_FAIL
+  std::uint8_t calls_to_watch;  // number of next successful calls that may be a retry of a failed one
+};
 
 // The failed calls of a thread that it may still retry. All zeros = none.
 class PendingFailures {
  public:
   // A call failed: marks the allocations that it may have left behind. `call` is its FailedCallRecord, `path` its path.
-  void failed(Process& process, ThreadPaths& paths, ThreadPaths::Path path, format::Ref call, FunctionAt function_at);
+  void failed(const EvidencePlace& place, ThreadPaths& paths, ThreadPaths::Path path, format::Ref call,
+              FunctionAt function_at);
 
   // A call succeeded. If it matches a failed call (the same driver function from the same place, or an allocation of
   // the same size from any place), it was the retry, and the failure's marks are removed. `before`: the paths' clock
   // before this call was recorded.
-  void succeeded(Process& process, ThreadPaths& paths, ThreadPaths::Path path, std::uint16_t api, std::uint64_t bytes,
-                 std::uint32_t before, FunctionAt function_at);
+  void succeeded(const EvidencePlace& place, ThreadPaths& paths, ThreadPaths::Path path, std::uint16_t api,
+                 std::uint64_t bytes, std::uint32_t before, FunctionAt function_at);
 
   void forget() { *this = {}; }
 

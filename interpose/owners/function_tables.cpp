@@ -1,8 +1,8 @@
-// Looks up functions in the unwind tables of the running process. Takes no lock of the loader.
+#include "interpose/owners/function_tables.h"
+
 #include <cstring>
 
 #include "interpose/base/loader_modules.h"
-#include "interpose/owners/abandoned.h"
 #include "interpose/stacks/unwind_rule.h"
 
 namespace culprit {

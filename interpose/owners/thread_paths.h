@@ -186,7 +186,10 @@ class ThreadPaths {
   // the throw and the handler alone.
   struct Verdict {
     Path path, thrown, caught;
-    std::uint16_t owner_depth;
+    union {
+      std::uint16_t owner_depth;
+      std::uint16_t landing;  // with `path` 0: how the exception ended, a Landing::How
+    };
     bool abandoned;
     bool ambiguous;
     std::uint64_t cfa;
@@ -267,6 +270,12 @@ class ThreadPaths {
   Verdict verdicts_[kVerdicts];
   Path active_[kPaths];  // paths with entries
   NodeData nodes_[kNodes];
+};
+
+// The part of ThreadState (recorder/thread_state.h) that belongs to this folder.
+struct PathPart {
+  std::uint32_t current;  // in `all`: path of current_stack()'s last result, 0 = not known
+  ThreadPaths* all;       // nullptr = none
 };
 
 }  // namespace culprit

@@ -1,11 +1,11 @@
-"""Runs when an interpreter starts under culprit (culprit.pth): what has to be in place before the program's own code.
+"""The start-up hook: culprit.pth runs it when an interpreter starts under culprit, before the program's code.
 
-- at the interpreter's end the view from inside the frameworks is written beside the dump (see _view.py);
-- with CULPRIT_TORCH_HISTORY=1 (culprit run --torch-history) PyTorch records the Python line of each block, as soon as the program
-  has imported PyTorch and initialized CUDA itself;
-- threads tell culprit their names.
+- At the interpreter's end the hook writes the view from inside the frameworks beside the dump (see _view.py).
+- With CULPRIT_TORCH_HISTORY=1 (culprit run --torch-history) PyTorch records the Python line of each block, as soon as
+  the program has imported PyTorch and initialized CUDA.
+- Threads pass their names to culprit.
 
-It is a guest: nothing is imported for the program, nothing is printed, no error leaves it.
+The hook imports no module for the program, prints nothing, and raises no error.
 """
 import atexit
 import os
@@ -13,8 +13,8 @@ import sys
 
 
 def dump_path():
-    """Where this process's dump is, None as long as there is none (no CUDA call was made)."""
-    import ctypes  # not at start-up: most programs never need it
+    """The path of this process's dump; None before the first CUDA call."""
+    import ctypes  # not at start-up: most programs do not need it
 
     buffer = ctypes.create_string_buffer(4096)
     try:
@@ -45,12 +45,14 @@ def _record_history(torch):
         except Exception:  # pylint: disable=broad-except
             pass
 
-    # Now, or when the program initializes CUDA: doing it here would take GPU memory and forbid forking.
+    # Calls begin() when the program initializes CUDA, or now if it has. Initializing CUDA here would take GPU memory
+    # and forbid forking.
     torch.cuda._lazy_call(begin)  # pylint: disable=protected-access
 
 
 def _name_threads(threading):
-    """Each thread tells its name before it runs. The wrapped method is called and left before Thread.run, so no traceback shows it."""
+    """Each thread passes its name to culprit before it runs. The wrapped method returns before Thread.run begins, so
+    that tracebacks do not contain it."""
     import ctypes
 
     try:
@@ -62,7 +64,8 @@ def _name_threads(threading):
 
     def _set_native_id(self):
         original(self)
-        if isinstance(self, threading._DummyThread):  # somebody else's thread, whose own name says more
+        # A thread that Python did not start has a better name in the kernel.
+        if isinstance(self, threading._DummyThread):
             return
         try:
             tell(self._name.encode("utf-8", "replace"))
@@ -73,7 +76,7 @@ def _name_threads(threading):
 
 
 class _AfterImport:
-    """Calls a function once a module has been imported by somebody else."""
+    """Calls a function after the program has imported a module."""
 
     def __init__(self, waiting):
         self.waiting = waiting
@@ -93,7 +96,7 @@ class _AfterImport:
         original = loader.exec_module
 
         def exec_module(module):
-            del loader.exec_module  # only this once
+            del loader.exec_module  # the next import is not wrapped
             original(module)
             try:
                 call(module)

@@ -1,4 +1,4 @@
-"""culprit.pth, the start-up hook, lies beside the packages: what pyproject.toml has no word for."""
+"""Installs culprit.pth, which runs the start-up hook, beside the packages. pyproject.toml cannot express that."""
 import os
 
 from setuptools import setup

@@ -8,9 +8,9 @@ void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUr
     Process* process = recording.process();
     if (process == nullptr) return;
     ThreadRecords* own = &thread_state.memory->records;
-    if (process->live.take_back_event(record, handle, process->dump, own)) {
-      uncount_free(*thread_state.counters);
-      --thread_state.ended;
+    if (process->tables.live.take_back_event(record, handle, process->dump, own)) {
+      uncount_free(*thread_state.dump.counters);
+      --thread_state.sums.ended;
     } else {
       record = 0;
     }

@@ -44,32 +44,32 @@ __attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_
   if (CULPRIT_UNLIKELY(process == nullptr)) return false;
   ThreadState& thread = thread_state;
   if (CULPRIT_UNLIKELY(process->mode.load(std::memory_order_acquire) != 0) ||
-      CULPRIT_UNLIKELY(thread.context_epoch != process->contexts.epoch()) ||
-      CULPRIT_UNLIKELY(thread.label == kUnresolvedLabel) || CULPRIT_UNLIKELY(handle == 0))
+      CULPRIT_UNLIKELY(thread.dump.context.epoch != process->tables.contexts.epoch()) ||
+      CULPRIT_UNLIKELY(thread.marks.label == kUnresolvedLabel) || CULPRIT_UNLIKELY(handle == 0))
     return false;
   ThreadMemory& memory = *thread.memory;
-  const YoungRecords::Spare spare = LiveTable::spare_event(&memory.records, thread.context_place.device);
+  const YoungRecords::Spare spare = LiveTable::spare_event(&memory.records, thread.dump.context.place.device);
   if (CULPRIT_UNLIKELY(spare.ref == 0)) return false;
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread.outermost_hook);
   std::uint32_t path = 0;
   format::Ref stack = memory.stacks.look_up_last(frame, module_generation.load(std::memory_order_acquire), &path);
   if (CULPRIT_UNLIKELY(stack == 0)) return false;
-  thread.paths->see(path);
+  thread.paths.all->see(path);
   std::uint64_t now = event_ns(*process);
-  process->live.make_event(
+  process->tables.live.make_event(
       handle, spare,
       [&](format::AllocationRecord* fields) {
         fields->stack = stack;
         fields->time_ns = now;
-        fields->context = thread.context_place.context;
+        fields->context = thread.dump.context.place.context;
         fields->evidence = 0;
         fields->api = static_cast<std::uint16_t>(api);
         fields->flags = 0;
-        fields->label = thread.label;
+        fields->label = thread.marks.label;
       },
       process->dump, &memory.records);
-  ++thread.made;
-  count_allocation(*thread.counters, stack, 0, process->dump);
+  ++thread.sums.made;
+  count_allocation(*thread.dump.counters, stack, 0, process->dump);
   return true;
 }
 
@@ -80,10 +80,10 @@ __attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t h
   ShortRecording recording;
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(handle == 0)) return 0;
-  format::Ref record = process->live.end_event(handle, process->dump, &thread_state.memory->records);
+  format::Ref record = process->tables.live.end_event(handle, process->dump, &thread_state.memory->records);
   if (CULPRIT_UNLIKELY(record == 0)) return 0;
-  count_free(*thread_state.counters);
-  ++thread_state.ended;
+  count_free(*thread_state.dump.counters);
+  ++thread_state.sums.ended;
   return record;
 }
 

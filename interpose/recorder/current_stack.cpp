@@ -1,31 +1,34 @@
-// The calling thread's stack when it is not in the memo.
+#include "interpose/recorder/current_stack.h"
+
 #include "interpose/dump/thread_names.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/thread_paths.h"
-#include "interpose/recorder/process.h"
+#include "interpose/recorder/exit_handlers.h"
 #include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
 
-void keep_stacks(format::Ref first, format::Ref second) {
+void keep_stacks(int nesting, format::Ref first, format::Ref second) {
   if (thread_state.memory == nullptr) return;
-  // A throw may be recorded while the what() of another one runs; there is no deeper nesting.
-  format::Ref* place = &thread_state.memory->holder.kept[thread_state.what_frame != nullptr ? 2 : 0];
+  format::Ref* place = &thread_state.memory->holder.kept[2 * nesting];
   __atomic_store_n(place, first, __ATOMIC_RELEASE);
   __atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
 }
 
 void collect_stacks(Process& process) {
   const bool python = (process.mode.load(std::memory_order_acquire) & kModePython) != 0;
-  const StackCollection::Parts parts = {
-      process.stacks,    process.holders,  process.modules, python ? &process.python : nullptr,
-      &process.pictures, &process.cancels, process.dump};
+  const StackCollection::Parts parts = {process.stacks.table,
+                                        process.holders,
+                                        process.stacks.modules,
+                                        python ? &process.python : nullptr,
+                                        &process.pictures,
+                                        &process.tables.cancels,
+                                        process.dump};
   if (CULPRIT_LIKELY(!process.collection.is_due(parts)) || thread_state.memory == nullptr) return;
   process.collection.step(parts, &thread_state.memory->holder);
 }
 
 std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
-  ThreadPaths* paths = thread_state.paths;
+  ThreadPaths* paths = thread_state.paths.all;
   if (paths == nullptr) return 0;
   std::uint32_t epoch = paths->epoch();
   std::uint32_t path = paths->intern(stack, checks.pointers);
@@ -37,10 +40,10 @@ namespace {
 
 // Runs once per process after a module was unloaded; each thread's memo checks the generation itself.
 void forget_unloaded(Process& process, std::uint32_t generation) {
-  std::uint32_t known = process.module_generation.load(std::memory_order_acquire);
-  if (known == generation || !process.module_generation.compare_exchange_strong(known, generation)) return;
-  process.modules.refresh(process.dump);
-  process.stacks.forget_addresses();
+  std::uint32_t known = process.stacks.unloads_handled.load(std::memory_order_acquire);
+  if (known == generation || !process.stacks.unloads_handled.compare_exchange_strong(known, generation)) return;
+  process.stacks.modules.refresh(process.dump);
+  process.stacks.table.forget_addresses();
   forget_unwind_information();
 }
 
@@ -50,15 +53,15 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
   capture_stack(process.options.depth, frame, &stack, checks);
   collect_stacks(process);
   bool is_new = false;
-  format::Ref ref = process.stacks.intern(stack, process.modules, process.dump, &is_new);
+  format::Ref ref = process.stacks.table.intern(stack, process.stacks.modules, process.dump, &is_new);
   if (is_new) {
-    if (format::ThreadRecord* thread = process.threads.record(thread_state.index, process.dump))
+    if (format::ThreadRecord* thread = process.tables.threads.record(thread_state.index, process.dump))
       refresh_thread_name(thread);
   }
   // Every call has a caller: a stack without frames means that the walk failed.
   if (ref == 0 || stack.count == 0) add_counter(process.dump.header()->dropped_stacks, 1);
   if (thread_state.memory != nullptr) __atomic_store_n(&thread_state.memory->holder.walked, ref, __ATOMIC_RELEASE);
-  if (checks != nullptr) thread_state.path = intern_path(stack, *checks);
+  if (checks != nullptr) thread_state.paths.current = intern_path(stack, *checks);
   return ref;
 }
 
@@ -68,27 +71,34 @@ void verify_stack(Process& process, format::Ref remembered) {
   if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
 }
 
+void look_for_python(Process& process) {
+  const bool before = process.python.is_readable();
+  process.python.look(process.dump);
+  if (!before && process.python.is_readable()) process.mode.fetch_or(kModePython, std::memory_order_release);
+}
+
 format::Ref find_current_stack_here(Process& process) {
   if (process.options.depth == 0) {
-    thread_state.path = 0;
+    thread_state.paths.current = 0;
     return 0;
   }
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  if (process.module_generation.load(std::memory_order_relaxed) != generation) forget_unloaded(process, generation);
+  if (process.stacks.unloads_handled.load(std::memory_order_relaxed) != generation)
+    forget_unloaded(process, generation);
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   format::Ref ref = 0;
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
-  if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.path);
+  if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.paths.current);
   if (ref == 0) {
     register_exit_handlers();  // needed if the first call came from a signal handler
-    if (process.options.python) process.python.look(process);
+    if (process.options.python) look_for_python(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);
-    if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.path, checks);
+    if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.paths.current, checks);
   } else if (process.options.verify_stacks) {
     verify_stack(process, ref);
   }
-  if (thread_state.paths != nullptr) thread_state.paths->see(thread_state.path);
+  if (thread_state.paths.all != nullptr) thread_state.paths.all->see(thread_state.paths.current);
   return with_python_frames(process, ref);
 }
 
@@ -96,6 +106,21 @@ format::Ref find_current_stack_here(Process& process) {
 
 format::Ref find_current_stack(Process& process) {
   return on_own_stack([&] { return find_current_stack_here(process); });
+}
+
+format::Ref add_python_frames(Process& process, format::Ref native) {
+  ThreadMemory* memory = thread_state.memory;
+  const PythonFrames::Use use = {process.dump, process.stacks.table, process.options.depth,
+                                 memory == nullptr ? nullptr : &memory->python};
+  PythonFrames::Missing missing;
+  format::Ref stack = process.python.find(use, native, &missing);
+  if (CULPRIT_LIKELY(stack != 0)) return stack;
+  return on_own_stack([&] {
+    collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
+    stack = process.python.merge(use, native, missing);
+    if (!process.python.is_readable()) process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
+    return stack == 0 ? native : stack;
+  });
 }
 
 std::uint32_t walk_path(const std::uint64_t* frame) {
@@ -114,7 +139,7 @@ format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint
     raw.truncated = paths.is_node_cut(node);
   }
   if (raw.count != 0 && innermost != 0) raw.frames[0] = innermost;
-  return process.stacks.intern(raw, process.modules, process.dump, nullptr);
+  return process.stacks.table.intern(raw, process.stacks.modules, process.dump, nullptr);
 }
 
 }  // namespace culprit

@@ -2,6 +2,7 @@
 
 #include "interpose/format/device_bytes.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -13,78 +14,33 @@ using format::Ref;
 
 namespace {
 
-// Memory of these kinds is released with its context. Pools, their memory, graph memory and VMM memory belong to the
-// device: measured on an H200 (driver 580), cudaDeviceReset and cuCtxDestroy leave them in use, and a later free of
-// them succeeds.
-bool lives_in_context(Kind kind) {
-  switch (kind) {
-    case Kind::kStreamOrdered:
-    case Kind::kGraphMemory:
-    case Kind::kVmmPhysical:
-    case Kind::kVmmReservation:
-    case Kind::kVmmMapping:
-    case Kind::kVmmImported:
-    case Kind::kMulticast:
-    case Kind::kMemoryPool:
-    case Kind::kPoolImport:
-    case Kind::kGraph:
-    case Kind::kGraphExec:
-    case Kind::kUserObject:
-    case Kind::kLibrary:
-    case Kind::kLinkState:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Whether the function that ends kind `by` may also end something of kind `what`.
-bool ends(Kind by, Api api, Kind what) {
-  if (by == what) return true;
-  bool ordered = api == Api::cuMemFreeAsync || api == Api::cuMemFreeAsync_ptsz;
-  switch (what) {
-    case Kind::kManaged:
-    case Kind::kPitched:
-    case Kind::kExternalBuffer:
-      return by == Kind::kDevice;
-    case Kind::kStreamOrdered:
-    case Kind::kGraphMemory:
-      return by == Kind::kDevice || ordered;
-    case Kind::kIpcMemory:
-      return ordered;
-    case Kind::kPoolImport:
-      return by == Kind::kMemoryPool;
-    default:
-      return false;
-  }
-}
-
 CULPRIT_HOT Place place_of_stream(Process& process, CUstream stream) {
-  std::uint32_t epoch = process.stream_epoch.load(std::memory_order_acquire);
-  std::uint32_t context_epoch = process.contexts.epoch();
+  std::uint32_t epoch = process.hooks.stream_epoch.load(std::memory_order_acquire);
+  std::uint32_t context_epoch = process.tables.contexts.epoch();
   ThreadState& thread = thread_state;
-  if (thread.stream == stream && thread.stream_epoch == epoch && thread.stream_context_epoch == context_epoch)
-    return thread.stream_place;
-  Ref ref = process.live.find(space_of(Kind::kStream), reinterpret_cast<std::uint64_t>(stream), format::kNoDevice,
-                              process.dump);
+  if (thread.dump.stream.handle == stream && thread.dump.stream.epoch == epoch &&
+      thread.dump.stream.context_epoch == context_epoch)
+    return thread.dump.stream.place;
+  Ref ref = process.tables.live.find(space_of(Kind::kStream), reinterpret_cast<std::uint64_t>(stream),
+                                     format::kNoDevice, process.dump);
   if (ref == 0) return current_place(process);
   const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
-  thread.stream = stream;
-  thread.stream_epoch = epoch;
-  thread.stream_context_epoch = context_epoch;
-  thread.stream_place = {record.context, record.device};
-  return thread.stream_place;
+  thread.dump.stream.handle = stream;
+  thread.dump.stream.epoch = epoch;
+  thread.dump.stream.context_epoch = context_epoch;
+  thread.dump.stream.place = {record.context, record.device};
+  return thread.dump.stream.place;
 }
 
 // The driver may reuse the handle of a destroyed stream.
 void note_stream(Process& process, Kind kind) {
-  if (kind == Kind::kStream) process.stream_epoch.fetch_add(1, std::memory_order_release);
+  if (kind == Kind::kStream) process.hooks.stream_epoch.fetch_add(1, std::memory_order_release);
 }
 
 __attribute__((always_inline)) inline Place resolve(Process& process, const Where& where) {
   switch (where.by) {
     case Where::By::kDevice:
-      return process.contexts.of_device(where.device, process.dump);
+      return process.tables.contexts.of_device(where.device, process.dump);
     case Where::By::kStream: {
       // The stream decides, not the thread's current context. The default streams belong to the current context.
       std::uint64_t handle = reinterpret_cast<std::uint64_t>(where.stream);
@@ -111,7 +67,7 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
   constexpr std::uint64_t kLeastInterval = 50000000;
   if (!is_peak(device, live)) return;
   const bool first = device->first.total_bytes == 0;
-  if (process.captures.load(std::memory_order_relaxed) != 0) return;
+  if (process.hooks.captures.load(std::memory_order_relaxed) != 0) return;
   std::uint64_t now = now_ns(process);
   std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
   if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
@@ -123,7 +79,7 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
 }
 
 CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
-  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
   if (device != nullptr && device->first.total_bytes == 0)
     on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
 }
@@ -133,19 +89,19 @@ CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, s
 // Usually runs on the caller's stack: a program with large allocations gets here on every call.
 void flush_live_bytes(Process& process) {
   ThreadState& thread = thread_state;
-  if (thread.live_delta == 0) return;
-  const std::uint8_t ordinal = thread.live_device;
-  const bool grew = thread.live_delta > 0;
-  const auto change = static_cast<std::uint64_t>(thread.live_delta);
-  thread.live_delta = 0;
-  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  if (thread.sums.live_delta == 0) return;
+  const std::uint8_t ordinal = thread.sums.live_device;
+  const bool grew = thread.sums.live_delta > 0;
+  const auto change = static_cast<std::uint64_t>(thread.sums.live_delta);
+  thread.sums.live_delta = 0;
+  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
   if (device == nullptr) return;
   const std::uint64_t live = __atomic_add_fetch(&device->live_bytes, change, __ATOMIC_RELAXED);
   const std::uint64_t now = event_ns(process);
-  if (CULPRIT_LIKELY(process.time_lines.has_line(ordinal))) {
-    process.time_lines.note(ordinal, live, now, process.dump);
+  if (CULPRIT_LIKELY(process.tables.time_lines.has_line(ordinal))) {
+    process.tables.time_lines.note(ordinal, live, now, process.dump);
   } else {
-    on_own_stack([&] { process.time_lines.note(ordinal, live, now, process.dump); });
+    on_own_stack([&] { process.tables.time_lines.note(ordinal, live, now, process.dump); });
   }
   if (!grew || CULPRIT_LIKELY(!is_peak(device, live) && !process.pictures.wants(ordinal, live))) return;
   on_own_stack([&] {
@@ -159,12 +115,12 @@ __attribute__((always_inline)) inline void change_own_live_bytes(Process& proces
                                                                  std::int64_t change) {
   constexpr std::uint64_t kHeldBack = 4 << 20;
   ThreadState& thread = thread_state;
-  if (CULPRIT_UNLIKELY(thread.live_device != ordinal)) {
+  if (CULPRIT_UNLIKELY(thread.sums.live_device != ordinal)) {
     flush_live_bytes(process);
-    thread.live_device = ordinal;
+    thread.sums.live_device = ordinal;
   }
-  thread.live_delta += change;
-  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.live_delta) + kHeldBack > 2 * kHeldBack))
+  thread.sums.live_delta += change;
+  if (CULPRIT_UNLIKELY(static_cast<std::uint64_t>(thread.sums.live_delta) + kHeldBack > 2 * kHeldBack))
     flush_live_bytes(process);
 }
 
@@ -174,17 +130,18 @@ void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t chan
 
 void sum_live_bytes(Process& process) {
   std::uint64_t live[ContextTable::kMostDevices] = {};
-  process.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
+  process.tables.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
     if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
       live[record.device] += physical_bytes(record);
     return false;
   });
-  thread_state.live_delta = 0;
+  thread_state.sums.live_delta = 0;
   for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
-    format::DeviceRecord* device = process.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
+    format::DeviceRecord* device =
+        process.tables.contexts.known_device(static_cast<std::uint8_t>(ordinal), process.dump);
     if (device == nullptr) continue;
     __atomic_store_n(&device->live_bytes, live[ordinal], __ATOMIC_RELAXED);
-    process.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
+    process.tables.time_lines.note(static_cast<std::uint8_t>(ordinal), live[ordinal], now_ns(process), process.dump);
     if (live[ordinal] > device->peak_live_bytes) device->peak_live_bytes = live[ordinal];
     process.pictures.note_growth(process, static_cast<std::uint8_t>(ordinal), live[ordinal], true);
   }
@@ -194,9 +151,9 @@ namespace {
 
 __attribute__((always_inline)) inline void count_one_gone(Process& process, std::uint32_t thread) {
   if (CULPRIT_LIKELY(thread == thread_state.index)) {
-    ++thread_state.ended;
+    ++thread_state.sums.ended;
   } else {
-    process.threads.count_gone_elsewhere(thread, process.dump);
+    process.tables.threads.count_gone_elsewhere(thread, process.dump);
   }
 }
 
@@ -211,7 +168,7 @@ __attribute__((always_inline)) inline void count_end_of(Process& process, const 
 void count_gone(Process& process, std::uint32_t thread) { count_one_gone(process, thread); }
 
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
-  if (explicitly) count_free(thread_state.counters, process.dump);
+  if (explicitly) count_free(thread_state.dump.counters, process.dump);
   count_end_of(process, record);
 }
 
@@ -230,7 +187,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     return;
   Ref stack = current_stack(*process);
   std::uint64_t now = event_ns(*process);
-  Ref label = thread_state.label;
+  Ref label = thread_state.marks.label;
   if (CULPRIT_UNLIKELY(label == kUnresolvedLabel)) label = resolve_label(*process);
   auto fill = [&](AllocationRecord* record) {
     record->stack = stack;
@@ -247,27 +204,32 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     record->flags = flags;
     record->handle_references = 1;
     record->mappings = 0;
-    record->label = label;
+    if (!kOnlyHandle && CULPRIT_UNLIKELY(made.kind == Kind::kVmmMapping)) {
+      record->physical = made.physical;
+    } else {
+      record->label = label;
+    }
   };
-  Ref ref = process->live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
+  Ref ref = process->tables.live.make(made.handle, made.kind, space, place.device, fill, process->dump, own_records());
   if (CULPRIT_UNLIKELY(ref == 0)) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
     return;
   }
-  ++thread_state.made;
-  count_allocation(thread_state.counters, stack, made.bytes, process->dump);
+  ++thread_state.sums.made;
+  count_allocation(thread_state.dump.counters, stack, made.bytes, process->dump);
   if (kOnlyHandle || !is_memory(made.kind)) {
     note_stream(*process, made.kind);
     return;
   }
-  if (CULPRIT_LIKELY(thread_state.paths != nullptr))
-    thread_state.paths->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.path);
-  if (CULPRIT_UNLIKELY(made.kind == Kind::kGraphMemory)) process->graph_memory.fetch_add(1, std::memory_order_relaxed);
+  if (CULPRIT_LIKELY(thread_state.paths.all != nullptr))
+    thread_state.paths.all->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.paths.current);
+  if (CULPRIT_UNLIKELY(made.kind == Kind::kGraphMemory))
+    process->hooks.graph_memory.fetch_add(1, std::memory_order_relaxed);
   bool physical = (flags & format::kFlagNotPhysical) == 0;
-  if (CULPRIT_UNLIKELY(!physical)) process->unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY(!physical)) process->hooks.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   if (!is_on_device(made.kind)) return;
-  bool new_device = thread_state.live_device != place.device;
+  bool new_device = thread_state.sums.live_device != place.device;
   std::uint64_t bytes = physical ? made.bytes : 0;
   change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
@@ -287,7 +249,7 @@ void Ending::begin(std::uint8_t space, bool memory) {
   if (CULPRIT_UNLIKELY(process == nullptr)) return;
   // Release stacks are kept for memory only; streams, events and the like get one only when the release fails.
   if (memory) stack_ = current_stack(*process);
-  record_ = process->live.take(
+  record_ = process->tables.live.take(
       space, handle_, [&] { return current_place(*process).device; }, process->dump, own_records());
 }
 
@@ -298,8 +260,8 @@ namespace {
 CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
   if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
   record->flags |= format::kFlagNotPhysical;
-  process.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-  ++thread_state.made;
+  process.hooks.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
+  ++thread_state.sums.made;
   record->thread = thread_state.index;
   return true;
 }
@@ -307,11 +269,12 @@ CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
 // Retires the record of freed memory.
 __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
   const auto& record = *process.dump.at<AllocationRecord>(ref);
-  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.graph_memory.fetch_sub(1, std::memory_order_relaxed);
+  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory))
+    process.hooks.graph_memory.fetch_sub(1, std::memory_order_relaxed);
   if (CULPRIT_UNLIKELY((record.flags & format::kFlagNotPhysical) != 0))
-    process.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-  process.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
-  if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->ended(ref);
+    process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
+  process.tables.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
+  if (CULPRIT_LIKELY(thread_state.paths.all != nullptr)) thread_state.paths.all->ended(ref);
 }
 
 }  // namespace
@@ -330,21 +293,21 @@ void Ending::finish(CUresult status) {
       // While recording is off, frees of unrecorded allocations are frequent, and must not search every thread's young
       // records. Done here, because recording is switched off in a signal handler.
       const bool off = (process->mode.load(std::memory_order_relaxed) & kModeOff) != 0;
-      if (off) process->live.pause_young(process->dump);
+      if (off) process->tables.live.pause_young(process->dump);
       if (!late && !off) add_counter(header->unknown_frees, 1);
       return;
     }
     auto& record = *process->dump.at<AllocationRecord>(record_);
-    count_free(thread_state.counters, process->dump);
+    count_free(thread_state.dump.counters, process->dump);
     if (!is_memory(record.kind)) {
       count_one_gone(*process, record.thread);
       note_stream(*process, record.kind);
-      process->live.retire(record_, process->dump, {}, own_records());
+      process->tables.live.retire(record_, process->dump, {}, own_records());
       return;
     }
     count_end_of(*process, record);
     if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory) && !late && comes_back(*process, &record)) {
-      process->live.put_back(record_, process->dump);
+      process->tables.live.put_back(record_, process->dump);
       return;
     }
     retire(*process, record_, stack_);
@@ -356,7 +319,7 @@ void Ending::finish(CUresult status) {
 void note_late_free(Kind kind, std::uint64_t handle) {
   if (handle == 0) return;
   record_on_own_stack([&](Process& process) {
-    Ref ref = process.live.take(
+    Ref ref = process.tables.live.take(
         space_of(kind), handle, [&] { return current_place(process).device; }, process.dump, own_records());
     if (ref == 0) return;
     add_counter(process.dump.header()->late_frees, 1);
@@ -382,19 +345,19 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
   error.free_thread = format::kNoIndex;
   error.device = format::kNoDevice;
 
-  Ref concerned = record_ != 0 ? record_ : process.live.find_containing(space_of(kind_), handle_, process.dump);
+  Ref concerned = record_ != 0 ? record_ : process.tables.live.find_containing(space_of(kind_), handle_, process.dump);
   AllocationRecord ended;
   EndedBy by;
   if (concerned != 0) {
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
-    bool right = record_ != 0 && ends(kind_, api_, record.kind);
+    bool right = record_ != 0 && ends(kind_, record.kind);
     error.type = right ? ErrorType::kFailedFree : ErrorType::kMismatchedFree;
     error.kind = record.kind;
     error.allocation_stack = record.stack;
     error.allocation_handle = record.handle;
     error.bytes = record.bytes;
     error.device = record.device;
-  } else if (process.live.find_ended(space_of(kind_), handle_, &ended, &by, process.dump)) {
+  } else if (process.tables.live.find_ended(space_of(kind_), handle_, &ended, &by, process.dump)) {
     // Memory that was released with its context was not freed by the program: this free is late, not double.
     error.type = by.teardown ? ErrorType::kFailedFree : ErrorType::kDoubleFree;
     error.kind = ended.kind;
@@ -412,23 +375,25 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
     error.type = ErrorType::kInvalidFree;
     error.kind = Kind::kNone;
   }
-  Ref stored = process.errors.add(error, process.dump);
+  Ref stored = process.tables.errors.add(error, process.dump);
   if (stored == 0) add_counter(process.dump.header()->dropped_others, 1);
   if (record_ == 0) return;
   if (error.type == ErrorType::kFailedFree) {
     auto* record = process.dump.at<AllocationRecord>(record_);
     record->flags |= format::kFlagFreeFailed;
-    if (stored != 0) add_evidence(process, record, [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
+    if (stored != 0)
+      process.tables.evidence.add(record, process.dump,
+                                  [&](format::EvidenceRecord& evidence) { evidence.error = stored; });
   }
-  process.live.put_back(record_, process.dump);
+  process.tables.live.put_back(record_, process.dump);
 }
 
 void note_context_made(Api api, Kind kind, CUcontext handle, CUdevice device) {
   if (handle == nullptr) return;
   record_on_own_stack([&](Process& process) {
     std::uint64_t now = now_ns(process);
-    Place place = process.contexts.made(handle, kind, device, static_cast<std::uint16_t>(api), current_stack(process),
-                                        thread_state.index, now, process.dump);
+    Place place = process.tables.contexts.made(handle, kind, device, static_cast<std::uint16_t>(api),
+                                               current_stack(process), thread_state.index, now, process.dump);
     if (place.context == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
   });
 }
@@ -437,14 +402,14 @@ Teardown::Teardown(Api api, CUcontext handle) : api_(api) {
   if (handle == nullptr) return;
   record_on_own_stack([&](Process& process) {
     stack_ = current_stack(process);
-    context_ = process.contexts.take(handle);
+    context_ = process.tables.contexts.take(handle);
   });
 }
 
 Teardown::Teardown(Api api, CUdevice device_of_primary) : api_(api) {
   record_on_own_stack([&](Process& process) {
     stack_ = current_stack(process);
-    context_ = process.contexts.take_primary(device_of_primary);
+    context_ = process.tables.contexts.take_primary(device_of_primary);
   });
 }
 
@@ -455,12 +420,12 @@ void Teardown::finish(CUresult status) {
 
 void Teardown::finish_here(Process* process, CUresult status) {
   if (status != CUDA_SUCCESS) {
-    process->contexts.revive(context_);
+    process->tables.contexts.revive(context_);
     return;
   }
   std::uint64_t now = now_ns(*process);
-  process->contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
-  process->live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
+  process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
+  process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
     count_end(*process, record, false);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
@@ -480,7 +445,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
     release.kind = record.kind;
     release.evidence = record.evidence;
     release.label = record.kind == Kind::kVmmMapping ? 0 : record.label;
-    if (!process->releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
+    if (!process->tables.releases.add(release, process->dump)) add_counter(process->dump.header()->dropped_others, 1);
     return true;
   });
 }

@@ -32,6 +32,7 @@ struct Made {
   std::uint64_t extra;
   Where where = {};
   std::uint8_t flags = 0;
+  format::Ref physical = 0;  // of a VMM mapping: the record of the memory mapped there; 0 = not known
 };
 
 // The driver made something. There are two versions, and nearly every caller can choose at compile time: one for memory

@@ -35,7 +35,7 @@ bool is_gone(FrameSearch found) { return found == FrameSearch::kGone || found ==
 
 Entry enter_again(const char* frame) {
   // The tracker itself called the driver, which calls back.
-  if (thread_state.on_own_stack) return Entry::kNested;
+  if (is_on_own_stack()) return Entry::kNested;
   const char* outermost = thread_state.outermost_hook;
   if (is_known(outermost, frame)) return Entry::kNested;
   return on_own_stack([&] {
@@ -60,7 +60,7 @@ Entry enter_again(const char* frame) {
 
 bool is_in_hook() {
   if (CULPRIT_LIKELY(thread_state.outermost_hook == nullptr)) return false;
-  if (thread_state.on_own_stack) return true;
+  if (is_on_own_stack()) return true;
   return on_own_stack([] {
     if (!is_gone(find_frame(reinterpret_cast<std::uint64_t>(thread_state.outermost_hook)))) return true;
     repair_left_hook();

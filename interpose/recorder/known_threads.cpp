@@ -10,7 +10,8 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/os.h"
 #include "interpose/base/spin_lock.h"
-#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/thread_end.h"
+#include "interpose/recorder/thread_state.h"
 
 namespace culprit {
 namespace {
@@ -50,22 +51,23 @@ void sleep_a_millisecond() { sleep_microseconds(1000); }
 bool is_outside(const ThreadState& state) {
   return __atomic_load_n(&state.outermost_hook, __ATOMIC_ACQUIRE) == nullptr &&
          !__atomic_load_n(&state.in_tracker, __ATOMIC_ACQUIRE) &&
-         !__atomic_load_n(&state.on_own_stack, __ATOMIC_ACQUIRE);
+         !__atomic_load_n(&state.known.stack->is_running_on_it, __ATOMIC_ACQUIRE);
 }
 
 }  // namespace
 
 bool know_this_thread() {
   ThreadState& state = thread_state;
-  if (state.past_its_end) return false;
+  if (state.known.past_its_end) return false;
   List* threads = list();
   if (threads == nullptr) return false;
   std::uint32_t number = threads->number.load(std::memory_order_relaxed);
-  if (state.known_in == number) return true;
+  if (state.known.list == number) return true;
   watch_thread_end();
   SpinGuard guard(threads->lock);
-  state.known_in = number;
-  state.next_known = threads->first;
+  state.known.list = number;
+  state.known.stack = &stack_of_thread;
+  state.known.next = threads->first;
   threads->first = &state;
   return true;
 }
@@ -74,18 +76,18 @@ namespace {
 
 bool is_this_thread_known() {
   List* threads = list();
-  return threads != nullptr && thread_state.known_in == threads->number.load(std::memory_order_relaxed);
+  return threads != nullptr && thread_state.known.list == threads->number.load(std::memory_order_relaxed);
 }
 
 void take_out() {
   bool known = is_this_thread_known();
-  thread_state.known_in = 0;
+  thread_state.known.list = 0;
   if (!known) return;
   List* threads = list();
   SpinGuard guard(threads->lock);
-  for (ThreadState** at = &threads->first; *at != nullptr; at = &(*at)->next_known) {
+  for (ThreadState** at = &threads->first; *at != nullptr; at = &(*at)->known.next) {
     if (*at != &thread_state) continue;
-    *at = thread_state.next_known;
+    *at = thread_state.known.next;
     break;
   }
 }
@@ -94,20 +96,20 @@ void take_out() {
 
 void forget_this_thread() {
   take_out();
-  thread_state.past_its_end = true;
+  thread_state.known.past_its_end = true;
 }
 
 bool wait_for_threads(int limit_ms) {
   if (!meet_other_threads()) {
     for (int i = 0; i < 20; ++i) sleep_a_millisecond();
   }
-  for_each_known_thread([](ThreadState* state) { state->seen_outside = state == &thread_state; });
+  for_each_known_thread([](ThreadState* state) { state->known.seen_outside = state == &thread_state; });
   for (int waited = 0;; ++waited) {
     static bool all;  // one caller at a time
     all = true;
     for_each_known_thread([](ThreadState* state) {
-      state->seen_outside = state->seen_outside || is_outside(*state);
-      all = all && state->seen_outside;
+      state->known.seen_outside = state->known.seen_outside || is_outside(*state);
+      all = all && state->known.seen_outside;
     });
     if (all || waited >= limit_ms) return all;
     sleep_a_millisecond();
@@ -118,11 +120,11 @@ void for_each_known_thread(void (*visit)(ThreadState* state)) {
   List* threads = list();
   if (threads == nullptr) return;
   SpinGuard guard(threads->lock);
-  for (ThreadState* state = threads->first; state != nullptr; state = state->next_known) visit(state);
+  for (ThreadState* state = threads->first; state != nullptr; state = state->known.next) visit(state);
 }
 
 VisitInTracker::VisitInTracker()
-    : leaves_(!thread_state.past_its_end && !is_this_thread_known()), before_(thread_state.in_tracker) {
+    : leaves_(!thread_state.known.past_its_end && !is_this_thread_known()), before_(thread_state.in_tracker) {
   thread_state.in_tracker = true;
   know_this_thread();
 }

@@ -65,15 +65,15 @@ struct Unfreed {
 
 Unfreed count_unfreed(Process& process) {
   Unfreed unfreed = {};
-  process.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
+  process.tables.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
     bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
-    if (record.kind < format::Kind::kContext && physical) {
+    if (is_memory(record.kind) && physical) {
       unfreed.bytes += record.bytes;
       ++unfreed.count;
     }
     return false;
   });
-  process.releases.for_each(process.dump, [&](const format::ReleaseRecord& record) {
+  process.tables.releases.for_each(process.dump, [&](const format::ReleaseRecord& record) {
     unfreed.bytes += record.bytes;
     unfreed.count += record.bytes == 0 ? 0 : record.count;
   });
@@ -184,7 +184,7 @@ void log_summary(Process& process) {
   const format::Header* header = process.dump.header();
   if (level >= LogLevel::kInfo) {
     std::uint64_t allocations = 0, frees = 0;
-    process.counters.sum(&allocations, &frees, process.dump);
+    process.tables.counters.sum(&allocations, &frees, process.dump);
     Line line;
     *line << "info: " << allocations << " things made, " << frees << " given back, " << header->late_frees
           << " late; dump " << process.dump.path() << " (";

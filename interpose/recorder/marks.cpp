@@ -7,8 +7,8 @@
 #include <initializer_list>
 
 #include "interpose/base/own_memory.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/thread_end.h"
 
 namespace culprit {
 
@@ -54,13 +54,13 @@ Ref note_name(const char* name, std::uint32_t length, MarkKind kind) {
 }
 
 OpenMarks* own_marks() {
-  if (thread_state.marks != nullptr) return thread_state.marks;
+  if (thread_state.marks.open != nullptr) return thread_state.marks.open;
   int error = 0;
   // Not map_private(): open marks stay open in a fork child.
-  thread_state.marks = static_cast<OpenMarks*>(
+  thread_state.marks.open = static_cast<OpenMarks*>(
       os.map(nullptr, sizeof(OpenMarks), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
-  if (thread_state.marks != nullptr) watch_thread_end();
-  return thread_state.marks;
+  if (thread_state.marks.open != nullptr) watch_thread_end();
+  return thread_state.marks.open;
 }
 
 int push(OpenMarks::Stack& stack, const char* name, std::uint32_t length, const void* domain, Ref record) {
@@ -76,14 +76,14 @@ int push(OpenMarks::Stack& stack, const char* name, std::uint32_t length, const 
     std::memcpy(level.name, name, length);
   }
   ++stack.depth;
-  thread_state.label = kUnresolvedLabel;
+  thread_state.marks.label = kUnresolvedLabel;
   return static_cast<int>(before);
 }
 
 // Removes the innermost range or mark of this domain.
 int pop(OpenMarks::Stack& stack, const void* domain) {
   if (stack.depth == 0) return -1;
-  thread_state.label = kUnresolvedLabel;
+  thread_state.marks.label = kUnresolvedLabel;
   if (stack.depth > OpenMarks::kLevels) return static_cast<int>(--stack.depth);
   int before = -1;
   std::uint32_t at = stack.depth;
@@ -166,10 +166,10 @@ int open_mark(const char* name) {
   });
 }
 
-int close_mark() { return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->marks, nullptr); }
+int close_mark() { return thread_state.marks.open == nullptr ? -1 : pop(thread_state.marks.open->marks, nullptr); }
 
 int open_range(const char* name, std::uint32_t length, const void* domain) {
-  OpenMarks* marks = thread_state.marks;
+  OpenMarks* marks = thread_state.marks.open;
   if (CULPRIT_UNLIKELY(marks == nullptr)) marks = on_own_stack([] { return own_marks(); });
   if (marks == nullptr) return 0;
   if (length >= OpenMarks::kNameBytes) length = OpenMarks::kNameBytes - 1;
@@ -177,7 +177,7 @@ int open_range(const char* name, std::uint32_t length, const void* domain) {
 }
 
 int close_range(const void* domain) {
-  return thread_state.marks == nullptr ? -1 : pop(thread_state.marks->ranges, domain);
+  return thread_state.marks.open == nullptr ? -1 : pop(thread_state.marks.open->ranges, domain);
 }
 
 void note_moment(const char* name) {
@@ -192,20 +192,20 @@ void begin_marks(Process& process) {
   }
 }
 
-Ref label_at_start() { return thread_state.marks == nullptr ? 0 : kUnresolvedLabel; }
+Ref label_at_start() { return thread_state.marks.open == nullptr ? 0 : kUnresolvedLabel; }
 
 void forget_open_marks() {
-  OpenMarks* marks = thread_state.marks;
-  thread_state.marks = nullptr;
-  thread_state.label = 0;
+  OpenMarks* marks = thread_state.marks.open;
+  thread_state.marks.open = nullptr;
+  thread_state.marks.label = 0;
   if (marks != nullptr) os.unmap(marks, sizeof(OpenMarks));
 }
 
 namespace {
 
 Ref resolve_label_here(Process& process) {
-  OpenMarks* marks = thread_state.marks;
-  if (marks == nullptr) return thread_state.label = 0;
+  OpenMarks* marks = thread_state.marks.open;
+  if (marks == nullptr) return thread_state.marks.label = 0;
   if (marks->generation != process.generation) {
     // The records belong to another dump: that of the fork parent.
     for (OpenMarks::Stack* stack : {&marks->marks, &marks->ranges}) {
@@ -215,9 +215,9 @@ Ref resolve_label_here(Process& process) {
   }
   Ref mark = innermost(process, marks->marks, MarkKind::kMark);
   Ref range = innermost(process, marks->ranges, MarkKind::kRange);
-  thread_state.label = process.marks.label(mark, range, process.dump);
-  if (thread_state.label == 0 && (mark != 0 || range != 0)) add_counter(process.dump.header()->dropped_marks, 1);
-  return thread_state.label;
+  thread_state.marks.label = process.marks.label(mark, range, process.dump);
+  if (thread_state.marks.label == 0 && (mark != 0 || range != 0)) add_counter(process.dump.header()->dropped_marks, 1);
+  return thread_state.marks.label;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //
 // Each thread has a stack of open marks and ranges outside the dump: a program may open millions of ranges with
 // different names, also before its first CUDA call. Only NVTX ranges with an allocation are written to the dump; until
-// then thread_state.label is kUnresolvedLabel, afterwards it is the label of the open marks and ranges.
+// then thread_state.marks.label is kUnresolvedLabel, afterwards it is the label of the open marks and ranges.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,12 @@ struct OpenMarks {
   Stack ranges;
 };
 
+// The part of ThreadState that belongs to this file.
+struct ThreadMarks {
+  format::Ref label;  // of the open marks and ranges; kUnresolvedLabel: not known yet
+  OpenMarks* open;    // nullptr = none
+};
+
 // Opens and closes a mark, or an NVTX range of `domain`, in the calling thread. Names are cut to kNameBytes - 1 bytes.
 // Each returns the number of marks or ranges (of this domain) that were open before the call; close returns -1 when
 // there was none. These calls never start a dump.
@@ -81,7 +87,7 @@ void begin_marks(Process& process);
 format::Ref label_at_start();
 void forget_open_marks();
 
-// The label of the calling thread's open marks and ranges, when thread_state.label is kUnresolvedLabel.
+// The label of the calling thread's open marks and ranges, when thread_state.marks.label is kUnresolvedLabel.
 CULPRIT_COLD format::Ref resolve_label(Process& process);
 
 }  // namespace culprit

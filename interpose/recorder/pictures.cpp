@@ -155,7 +155,7 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
       fields.asked_bytes = bytes;
       fields.times = times;
       format::MemoryReading reading;
-      if (process.captures.load(std::memory_order_relaxed) == 0 && read_memory(now, &reading)) {
+      if (process.hooks.captures.load(std::memory_order_relaxed) == 0 && read_memory(now, &reading)) {
         fields.free_bytes = reading.free_bytes;
         fields.total_bytes = reading.total_bytes;
       }

@@ -12,27 +12,29 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/attach/attach.h"
 #include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/thread_names.h"
 #include "interpose/dump/truncation_guard.h"
-#include "interpose/entry/lifecycle.h"
 #include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/log.h"
+#include "interpose/recorder/thread_end.h"
 #include "interpose/stacks/stack_memo.h"
+#include "interpose/stacks/unwind_services.h"
 
 namespace culprit {
 
 Process* quick_process = nullptr;
 std::atomic<std::uint32_t> module_generation;
 
-extern "C" __attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes) {
+extern "C" void* culprit_unwind_cache(std::size_t bytes) {
   ThreadMemory* memory = thread_state.memory;
   return memory != nullptr && bytes <= sizeof(memory->unwind_cache) ? memory->unwind_cache : nullptr;
 }
@@ -62,11 +64,11 @@ Process* mapped_process() {
 
 // Frees the private data of a thread that no longer uses it.
 void release_thread(ThreadState* state) {
-  if (state->paths != nullptr) state->paths->destroy();
+  if (state->paths.all != nullptr) state->paths.all->destroy();
   if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
-  state->paths = nullptr;
+  state->paths.all = nullptr;
   state->memory = nullptr;
-  state->counters = nullptr;
+  state->dump.counters = nullptr;
   state->generation = 0;
   state->session = ThreadState::kNoSession;
 }
@@ -74,41 +76,41 @@ void release_thread(ThreadState* state) {
 void make_thread_memory(Process& process) {
   int error = 0;
   thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
-  thread_state.paths = ThreadPaths::create(process.dump);
+  thread_state.paths.all = ThreadPaths::create(process.dump);
   if (thread_state.memory == nullptr) {
     process.holders.enter_unwatched();
   } else {
-    process.live.begin_thread(&thread_state.memory->records);
+    process.tables.live.begin_thread(&thread_state.memory->records);
     StackHolder& holder = thread_state.memory->holder;
     holder.in_section = &thread_state.in_tracker;
     holder.memo = &thread_state.memory->stacks;
     holder.python = &thread_state.memory->python;
-    holder.paths = thread_state.paths;
+    holder.paths = thread_state.paths.all;
     process.holders.enter(&holder);
   }
-  thread_state.path = 0;
+  thread_state.paths.current = 0;
   const bool complete =
-      thread_state.memory != nullptr && thread_state.paths != nullptr && thread_state.counters != nullptr;
+      thread_state.memory != nullptr && thread_state.paths.all != nullptr && thread_state.dump.counters != nullptr;
   thread_state.session = complete ? process.generation : ThreadState::kNoSession;
 }
 
 void register_thread(Process& process) {
   release_thread(&thread_state);  // a fork child's copy of the parent's thread data
-  thread_state.owner = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  thread_locks.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
   thread_state.generation = process.generation;
-  thread_state.label = label_at_start();
+  thread_state.marks.label = label_at_start();
   thread_state.times = {};
-  thread_state.forget_context();
-  thread_state.stream = nullptr;
-  thread_state.index = process.threads.add(now_ns(process), process.dump);
+  thread_state.dump.context.forget();
+  thread_state.dump.stream.handle = nullptr;
+  thread_state.index = process.tables.threads.add(now_ns(process), process.dump);
   if (thread_state.index == format::kNoIndex) add_counter(process.dump.header()->dropped_others, 1);
-  if (thread_state.named) apply_thread_name(process.threads, thread_state.index, process.dump);
-  thread_state.made = thread_state.ended = 0;
+  apply_thread_name(process.tables.threads, thread_state.index, process.dump);
+  thread_state.sums.made = thread_state.sums.ended = 0;
   watch_thread_end();
-  thread_state.counters = process.counters.take(process.dump);
-  thread_state.calls_to_watch = 0;
-  thread_state.live_delta = 0;
-  thread_state.live_device = format::kNoDevice;
+  thread_state.dump.counters = process.tables.counters.take(process.dump);
+  thread_state.failures.calls_to_watch = 0;
+  thread_state.sums.live_delta = 0;
+  thread_state.sums.live_device = format::kNoDevice;
   make_thread_memory(process);
 }
 
@@ -208,21 +210,17 @@ void end_recording(Process& process) {
   header->end_time_ns = now_ns(process);
   process.session.store(0);
   process.phase.store(Phase::kDetached);
-  __atomic_store_n(&header->process_state, format::ProcessState::kDetached, __ATOMIC_RELEASE);
+  store_release(&header->process_state, format::ProcessState::kDetached);
 }
 
 void release_recording() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process == nullptr) return;
   for_each_known_thread(release_thread);
-  process->live.free_memory();
+  process->tables.free_memory();
   process->stacks.free_memory();
   process->python.free_memory();
-  process->evidence.free_memory();
-  process->throws.free_memory();
-  process->sites.free_memory();
   process->marks.free_memory();
-  process->releases.free_memory();
   unguard_dump();
   process->dump.close();
   // Clears all fields except the phase, which tells concurrent hooks that recording is off.
@@ -254,7 +252,7 @@ bool may_record() {
 Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   *saved_errno = errno;
   if (!may_record()) return nullptr;
-  if (thread_state.past_its_end) {
+  if (thread_state.known.past_its_end) {
     count_lost_call();
     return nullptr;
   }
@@ -282,36 +280,36 @@ void repair_left_hook() {
   thread.in_tracker = false;
   Process* process = process_if_recording();
   if (process == nullptr || thread.generation != process->generation) {
-    thread.shard = nullptr;
+    thread_locks.shard = nullptr;
     return;
   }
   add_counter(process->dump.header()->left_hooks, 1);
-  process->live.repair_left_shard(process->dump);
-  process->time_lines.repair_left();
+  process->tables.live.repair_left_shard(process->dump);
+  process->tables.time_lines.repair_left();
   if (!torn) return;
   // The thread left the tracker itself by a jump: its private data may be inconsistent, and is created anew.
   if (thread.memory != nullptr) {
     process->holders.leave(&thread.memory->holder);
-    process->live.abandon_thread(&thread.memory->records, process->dump);
+    process->tables.live.abandon_thread(&thread.memory->records, process->dump);
     unmap_private(thread.memory, sizeof(ThreadMemory));
   }
-  if (thread.paths != nullptr) thread.paths->destroy();
-  thread.label = label_at_start();
-  thread.calls_to_watch = 0;
-  thread.forget_context();
-  thread.stream = nullptr;
+  if (thread.paths.all != nullptr) thread.paths.all->destroy();
+  thread.marks.label = label_at_start();
+  thread.failures.calls_to_watch = 0;
+  thread.dump.context.forget();
+  thread.dump.stream.handle = nullptr;
   make_thread_memory(*process);
 }
 
 namespace {
 
 Place ask_current_place_here(Process& process) {
-  thread_state.forget_context();
+  thread_state.dump.context.forget();
   CUcontext handle = nullptr;
   if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
-  thread_state.context_place = process.contexts.of_handle(handle, now_ns(process), process.dump);
-  thread_state.context_epoch = process.contexts.epoch();
-  return thread_state.context_place;
+  thread_state.dump.context.place = process.tables.contexts.of_handle(handle, now_ns(process), process.dump);
+  thread_state.dump.context.epoch = process.tables.contexts.epoch();
+  return thread_state.dump.context.place;
 }
 
 }  // namespace

@@ -13,15 +13,8 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/cpython/python_frames.h"
-#include "interpose/dump/contexts.h"
+#include "interpose/dump/dump_tables.h"
 #include "interpose/dump/dump_writer.h"
-#include "interpose/dump/event_tables.h"
-#include "interpose/dump/live_table.h"
-#include "interpose/dump/thread_counters.h"
-#include "interpose/dump/throw_table.h"
-#include "interpose/dump/time_line.h"
-#include "interpose/owners/error_returns.h"
-#include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/marks.h"
@@ -30,10 +23,8 @@
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/stack_collection.h"
 #include "interpose/recorder/thread_state.h"
-#include "interpose/stacks/modules.h"
-#include "interpose/stacks/site_table.h"
 #include "interpose/stacks/stack_memo.h"
-#include "interpose/stacks/stack_table.h"
+#include "interpose/stacks/stack_tables.h"
 
 namespace culprit {
 
@@ -69,6 +60,16 @@ struct ThreadMemory {
   StackHolder holder;
 };
 
+// The part of Process that belongs to hooks/. It is defined here, because the recorder reads it too.
+struct HookPart {
+  std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
+  std::atomic<int> captures;                // streams being captured
+  std::atomic<int> graph_memory;            // graph memory records
+  std::atomic<int> unlaunched_memory;       // of those, the ones that were never launched
+  SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
+};
+
+// Each folder's part is a struct that the folder defines.
 struct Process {
   static constexpr std::uint64_t kWipedBytes = 4096;
 
@@ -83,37 +84,17 @@ struct Process {
   // parent's.
   alignas(kWipedBytes) bool in_use;
   alignas(64) DumpWriter dump;
-  alignas(64) std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
-  std::atomic<int> captures;                            // streams being captured
-  std::atomic<int> graph_memory;                        // graph memory records
-  std::atomic<int> unlaunched_memory;                   // of those, the ones that were never launched
-  ContextTable contexts;
-
-  LiveTable live;
+  alignas(64) HookPart hooks;
+  DumpTables tables;
+  StackTables stacks;
+  PythonFrames python;
   Options options;
-  ModuleTable modules;
-  StackTable stacks;
   StackHolders holders;
   StackCollection collection;
-  PythonFrames python;
-  ErrorTable errors;
-  FailedCallTable failed_calls;
-  EvidenceTable evidence;
-  ThrowTable throws;
-  SiteTable sites;
-  CancelTable cancels;
-  ReleaseTable releases;
   MarkTable marks;
-  ThreadTable threads;
-  TimeLines time_lines;
-  CounterBlocks counters;
   Pictures pictures;
-  std::atomic<std::uint32_t> module_generation;  // up to which module unloads were handled
-  SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
-  std::atomic<std::uint64_t> last_reading_ns;
-  std::atomic<std::uint64_t> switched_on_ns;
-  std::atomic<std::uint32_t> spans;  // number of spans begun
-  std::atomic<format::Ref> span;     // SpanRecord of the current span; 0 = none written
+  SwitchPart switching;
+  std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
   std::atomic<int> summary_done;
 };
 
@@ -217,18 +198,6 @@ void record_on_own_stack(Work work) {
 // counts the hook as left. On the tracker's own stack only.
 void repair_left_hook();
 
-// Adds evidence to `record`: `change(fields)` sets the new fields. When two threads do so at the same time, one change
-// may be lost.
-template <typename Change>
-void add_evidence(Process& process, format::AllocationRecord* record, Change change) {
-  format::EvidenceRecord fields = {};
-  format::Ref known = __atomic_load_n(&record->evidence, __ATOMIC_RELAXED);
-  if (known != 0) fields = *process.dump.at<format::EvidenceRecord>(known);
-  change(fields);
-  format::Ref ref = process.evidence.intern(fields, process.dump);
-  if (ref != 0) __atomic_store_n(&record->evidence, ref, __ATOMIC_RELAXED);
-}
-
 // Number of times that a module may have been unloaded.
 extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 
@@ -238,49 +207,6 @@ inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_
 // Creates the process's dump; `called`: a hook was called. Returns 0 or an errno. On the tracker's own stack only, in
 // one thread.
 int start_recording(Process& process, bool called);
-
-// Advances a collection of stacks, if one is due. Call before the calling thread stores a new stack, when it holds only
-// the stacks in its StackHolder. On the tracker's own stack only.
-void collect_stacks(Process& process);
-
-// Protects these stacks (0 = none) from a collection until the next call, also after this Recording: for stacks that
-// the calling thread holds outside its StackHolder. Call in the Recording in which it got them.
-void keep_stacks(format::Ref first, format::Ref second);
-
-// The path of a stack that this thread just walked, 0 if it could not be stored. This and the next two functions run on
-// the tracker's own stack only.
-std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks);
-
-// The path of the calling thread's stack as far as it can be walked, beyond CULPRIT_DEPTH. 0 if it could not be stored.
-std::uint32_t walk_path(const std::uint64_t* frame);
-
-// The stack of a path's frames from `node` outward. `innermost`: replaces the address of the first frame; 0 = keep it.
-format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint32_t node, std::uint64_t innermost);
-
-// current_stack() when the stack is not in the memo.
-CULPRIT_COLD format::Ref find_current_stack(Process& process);
-
-// `native` with the calling thread's Python frames.
-inline format::Ref with_python_frames(Process& process, format::Ref native) {
-  if (CULPRIT_LIKELY((process.mode.load(std::memory_order_acquire) & kModePython) == 0)) return native;
-  return process.python.merged(process, native);
-}
-
-// The calling thread's stack as a number in the dump, 0 if it could not be stored.
-CULPRIT_HOT inline format::Ref current_stack(Process& process) {
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  // The saved rbp and the return address of the hook that the user's thread called.
-  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
-  if (CULPRIT_LIKELY(slow == 0) && CULPRIT_LIKELY(frame != nullptr) && CULPRIT_LIKELY(thread_state.memory != nullptr)) {
-    format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.path);
-    if (CULPRIT_LIKELY(ref != 0)) {
-      if (CULPRIT_LIKELY(thread_state.paths != nullptr)) thread_state.paths->see(thread_state.path);
-      return with_python_frames(process, ref);
-    }
-  }
-  return find_current_stack(process);
-}
 
 // The calling thread's own records, nullptr = it has none.
 inline ThreadRecords* own_records() {
@@ -296,8 +222,9 @@ CULPRIT_COLD void verify_place(Process& process, Place remembered);
 // The place of the context that is current to the calling thread. It is cached, because a query of the driver costs as
 // much as the rest of recording an event.
 inline Place current_place(Process& process) {
-  if (CULPRIT_UNLIKELY(thread_state.context_epoch != process.contexts.epoch())) return ask_current_place(process);
-  Place place = thread_state.context_place;
+  if (CULPRIT_UNLIKELY(thread_state.dump.context.epoch != process.tables.contexts.epoch()))
+    return ask_current_place(process);
+  Place place = thread_state.dump.context.place;
   if (CULPRIT_UNLIKELY((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0)) verify_place(process, place);
   return place;
 }

@@ -10,6 +10,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
@@ -38,7 +39,7 @@ void on_signal(int, siginfo_t* info, void*) {
 
 // The current span, nullptr when none was written.
 format::SpanRecord* current_span(Process& process) {
-  format::Ref ref = process.span.load(std::memory_order_acquire);
+  format::Ref ref = process.switching.span.load(std::memory_order_acquire);
   return ref == 0 ? nullptr : process.dump.at<format::SpanRecord>(ref);
 }
 
@@ -47,8 +48,8 @@ format::SpanRecord* current_span(Process& process) {
 void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   // Recording may be switched without end: after this many spans the last one continues.
   constexpr std::uint32_t kMostSpans = 4096;
-  if (process.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
-    process.spans.store(kMostSpans, std::memory_order_relaxed);
+  if (process.switching.spans.fetch_add(1, std::memory_order_relaxed) >= kMostSpans) {
+    process.switching.spans.store(kMostSpans, std::memory_order_relaxed);
     add_counter(process.dump.header()->dropped_others, 1);
     if (format::SpanRecord* last = current_span(process)) __atomic_store_n(&last->end_ns, 0, __ATOMIC_RELAXED);
     return;
@@ -59,10 +60,10 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
     return;
   }
   auto* span = process.dump.at<format::SpanRecord>(ref);
-  span->begin_ns = process.switched_on_ns.load(std::memory_order_relaxed);
+  span->begin_ns = process.switching.switched_on_ns.load(std::memory_order_relaxed);
   span->device = format::kNoDevice;
   format::MemoryReading reading;
-  if (process.captures.load(std::memory_order_relaxed) == 0 && device != format::kNoDevice &&
+  if (process.hooks.captures.load(std::memory_order_relaxed) == 0 && device != format::kNoDevice &&
       current_place(process).device == device && read_memory(now_ns(process), &reading)) {
     span->device = device;
     span->total_bytes = reading.total_bytes;
@@ -70,7 +71,7 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
     span->used_bytes = used > bytes ? used - bytes : 0;
   }
   __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
-  process.span.store(ref, std::memory_order_release);
+  process.switching.span.store(ref, std::memory_order_release);
   // Recording was switched off meanwhile: the handler may have missed the span.
   if ((process.mode.load() & kModeOff) != 0) __atomic_store_n(&span->end_ns, now_ns(process), __ATOMIC_RELAXED);
 }
@@ -123,7 +124,7 @@ namespace {
 void read_current_device(Process& process, format::SpanRecord* span) {
   format::MemoryReading reading;
   std::uint8_t ordinal = ask_current_place(process).device;
-  format::DeviceRecord* device = process.contexts.known_device(ordinal, process.dump);
+  format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
   if (device == nullptr || !read_memory(now_ns(process), &reading)) return;
   if (device->first.total_bytes == 0) device->first = device->peak = reading;
   if (span->total_bytes != 0) return;
@@ -154,7 +155,7 @@ void begin_span_at_attach(Process& process) {
     }
     driver().cuDevicePrimaryCtxRelease_v2(ordinal);
   }
-  thread_state.forget_context();
+  thread_state.dump.context.forget();
   driver().cuThreadExchangeStreamCaptureMode(&mode);
   if (found.total_bytes == 0) return;
   format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
@@ -164,7 +165,7 @@ void begin_span_at_attach(Process& process) {
   span->begin_ns = now_ns(process);
   span->flags = format::kSpanReadAtBegin;
   __atomic_store_n(&span->state, 1, __ATOMIC_RELEASE);
-  process.span.store(ref, std::memory_order_release);
+  process.switching.span.store(ref, std::memory_order_release);
   process.mode.fetch_and(~static_cast<std::uint32_t>(kModeJustOn));
 }
 
@@ -176,8 +177,8 @@ void switch_recording(bool on) {
   format::Header* header = process->dump.header();
   std::uint64_t now = now_ns(*process);
   if (on) {
-    process->switched_on_ns.store(now, std::memory_order_relaxed);
-    process->live.resume_young();
+    process->switching.switched_on_ns.store(now, std::memory_order_relaxed);
+    process->tables.live.resume_young();
     process->mode.fetch_or(kModeJustOn);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));
   } else {
@@ -186,8 +187,7 @@ void switch_recording(bool on) {
     if (format::SpanRecord* span = current_span(*process)) __atomic_store_n(&span->end_ns, now, __ATOMIC_RELAXED);
   }
   header->last_switch_ns = now;
-  __atomic_store_n(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff,
-                   __ATOMIC_RELEASE);
+  store_release(&header->recording_state, on ? format::RecordingState::kOn : format::RecordingState::kOff);
 }
 
 void prepare_recording_switch() {

@@ -108,7 +108,7 @@ void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
     }
     if (is_empty && !is_ended && (flags & format::kFlagForgotten) != 0) return;
     parts.stacks.mark(read_live(record.stack));
-    if (is_ended) parts.stacks.mark(static_cast<Ref>(read_live(record.extra)));
+    if (is_ended) parts.stacks.mark(read_live(record.ended.stack));
   });
 }
 

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/attach/attach.h"
 #include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/process_names.h"
@@ -16,7 +15,8 @@
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/truncation_guard.h"
-#include "interpose/entry/lifecycle.h"
+#include "interpose/recorder/attach_state.h"
+#include "interpose/recorder/exit_handlers.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/stack_memo.h"
@@ -105,13 +105,13 @@ int start_recording(Process& process, bool called) {
     warn_not_recording(process.options, path, error);
     return error;
   }
-  process.stacks.set_limit(process.options.max_dump / 2);
+  process.stacks.table.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);
   warn_refused_options(process.options);
   describe_process(process, called);
   begin_switched(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.
-  if (!loaded_late()) process.live.start_young();
+  if (!loaded_late()) process.tables.live.start_young();
   begin_marks(process);
   static std::uint32_t generations = 0;  // a fork child inherits and continues the count
   process.generation = ++generations;

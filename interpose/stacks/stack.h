@@ -1,4 +1,4 @@
-// Capturing the calling thread's stack. stack_libunwind.cpp is the back end that CMake links.
+// Capturing the calling thread's stack. stack_libunwind.cpp defines all functions: it is the back end that CMake links.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "interpose/stacks/stack.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
+#include "interpose/stacks/unwind_services.h"
 
 namespace culprit {
 namespace {

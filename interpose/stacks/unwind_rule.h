@@ -18,9 +18,6 @@ struct culprit_unwind_rule {
   long rbp_cfa_offset; /* ... at CFA plus this */
 };
 
-/* Call before a stack is walked: clears the cache of readable memory from the previous walk. */
-__attribute__((visibility("hidden"))) void culprit_begin_unwinding(void);
-
 /* Like unw_step(), and describes the step in `rule`. */
 __attribute__((visibility("hidden"))) int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule);
 

@@ -1,15 +1,11 @@
-// Functions that our patched libunwind calls (scripts/libunwind/patch.py): they replace the loader's lock, a cache that
-// all threads share under a mutex, and a pipe.
+#include "interpose/stacks/unwind_services.h"
+
 #include <errno.h>
 #include <fcntl.h>
 
-#include "interpose/base/loader_modules.h"
 #include "interpose/base/os.h"
 #include "interpose/base/raw_calls.h"
 #include "interpose/base/valgrind_requests.h"
-#include "interpose/stacks/unwind_rule.h"
-
-#define CULPRIT_HIDDEN __attribute__((visibility("hidden")))
 
 namespace {
 
@@ -37,21 +33,17 @@ bool ask_kernel(unsigned long address) {
 }  // namespace
 
 extern "C" {
-// Calls `visit` with the module of `address`, and returns its result; 0 when there is none.
-CULPRIT_HIDDEN int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data) {
+int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit, void* data) {
   struct dl_phdr_info module;
   return culprit::find_module(address, &module) ? visit(&module, sizeof(module), data) : 0;
 }
 
-// A zeroed cache of this size, private to the calling thread; nullptr: unwind without a cache. process.cpp defines the
-// real function; this one is for unit tests of the unwinder.
-CULPRIT_HIDDEN __attribute__((weak)) void* culprit_unwind_cache(std::size_t) { return nullptr; }
+__attribute__((weak)) void* culprit_unwind_cache(std::size_t) { return nullptr; }
 
-CULPRIT_HIDDEN void culprit_begin_unwinding() { readable = {0, 0}; }
+void culprit_begin_unwinding() { readable = {0, 0}; }
 
-// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to.
 // Needs one system call per page of the stack: one walk calls this for nearly every word that it reads.
-CULPRIT_HIDDEN int culprit_can_read(unsigned long address) {
+int culprit_can_read(unsigned long address) {
   if (address >= readable.begin && address + sizeof(std::uint64_t) <= readable.end) return 1;
   if (!ask_kernel(address)) return 0;
   const unsigned long page = address & ~(kPage - 1);

@@ -3,15 +3,17 @@
 
 usage: report/cuda/generate_tables.py INCLUDE_FOLDER
 
-The tables are committed, so that the culprit command builds and runs without CUDA. Run this for a new toolkit; names that
-an older toolkit had are kept, because programs built with it are still around.
+The tables are committed, so that the culprit command builds and runs without CUDA. Run this for a new toolkit; names
+that an older toolkit had are kept, because programs built with it are still around.
 """
 import pathlib
 import re
 import sys
 
-HEADERS = ["cuda_runtime_api.h", "cuda_profiler_api.h", "cuda_gl_interop.h", "cuda_egl_interop.h", "cuda_vdpau_interop.h"]
-NOTICE = "// Made by report/cuda/generate_tables.py from the CUDA toolkit's headers; do not edit.\n// clang-format off\n"
+HEADERS = ["cuda_runtime_api.h", "cuda_profiler_api.h", "cuda_gl_interop.h", "cuda_egl_interop.h",
+           "cuda_vdpau_interop.h"]
+NOTICE = ("// Made by report/cuda/generate_tables.py from the CUDA toolkit's headers; do not edit.\n"
+          "// clang-format off\n")
 
 
 def main() -> int:
@@ -32,7 +34,8 @@ def main() -> int:
         names.update(re.findall(r'"(cuda\w+)"', table.read_text()))
     table.write_text(NOTICE + "".join(f'"{name}",\n' for name in sorted(names)))
 
-    enum = re.search(r"typedef enum cudaError_enum \{(.*?)\} CUresult;", (include / "cuda.h").read_text(), re.S).group(1)
+    enum = re.search(r"typedef enum cudaError_enum \{(.*?)\} CUresult;", (include / "cuda.h").read_text(),
+                     re.S).group(1)
     results = {int(code): name for name, code in re.findall(r"^\s+(CUDA_\w+)\s*=\s*(\d+)", enum, re.M)}
     table = here / "cuda_result_names.inc"
     if table.exists():

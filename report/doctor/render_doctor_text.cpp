@@ -220,18 +220,17 @@ class Renderer {
 
   void labelled(const std::string& label, const std::string& text) {
     out_ << std::string(kIndent, ' ') << padded(label, kTextColumn - kIndent);
-    std::string shown = text;
     // The first line begins after the label.
     const std::size_t room = kWidth - kTextColumn;
-    if (shown.size() > room) {
-      const std::size_t space = shown.rfind(' ', room);
+    if (text.size() > room) {
+      const std::size_t space = text.rfind(' ', room);
       if (space != std::string::npos) {
-        out_ << printable(shown.substr(0, space)) << "\n";
-        wrapped(shown.substr(space + 1), kTextColumn);
+        out_ << printable(text.substr(0, space)) << "\n";
+        wrapped(text.substr(space + 1), kTextColumn);
         return;
       }
     }
-    out_ << printable(shown) << "\n";
+    out_ << printable(text) << "\n";
   }
 
   const Diagnosis& diagnosis_;

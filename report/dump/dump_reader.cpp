@@ -7,64 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 namespace culprit::report {
 
 using namespace format;
-
-namespace {
-
-std::size_t record_size(ChunkType type) {
-  switch (type) {
-    case ChunkType::kAllocations:
-      return sizeof(AllocationRecord);
-    case ChunkType::kModules:
-      return sizeof(ModuleRecord);
-    case ChunkType::kThreads:
-      return sizeof(ThreadRecord);
-    case ChunkType::kContexts:
-      return sizeof(ContextRecord);
-    case ChunkType::kDevices:
-      return sizeof(DeviceRecord);
-    case ChunkType::kErrors:
-      return sizeof(ErrorRecord);
-    case ChunkType::kReleases:
-      return sizeof(ReleaseRecord);
-    case ChunkType::kApis:
-      return sizeof(ApiRecord);
-    case ChunkType::kCounters:
-      return sizeof(ThreadCounters);
-    case ChunkType::kThrows:
-      return sizeof(ThrowRecord);
-    case ChunkType::kFailedCalls:
-      return sizeof(FailedCallRecord);
-    case ChunkType::kEvidence:
-      return sizeof(EvidenceRecord);
-    case ChunkType::kHolders:
-      return sizeof(HolderRecord);
-    case ChunkType::kSites:
-      return sizeof(SiteRecord);
-    case ChunkType::kPythonFrames:
-      return sizeof(PythonFrameRecord);
-    case ChunkType::kPictures:
-      return sizeof(PictureRecord);
-    case ChunkType::kSpans:
-      return sizeof(SpanRecord);
-    case ChunkType::kMarks:
-      return sizeof(MarkRecord);
-    case ChunkType::kLabels:
-      return sizeof(LabelRecord);
-    case ChunkType::kTimeLines:
-      return sizeof(TimeLineRecord);
-    case ChunkType::kStacks:
-    case ChunkType::kStrings:
-      return 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 Dump Dump::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -93,8 +39,8 @@ Dump Dump::open(const std::string& path) {
     throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
   }
   dump.data_ = static_cast<const unsigned char*>(memory);
-  dump.mapped_bytes_ = static_cast<std::size_t>(info.st_size);
-  dump.size_ = dump.mapped_bytes_;
+  dump.size_ = static_cast<std::uint64_t>(info.st_size);
+  dump.mapping_ = {dump.data_, Unmap{static_cast<std::size_t>(info.st_size)}};
   dump.parse();
   return dump;
 }
@@ -112,41 +58,7 @@ Dump Dump::from_bytes(const void* data, std::size_t size, const std::string& nam
   return dump;
 }
 
-Dump::Dump(Dump&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      size_(std::exchange(other.size_, 0)),
-      file_device_(other.file_device_),
-      file_inode_(other.file_inode_),
-      header_(other.header_),
-      allocations_(std::move(other.allocations_)),
-      modules_(std::move(other.modules_)),
-      threads_(std::move(other.threads_)),
-      contexts_(std::move(other.contexts_)),
-      devices_(std::move(other.devices_)),
-      errors_(std::move(other.errors_)),
-      releases_(std::move(other.releases_)),
-      apis_(std::move(other.apis_)),
-      counters_(std::move(other.counters_)),
-      throws_(std::move(other.throws_)),
-      failed_calls_(std::move(other.failed_calls_)),
-      evidence_(std::move(other.evidence_)),
-      holders_(std::move(other.holders_)),
-      sites_(std::move(other.sites_)),
-      python_frames_(std::move(other.python_frames_)),
-      spans_(std::move(other.spans_)),
-      marks_(std::move(other.marks_)),
-      labels_(std::move(other.labels_)),
-      time_lines_(std::move(other.time_lines_)),
-      pictures_(std::move(other.pictures_)),
-      stacks_(std::move(other.stacks_)),
-      strings_(std::move(other.strings_)),
-      copies_(std::move(other.copies_)) {}
-
-Dump::~Dump() {
-  if (mapped_bytes_ != 0) ::munmap(const_cast<unsigned char*>(data_), mapped_bytes_);
-}
+void Dump::Unmap::operator()(const unsigned char* begin) const { ::munmap(const_cast<unsigned char*>(begin), bytes); }
 
 void Dump::damaged(std::uint64_t offset, const std::string& what) const {
   throw DumpError(DumpProblem::kDamaged, path_ + ": damaged at byte " + std::to_string(offset) + ": " + what +
@@ -215,81 +127,22 @@ std::uint64_t Dump::parse_chunk(std::uint64_t offset) {
   if (chunk.used > chunk.bytes - sizeof(ChunkHeader)) damaged(offset, "more used than there is");
 
   const std::uint64_t payload = offset + sizeof(ChunkHeader);
-  std::vector<Array>* arrays = nullptr;
-  switch (chunk.type) {
-    case ChunkType::kAllocations:
-      arrays = &allocations_;
-      break;
-    case ChunkType::kModules:
-      arrays = &modules_;
-      break;
-    case ChunkType::kThreads:
-      arrays = &threads_;
-      break;
-    case ChunkType::kContexts:
-      arrays = &contexts_;
-      break;
-    case ChunkType::kDevices:
-      arrays = &devices_;
-      break;
-    case ChunkType::kErrors:
-      arrays = &errors_;
-      break;
-    case ChunkType::kReleases:
-      arrays = &releases_;
-      break;
-    case ChunkType::kApis:
-      arrays = &apis_;
-      break;
-    case ChunkType::kCounters:
-      arrays = &counters_;
-      break;
-    case ChunkType::kThrows:
-      arrays = &throws_;
-      break;
-    case ChunkType::kFailedCalls:
-      arrays = &failed_calls_;
-      break;
-    case ChunkType::kEvidence:
-      arrays = &evidence_;
-      break;
-    case ChunkType::kHolders:
-      arrays = &holders_;
-      break;
-    case ChunkType::kSites:
-      arrays = &sites_;
-      break;
-    case ChunkType::kPythonFrames:
-      arrays = &python_frames_;
-      break;
-    case ChunkType::kPictures:
-      arrays = &pictures_;
-      break;
-    case ChunkType::kSpans:
-      arrays = &spans_;
-      break;
-    case ChunkType::kMarks:
-      arrays = &marks_;
-      break;
-    case ChunkType::kLabels:
-      arrays = &labels_;
-      break;
-    case ChunkType::kTimeLines:
-      arrays = &time_lines_;
-      break;
-    case ChunkType::kStacks:
-      stacks_.push_back({payload, payload + chunk.used});
-      return chunk.bytes;
-    case ChunkType::kStrings:
-      strings_.push_back({payload, payload + chunk.used});
-      return chunk.bytes;
-  }
-  if (arrays == nullptr) {
+  const ChunkRow* row = chunk_row(chunk.type);
+  if (row == nullptr) {
     damaged(offset, "unknown chunk type " + std::to_string(static_cast<std::uint32_t>(chunk.type)));
   }
-  const std::size_t bytes = record_size(chunk.type);
-  if (chunk.record_bytes != bytes) damaged(offset, "records of unexpected size");
-  arrays->push_back({data_ + payload, chunk.used / bytes, chunk.first_index});
+  if (row->record_bytes != 0 && chunk.record_bytes != row->record_bytes) damaged(offset, "records of unexpected size");
+  switch (chunk.type) {
+#define CHUNK(number, enumerator, record, member, ...)                                           \
+  case ChunkType::enumerator:                                                                    \
+    chunks_.member.push_back({data_ + payload, chunk.used / sizeof(record), chunk.first_index}); \
+    break;
+#define CHUNK_PACKED(number, enumerator, record, member, ...)  \
+  case ChunkType::enumerator:                                  \
+    chunks_.member.push_back({payload, payload + chunk.used}); \
+    break;
+#include "interpose/format/chunks.def"
+  }
   return chunk.bytes;
 }
 
@@ -310,7 +163,7 @@ const unsigned char* Dump::in_packed(const std::vector<Range>& ranges, Ref ref, 
 
 std::string_view Dump::string(Ref ref) const {
   std::uint64_t rest = 0;
-  const unsigned char* at = in_packed(strings_, ref, sizeof(StringRecord), &rest);
+  const unsigned char* at = in_packed(chunks_.strings, ref, sizeof(StringRecord), &rest);
   if (at == nullptr) return {};
   StringRecord record;
   std::memcpy(&record, at, sizeof(record));
@@ -331,7 +184,7 @@ bool Dump::stack(Ref ref, StackView* view) const {
 // If `copy` is not null, it receives the frames, and `view` points into it.
 bool Dump::read_stack(Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const {
   std::uint64_t rest = 0;
-  const unsigned char* at = in_packed(stacks_, ref, sizeof(StackRecord), &rest);
+  const unsigned char* at = in_packed(chunks_.stacks, ref, sizeof(StackRecord), &rest);
   if (at == nullptr) return false;
   StackRecord record;
   std::memcpy(&record, at, sizeof(record));
@@ -354,13 +207,13 @@ bool Dump::read_stack(Ref ref, StackView* view, std::vector<std::uint64_t>* copy
 
 std::string Dump::api_name(std::uint16_t index) const {
   ApiRecord record;
-  if (!indexed(apis_, index, &record)) return {};
+  if (!indexed(chunks_.apis, index, &record)) return {};
   return std::string(record.name, ::strnlen(record.name, sizeof(record.name)));
 }
 
 std::vector<TimeLineRecord> Dump::time_lines() const {
   std::vector<TimeLineRecord> result;
-  for (const Array& array : time_lines_) {
+  for (const Array& array : chunks_.time_lines) {
     for (std::uint64_t i = 0; i < array.count; ++i) {
       TimeLineRecord line = {};
       // The process may be writing the record now, or was killed while it did.
@@ -381,7 +234,7 @@ CallCounts Dump::call_counts() const {
   CallCounts counts;
   counts.allocations = header_.allocations;
   counts.frees = header_.frees;
-  for (const Array& array : counters_) {
+  for (const Array& array : chunks_.counters) {
     for (std::uint64_t i = 0; i < array.count; ++i) {
       const auto* block = reinterpret_cast<const ThreadCounters*>(array.data + i * sizeof(ThreadCounters));
       counts.allocations += __atomic_load_n(&block->allocations, __ATOMIC_RELAXED);

@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -58,11 +59,11 @@ class Dump {
   // Reads a dump in memory, which must be aligned to 16 bytes and outlive the Dump. Throws DumpError.
   static Dump from_bytes(const void* data, std::size_t size, const std::string& name);
 
-  Dump(Dump&& other) noexcept;
+  Dump(Dump&&) noexcept = default;
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
   Dump& operator=(Dump&&) = delete;
-  ~Dump();
+  ~Dump() = default;
 
   const std::string& path() const { return path_; }
   dev_t file_device() const { return file_device_; }
@@ -76,43 +77,49 @@ class Dump {
   // for a `ref` is always the same.
   bool stack(format::Ref ref, StackView* view) const;
   // False when there is no such record.
-  bool module(std::uint32_t index, format::ModuleRecord* record) const { return indexed(modules_, index, record); }
-  bool thread(std::uint32_t index, format::ThreadRecord* record) const { return indexed(threads_, index, record); }
-  bool context(std::uint32_t index, format::ContextRecord* record) const { return indexed(contexts_, index, record); }
-  bool error(format::Ref ref, format::ErrorRecord* record) const { return named(errors_, ref, record); }
-  bool evidence(format::Ref ref, format::EvidenceRecord* record) const { return named(evidence_, ref, record); }
-  bool thrown(format::Ref ref, format::ThrowRecord* record) const { return named(throws_, ref, record); }
-  bool failed_call(format::Ref ref, format::FailedCallRecord* record) const {
-    return named(failed_calls_, ref, record);
+  bool module(std::uint32_t index, format::ModuleRecord* record) const {
+    return indexed(chunks_.modules, index, record);
   }
-  bool mark(format::Ref ref, format::MarkRecord* record) const { return named(marks_, ref, record); }
-  bool label(format::Ref ref, format::LabelRecord* record) const { return named(labels_, ref, record); }
+  bool thread(std::uint32_t index, format::ThreadRecord* record) const {
+    return indexed(chunks_.threads, index, record);
+  }
+  bool context(std::uint32_t index, format::ContextRecord* record) const {
+    return indexed(chunks_.contexts, index, record);
+  }
+  bool error(format::Ref ref, format::ErrorRecord* record) const { return named(chunks_.errors, ref, record); }
+  bool evidence(format::Ref ref, format::EvidenceRecord* record) const { return named(chunks_.evidence, ref, record); }
+  bool thrown(format::Ref ref, format::ThrowRecord* record) const { return named(chunks_.throws, ref, record); }
+  bool failed_call(format::Ref ref, format::FailedCallRecord* record) const {
+    return named(chunks_.failed_calls, ref, record);
+  }
+  bool mark(format::Ref ref, format::MarkRecord* record) const { return named(chunks_.marks, ref, record); }
+  bool label(format::Ref ref, format::LabelRecord* record) const { return named(chunks_.labels, ref, record); }
   bool python_frame(format::Ref ref, format::PythonFrameRecord* record) const {
-    return named(python_frames_, ref, record) && record->born <= header_.stack_sweeps;
+    return named(chunks_.python_frames, ref, record) && record->born <= header_.stack_sweeps;
   }
   // The driver's symbol, "cuMemAlloc_v2"; "" when unknown.
   std::string api_name(std::uint16_t index) const;
 
-  std::vector<format::DeviceRecord> devices() const { return all<format::DeviceRecord>(devices_); }
-  std::vector<format::ErrorRecord> errors() const { return all<format::ErrorRecord>(errors_); }
-  std::vector<format::ReleaseRecord> releases() const { return all<format::ReleaseRecord>(releases_); }
-  std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(contexts_); }
-  std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(holders_); }
+  std::vector<format::DeviceRecord> devices() const { return all<format::DeviceRecord>(chunks_.devices); }
+  std::vector<format::ErrorRecord> errors() const { return all<format::ErrorRecord>(chunks_.errors); }
+  std::vector<format::ReleaseRecord> releases() const { return all<format::ReleaseRecord>(chunks_.releases); }
+  std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(chunks_.contexts); }
+  std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(chunks_.holders); }
 
-  std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(marks_); }
-  std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(spans_); }
+  std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(chunks_.marks); }
+  std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(chunks_.spans); }
   // At most one for each device; `used` is within bounds and bucket_ns not 0.
   std::vector<format::TimeLineRecord> time_lines() const;
-  std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(sites_); }
+  std::vector<format::SiteRecord> sites() const { return all<format::SiteRecord>(chunks_.sites); }
 
-  std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(pictures_); }
+  std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(chunks_.pictures); }
 
   CallCounts call_counts() const;
 
   // The number of allocation records, live or not.
   std::uint64_t allocation_records() const {
     std::uint64_t count = 0;
-    for (const Array& array : allocations_) count += array.count;
+    for (const Array& array : chunks_.allocations) count += array.count;
     return count;
   }
 
@@ -120,7 +127,7 @@ class Dump {
   // order of ascending references.
   template <typename Visitor>
   void for_each_allocation(Visitor&& visit) const {
-    for (const Array& array : allocations_) {
+    for (const Array& array : chunks_.allocations) {
       for (std::uint64_t i = 0; i < array.count; ++i) {
         format::AllocationRecord record;
         const unsigned char* from = array.data + i * sizeof(record);
@@ -142,6 +149,10 @@ class Dump {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
   };
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(const unsigned char* begin) const;
+  };
 
   Dump() = default;
   void parse();
@@ -153,10 +164,25 @@ class Dump {
   const unsigned char* in_packed(const std::vector<Range>& ranges, format::Ref ref, std::uint64_t header_bytes,
                                  std::uint64_t* rest) const;
 
-  // Copies a record that begins with `state`; false when the record is empty or changed during the copy.
+  template <typename Record, typename = void>
+  struct HasState : std::false_type {};
+  template <typename Record>
+  struct HasState<Record, std::void_t<decltype(Record::state)>> : std::true_type {
+    static_assert(sizeof(Record::state) == 4 && offsetof(Record, state) == 0);
+  };
+
+  // Copies a record. One that begins with `state`: false when it is empty or changed during the copy.
   template <typename Record>
   static bool copy_stable(const unsigned char* from, Record* to) {
-    static_assert(sizeof(Record::state) == 4 && offsetof(Record, state) == 0);
+    if constexpr (!HasState<Record>::value) {
+      std::memcpy(static_cast<void*>(to), from, sizeof(Record));
+      return true;
+    } else {
+      return copy_unchanged(from, to);
+    }
+  }
+  template <typename Record>
+  static bool copy_unchanged(const unsigned char* from, Record* to) {
     const auto* state = reinterpret_cast<const std::uint32_t*>(from);
     const std::uint32_t before = __atomic_load_n(state, __ATOMIC_ACQUIRE);
     if (before == 0) return false;
@@ -164,19 +190,6 @@ class Dump {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return __atomic_load_n(state, __ATOMIC_RELAXED) == before;
   }
-  static bool copy_stable(const unsigned char* from, format::ModuleRecord* to) {
-    std::memcpy(to, from, sizeof(*to));
-    return true;
-  }
-  static bool copy_stable(const unsigned char* from, format::PythonFrameRecord* to) {
-    std::memcpy(to, from, sizeof(*to));
-    return true;
-  }
-  static bool copy_stable(const unsigned char* from, format::ApiRecord* to) {
-    std::memcpy(to, from, sizeof(*to));
-    return true;
-  }
-
   template <typename Record>
   static bool indexed(const std::vector<Array>& arrays, std::uint32_t index, Record* record) {
     for (const Array& array : arrays) {
@@ -215,15 +228,17 @@ class Dump {
 
   std::string path_;
   const unsigned char* data_ = nullptr;
-  std::size_t mapped_bytes_ = 0;  // 0: the caller owns the bytes
-  std::uint64_t size_ = 0;        // bytes that may be read
+  std::unique_ptr<const unsigned char, Unmap> mapping_;  // nullptr: the caller owns the bytes
+  std::uint64_t size_ = 0;                               // bytes that may be read
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   format::Header header_ = {};
-  std::vector<Array> allocations_, modules_, threads_, contexts_, devices_, errors_, releases_, apis_, counters_,
-      throws_, failed_calls_, evidence_, holders_, sites_, python_frames_, spans_, marks_, labels_, time_lines_,
-      pictures_;
-  std::vector<Range> stacks_, strings_;
+  struct Chunks {
+#define CHUNK(number, enumerator, record, member, ...) std::vector<Array> member;
+#define CHUNK_PACKED(number, enumerator, record, member, ...) std::vector<Range> member;
+#include "interpose/format/chunks.def"
+  };
+  Chunks chunks_;
   // For a dump that may still be written: the requested stacks, as they were at the first request.
   struct Copy {
     bool known = false;

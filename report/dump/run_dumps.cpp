@@ -85,6 +85,7 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
   ::globfree(&matches);
   std::sort(found.begin(), found.end());
   std::vector<std::string> paths;
+  paths.reserve(found.size());
   for (auto& [start, path] : found) paths.push_back(std::move(path));
   return paths;
 }

@@ -48,6 +48,7 @@ std::vector<ThreadSum> sums_of(const std::vector<ThreadInfo>& threads) {
     sum.processes = 1;
   }
   std::vector<ThreadSum> list;
+  list.reserve(sums.size());
   for (auto& [name, sum] : sums) list.push_back(std::move(sum));
   return list;
 }

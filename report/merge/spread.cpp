@@ -58,6 +58,7 @@ std::string ranks_text(const std::vector<unsigned>& ranks) {
 std::string processes_text(const std::vector<JobProcess>& job, const std::vector<std::uint32_t>& processes) {
   if (all_ranked(job)) {
     std::vector<unsigned> ranks;
+    ranks.reserve(processes.size());
     for (const std::uint32_t process : processes) ranks.push_back(*job[process].rank);
     return ranks_text(ranks);
   }

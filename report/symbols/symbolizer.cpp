@@ -42,6 +42,7 @@ void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& o
   elf_version(EV_CURRENT);
   // The modules with the most work first, so that no big one remains at the end.
   std::vector<ModuleSymbols*> queue;
+  queue.reserve(modules.size());
   for (ModuleSymbols& module : modules) queue.push_back(&module);
   std::stable_sort(queue.begin(), queue.end(), [](const ModuleSymbols* left, const ModuleSymbols* right) {
     return left->addresses.size() > right->addresses.size();

@@ -68,9 +68,8 @@ def main():
     header.replace(
         r"^#endif /\* libunwind_i_h \*/",
         """struct dl_phdr_info;
-HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_phdr_info *, size_t, void *), void *data);
-HIDDEN void *culprit_unwind_cache (size_t bytes);
-HIDDEN int culprit_can_read (unw_word_t address);
+HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_phdr_info *, size_t, void *), void
+*data); HIDDEN void *culprit_unwind_cache (size_t bytes); HIDDEN int culprit_can_read (unw_word_t address);
 
 #endif /* libunwind_i_h */""",
     )
@@ -150,7 +149,8 @@ HIDDEN int culprit_can_read (unw_word_t address);
     source.replace(r"^  SIGPROCMASK \(SIG_SETMASK, &saved_mask, NULL\);\n", "")
     source.replace(r"^  intrmask_t saved_mask;\n", "")
     source.replace(
-        r"^  ret = dl_iterate_phdr \(dwarf_callback, &cb_data\);", "  ret = culprit_visit_module_at (ip, dwarf_callback, &cb_data);"
+        r"^  ret = dl_iterate_phdr \(dwarf_callback, &cb_data\);",
+        "  ret = culprit_visit_module_at (ip, dwarf_callback, &cb_data);"
     )
     # Would open the module's file, with libc's functions, in a hook.
     source.replace_body("dwarf_find_eh_frame_section", "  return 0;\n")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measures what culprit costs: see scripts/bench.sh, which builds what this runs and passes its options on.
 
-Every measurement runs its sides in turn (nothing, culprit, ..., nothing, culprit, ...), so that what disturbs the machine disturbs all of
-them alike. One run of a program gives a sample to each row of its measurement. Where a call takes less than the machine's moods change in a
-second, the programs of all sides run at the same time and take turns of some milliseconds, each of which is a sample.
+Every measurement runs its sides in turn (nothing, culprit, ..., nothing, culprit, ...), so that what disturbs the
+machine disturbs all of them alike. One run of a program gives a sample to each row of its measurement. Where a call
+takes less than the machine's moods change in a second, the programs of all sides run at the same time and take turns of
+some milliseconds, each of which is a sample.
 """
 import argparse
 import json
@@ -24,7 +25,8 @@ def progress(text):
 
 def perform(measurement, runner, repeat, chosen_sides=None):
     """All repetitions of one measurement; returns its results, one for each row. `chosen_sides`: no others."""
-    results = [{"row": row.name, "title": row.title, "unit": row.unit, "goal": row.goal, "sides": {}} for row in measurement.rows]
+    results = [{"row": row.name, "title": row.title, "unit": row.unit, "goal": row.goal, "sides": {}}
+               for row in measurement.rows]
     out = {}
     sides = [side for side in measurement.sides if chosen_sides is None or side in chosen_sides]
     in_turns = [side for side in sides if measurement.turns and side not in SLOW]
@@ -65,7 +67,8 @@ def perform(measurement, runner, repeat, chosen_sides=None):
             except (Missing, Failed) as reason:
                 give_up(side, reason)
             if side not in out:
-                progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: {time.monotonic() - begin:.1f} s")
+                progress(f"{measurement.name} {repetition + 1}/{measurement.repeats(side, repeat)} {side}: "
+                         f"{time.monotonic() - begin:.1f} s")
     if measurement.pinned:
         runner.processors = None
     for result in results:
@@ -76,7 +79,8 @@ def perform(measurement, runner, repeat, chosen_sides=None):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench.sh", description="Measures what culprit costs, against nothing and other tools.")
+    parser = argparse.ArgumentParser(prog="scripts/bench.sh",
+                                     description="Measures what culprit costs, against nothing and other tools.")
     parser.add_argument("--tree", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="only what needs no GPU, on the simulated driver")
     parser.add_argument("--only", metavar="ROW[,ROW]", help="only the measurements that have these rows")
@@ -128,11 +132,12 @@ def main():
         results = [result for result in results if result["row"] in wanted]
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
-            json.dump({"schema": "culprit.bench/1", "machine": about, "quick": options.quick, "repeat": repeat, "interrupted": interrupted,
-                       "rows": results}, file, indent=1)
+            json.dump({"schema": "culprit.bench/1", "machine": about, "quick": options.quick, "repeat": repeat,
+                       "interrupted": interrupted, "rows": results}, file, indent=1)
             file.write("\n")
     words = machine.in_words(about)
-    print(summary.markdown(results, SIDES, words) if options.markdown else f"{words}\n\n{summary.table(results, SIDES)}")
+    print(summary.markdown(results, SIDES, words)
+          if options.markdown else f"{words}\n\n{summary.table(results, SIDES)}")
     if interrupted:
         return 130
     return 1 if any("failed" in side for result in results for side in result["sides"].values()) else 0

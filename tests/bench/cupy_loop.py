@@ -1,7 +1,6 @@
 """A CuPy loop without its memory pool, so that every array is a cudaMalloc."""
 
 import cupy
-
 import loop
 
 cupy.cuda.set_allocator(None)

@@ -1,5 +1,6 @@
-"""What the loops of the frameworks share: how a step is timed. In rounds of its own; or (--turns N) once for each line on standard input, see
-measure.h; or (--switched N) like this, but with culprit's recording off in one turn and on in the other."""
+"""What the loops of the frameworks share: how a step is timed. In rounds of its own; or (--turns N) once for each line
+on standard input, see measure.h; or (--switched N) like this, but with culprit's recording off in one turn and on in
+the other."""
 import ctypes
 import statistics
 import sys
@@ -15,8 +16,8 @@ def turns(option):
 
 
 def run(name, step, synchronize, steps):
-    """Prints name=NS, nanoseconds of a step: the median over rounds of so many steps, or those of each turn, which has a quarter as many. With
-    recording switched it prints off=NS and on=NS, one each turn."""
+    """Prints name=NS, nanoseconds of a step: the median over rounds of so many steps, or those of each turn, which has
+    a quarter as many. With recording switched it prints off=NS and on=NS, one each turn."""
     def timed(count):
         synchronize()
         begin = time.perf_counter_ns()

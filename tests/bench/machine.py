@@ -15,7 +15,8 @@ from pathlib import Path
 def output_of(*command, cwd=None):
     """First line of a command's output, "" when it cannot run or fails."""
     try:
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, cwd=cwd, check=True)
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, cwd=cwd,
+                                check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return result.stdout.strip().split("\n")[0]
@@ -41,15 +42,20 @@ def processor():
 
 def describe(tree):
     gpu = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").split(", ")
-    return {"host": platform.node(), "processor": processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "system": platform.freedesktop_os_release().get("PRETTY_NAME", "") if hasattr(platform, "freedesktop_os_release") else "",
-            "python": platform.python_version(), "gpu": gpu[0] if gpu[0] else None, "driver": gpu[1] if len(gpu) > 1 else None,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "revision": revision(tree)}
+    release = platform.freedesktop_os_release() if hasattr(platform, "freedesktop_os_release") else {}
+    system = release.get("PRETTY_NAME", "")
+    return {"host": platform.node(), "processor": processor(), "cores": len(os.sched_getaffinity(0)),
+            "kernel": platform.release(), "system": system,
+            "python": platform.python_version(), "gpu": gpu[0] if gpu[0] else None,
+            "driver": gpu[1] if len(gpu) > 1 else None,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "revision": revision(tree)}
 
 
 def in_words(machine):
     gpu = f"{machine['gpu']}, driver {machine['driver']}" if machine["gpu"] else "no GPU"
-    return f"{gpu}, {machine['processor']}, {machine['cores']} cores, {machine['system']}, {machine['date'][:10]}, {machine['revision'][:10]}"
+    return (f"{gpu}, {machine['processor']}, {machine['cores']} cores, {machine['system']}, {machine['date'][:10]}, "
+            f"{machine['revision'][:10]}")
 
 
 def find_tool(name):
@@ -62,7 +68,8 @@ def find_cupti():
     for packages in {*site.getsitepackages(), *sys.path}:
         folders.append(os.path.join(packages, "nvidia/*/lib"))
     found = [path for folder in folders for path in glob.glob(os.path.join(folder, "libcupti.so*"))]
-    ordered = sorted(found, key=lambda path: [int(part) for part in path.rsplit(".so", 1)[1].split(".") if part.isdigit()])
+    ordered = sorted(found, key=lambda path: [int(part) for part in path.rsplit(".so", 1)[1].split(".")
+                                              if part.isdigit()])
     return ordered[-1] if ordered else None
 
 
@@ -71,7 +78,8 @@ def has_module(name):
 
 
 def fastest_processors(count):
-    """The processors that count fastest at this moment: on a shared host others may be half as fast, for seconds, because of a neighbour."""
+    """The processors that count fastest at this moment: on a shared host others may be half as fast, for seconds,
+    because of a neighbour."""
     allowed = os.sched_getaffinity(0)
     times = {}
     for processor in sorted(allowed):

@@ -1,9 +1,8 @@
 """A Numba loop that copies an array to the GPU and back."""
 
+import loop
 import numpy
 from numba import cuda
-
-import loop
 
 numbers = numpy.arange(1 << 16, dtype=numpy.float32)
 result = numpy.empty_like(numbers)

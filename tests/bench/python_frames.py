@@ -1,7 +1,9 @@
-"""Allocates below few and below many Python frames, on the simulated driver with its calls made free: python_frames.py LIBRARY [few|many CALLS]
+"""Allocates below few and below many Python frames, on the simulated driver with its calls made free: python_frames.py
+LIBRARY [few|many CALLS]
 
-Prints python_frame=NS: what a pair of cuMemAllocAsync and cuMemFreeAsync costs more for each Python frame of its stack, which
-is always the same one. With a second argument so many pairs are made below few or many frames, and nothing is timed: for counting instructions.
+Prints python_frame=NS: what a pair of cuMemAllocAsync and cuMemFreeAsync costs more for each Python frame of its stack,
+which is always the same one. With a second argument so many pairs are made below few or many frames, and nothing is
+timed: for counting instructions.
 """
 import ctypes
 import statistics
@@ -33,7 +35,8 @@ def timed():
 library.bench_begin()
 if len(sys.argv) > 2:
     calls = int(sys.argv[3])
-    frames = {name: below(number, lambda: library.bench_pairs(calls)) for name, number in (("few", FEW), ("many", MANY))}
+    frames = {name: below(number, lambda: library.bench_pairs(calls))
+              for name, number in (("few", FEW), ("many", MANY))}
     frames[sys.argv[2]]()
 else:
     few, many = below(FEW, timed), below(MANY, timed)

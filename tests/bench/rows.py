@@ -6,8 +6,9 @@ from pathlib import Path
 import machine
 
 # In the order of the table's columns.
-SIDES = {"nothing": "without", "culprit": "culprit", "nostacks": "culprit without stacks", "cupti": "empty CUPTI callback",
-         "sanitizer": "compute-sanitizer", "nsys": "Nsight Systems", "history": "PyTorch's history"}
+SIDES = {"nothing": "without", "culprit": "culprit", "nostacks": "culprit without stacks",
+         "cupti": "empty CUPTI callback", "sanitizer": "compute-sanitizer",
+         "nsys": "Nsight Systems", "history": "PyTorch's history"}
 OURS = ("nothing", "culprit", "nostacks")
 SLOW = ("sanitizer", "nsys")
 MIB = 2**20
@@ -42,11 +43,13 @@ class Measurement:
     sides: tuple
     sample: object
     most: dict = field(default_factory=dict)  # repetitions of a side, where fewer than asked for do
-    # So many times the repetitions of the two sides that the goals compare, or of all that take turns: a process differs from the next one of
-    # the same program by a hundredth or two, because its memory lies elsewhere.
+    # So many times the repetitions of the two sides that the goals compare, or of all that take turns: a process
+    # differs from the next one of the same program by a hundredth or two, because its memory lies elsewhere.
     times: int = 1
-    turns: int = 0  # so many turns of each row in one repetition, for a sample() that is a Program and sides that are not slow
-    pinned: int = 0  # all sides of a repetition on the same one processor, or so many: those that count fastest at that moment
+    # Turns of each row in one repetition, for a sample() that is a Program, and for sides that are not slow.
+    turns: int = 0
+    # Number of processors that all sides of a repetition share: those that count fastest at that moment. 0: all.
+    pinned: int = 0
 
     def repeats(self, side, repeat):
         if side in OURS[:2]:
@@ -79,15 +82,15 @@ class Program:
 
 @dataclass
 class Switched:
-    """A sample() that runs one program under the library, with recording off (the side "nothing") and on in turn: what sides in processes of
-    their own differ by, because their memory lies elsewhere, is the same in both."""
+    """A sample() that runs one program under the library, with recording off (the side "nothing") and on in turn: what
+    sides in processes of their own differ by, because their memory lies elsewhere, is the same in both."""
     command: object
     key: str
 
     def in_turns(self, runner, sides, turns):
         samples, problems = Program(self.command, "--switched").in_turns(runner, ["culprit"], 2 * turns)
         if problems:
-            return {}, {side: problems["culprit"] for side in sides}
+            return {}, dict.fromkeys(sides, problems["culprit"])
         values = samples["culprit"]
         ways = {"nothing": "off", "culprit": "on"}
         return {side: {self.key: values[ways[side]]} if ways[side] in values else {} for side in sides}, {}
@@ -110,15 +113,18 @@ def calls_simulated(runner, side):
 
 
 def free_calls(rows):
-    return lambda runner, side: runner.run([runner.program("bench_driver"), rows, "--threads", "2"], side, simulated=True, SIMCUDA_FREE_CALLS="1")
+    return lambda runner, side: runner.run([runner.program("bench_driver"), rows, "--threads", "2"], side,
+                                           simulated=True, SIMCUDA_FREE_CALLS="1")
 
 
 def instructions_of(program, row, name):
     """Instructions of a pair: the difference of two runs with different numbers of pairs."""
     def sample(runner, side):
         few, many = 2000, 12000
-        command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", runner.program(program), row, "--calls"]
-        counts = [runner.run([*command, str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for count in (few, many)]
+        command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                   runner.program(program), row, "--calls"]
+        counts = [runner.run([*command, str(count)], side, simulated=True, SIMCUDA_FREE_CALLS="1")
+                  for count in (few, many)]
         return {name: (counts[1]["instructions"] - counts[0]["instructions"]) / (many - few)}
     return sample
 
@@ -132,9 +138,10 @@ def python_frames(runner, side):
 def python_frame_instructions(runner, side):
     """The difference of two runs with the same calls below few and below many frames."""
     calls, added_frames = 20000, 30
-    command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-S", str(HERE / "python_frames.py"),
-               runner.program("python_pairs.so")]
-    counts = [runner.run([*command, frames, str(calls)], side, simulated=True, SIMCUDA_FREE_CALLS="1") for frames in ("few", "many")]
+    command = [runner.tool("valgrind"), "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-S",
+               str(HERE / "python_frames.py"), runner.program("python_pairs.so")]
+    counts = [runner.run([*command, frames, str(calls)], side, simulated=True, SIMCUDA_FREE_CALLS="1")
+              for frames in ("few", "many")]
     return {"python-frame-instructions": (counts[1]["instructions"] - counts[0]["instructions"]) / calls / added_frames}
 
 
@@ -148,7 +155,8 @@ def start(simulated):
 
 
 def start_without_cuda(runner, _):
-    command = [runner.program("start_up"), "1000", runner.program("empty_library.so"), str(runner.tree / "lib/libculprit.so")]
+    command = [runner.program("start_up"), "1000", runner.program("empty_library.so"),
+               str(runner.tree / "lib/libculprit.so")]
     return {"start-no-cuda": runner.run(command, "nothing")["start_added"]}
 
 
@@ -178,9 +186,11 @@ def report(form):
         if not folder.is_dir():
             folder.mkdir()
             runner.run([runner.program("big_report"), str(folder)], "nothing")
-        command = [str(runner.tree / "bin/culprit"), "report", "--format", form, "-o", "/dev/null", str(folder / "big.dump")]
+        command = [str(runner.tree / "bin/culprit"), "report", "--format", form, "-o", "/dev/null",
+                   str(folder / "big.dump")]
         run = runner.run(command, "report")
-        return {f"report-{form}": run["wall_ns"], f"report-{form}-cpu": run["cpu_ns"], f"report-{form}-memory": run["peak_bytes"]}
+        return {f"report-{form}": run["wall_ns"], f"report-{form}-cpu": run["cpu_ns"],
+                f"report-{form}-memory": run["peak_bytes"]}
     return sample
 
 
@@ -195,9 +205,10 @@ def framework(name, title, sides, pinned, turns, times):
             raise Missing("not installed")
         return [sys.executable, str(HERE / f"{name}_loop.py"), *(["--history"] if side == "history" else [])]
     switched = f"{name}-switched"
-    return [Measurement(name, [Row(name, title, {"ratio": 1.01})], sides, Program(command), turns=turns, times=times, pinned=pinned),
-            Measurement(switched, [Row(switched, "recording off and on in one process", {"ratio": 1.01})], ("nothing", "culprit"),
-                        Switched(command, switched), turns=turns * times, pinned=pinned)]
+    return [Measurement(name, [Row(name, title, {"ratio": 1.01})], sides, Program(command), turns=turns, times=times,
+                        pinned=pinned),
+            Measurement(switched, [Row(switched, "recording off and on in one process", {"ratio": 1.01})],
+                        ("nothing", "culprit"), Switched(command, switched), turns=turns * times, pinned=pinned)]
 
 
 def measurements(quick):
@@ -207,67 +218,77 @@ def measurements(quick):
     common = [
         Measurement("free calls", [
             Row("free1", "pair, driver's calls free", {"plus": 100}, key="async"),
-            Row("free64", "the same from 64 stacks in turn", key="async64")], OURS, free_calls("async,async64"), pinned=1),
+            Row("free64", "the same from 64 stacks in turn", key="async64")],
+                    OURS, free_calls("async,async64"), pinned=1),
         Measurement("free calls on two threads", [
             Row("free2", "the same, 2 threads, each", key="asyncN"),
-            Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times", "asyncN_against_1")], OURS, free_calls("asyncN")),
+            Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times", "asyncN_against_1")],
+                    OURS, free_calls("asyncN")),
         Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS,
-                    instructions_of("bench_driver", "async", "instructions"), {side: 1 for side in OURS}),
-        Measurement("instructions of events", [Row("event-instructions", "instructions of an event, create + destroy", None, "instructions")], OURS,
-                    instructions_of("bench_runtime", "event", "event-instructions"), {side: 1 for side in OURS}),
-        Measurement("python frames", [Row("python-frame", "a Python frame of a known stack", {"most": 20})], ("nothing", "culprit"),
-                    python_frames),
+                    instructions_of("bench_driver", "async", "instructions"), dict.fromkeys(OURS, 1)),
+        Measurement("instructions of events",
+                    [Row("event-instructions", "instructions of an event, create + destroy", None, "instructions")],
+                    OURS, instructions_of("bench_runtime", "event", "event-instructions"), dict.fromkeys(OURS, 1)),
+        Measurement("python frames", [Row("python-frame", "a Python frame of a known stack", {"most": 20})],
+                    ("nothing", "culprit"), python_frames),
         Measurement("python frames' instructions", [
-            Row("python-frame-instructions", "its instructions", None, "instructions")], ("nothing", "culprit"), python_frame_instructions,
-                    {"nothing": 1, "culprit": 1}),
+            Row("python-frame-instructions", "its instructions", None, "instructions")],
+                    ("nothing", "culprit"), python_frame_instructions, {"nothing": 1, "culprit": 1}),
         Measurement("start without CUDA", [
-            Row("start-no-cuda", "process without CUDA, more than an empty library", {"most": 50e3})], ("culprit",), start_without_cuda,
-                    {"culprit": 3}),
+            Row("start-no-cuda", "process without CUDA, more than an empty library", {"most": 50e3})],
+                    ("culprit",), start_without_cuda, {"culprit": 3}),
         Measurement("memory", [
             Row("memory-each", "memory for each live allocation", {"plus": 128}, "bytes"),
-            Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")], ("nothing", "culprit"), memory,
-                    {"nothing": 2, "culprit": 2}),
+            Row("memory-base", "memory with nothing live", {"plus": 64 * MIB}, "bytes")],
+                    ("nothing", "culprit"), memory, {"nothing": 2, "culprit": 2}),
         Measurement("report", [
             Row("report-text", "report: 1,000,000 live, 100,000 stacks, big libraries", {"most": 3e9}),
             Row("report-text-cpu", "its processor time"),
-            Row("report-text-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")], ("culprit",), report("text"), {"culprit": 3}),
+            Row("report-text-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")],
+                    ("culprit",), report("text"), {"culprit": 3}),
         Measurement("report as JSON", [
             Row("report-json", "the same as JSON", {"most": 3e9}),
             Row("report-json-cpu", "its processor time"),
-            Row("report-json-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")], ("culprit",), report("json"), {"culprit": 3}),
+            Row("report-json-memory", "its memory", {"most": 1.5 * 2**30}, "bytes")],
+                    ("culprit",), report("json"), {"culprit": 3}),
         Measurement("micro", [
-            Row("micro_live_empty", "live table: add, take, retire"), Row("micro_live_full", "the same beside 1,000,000 live"),
+            Row("micro_live_empty", "live table: add, take, retire"),
+            Row("micro_live_full", "the same beside 1,000,000 live"),
             Row("micro_memo", "stack memo, 32 frames"), Row("micro_intern", "stack table, a known stack of 32 frames"),
             Row("micro_clock", "clock")], ("culprit",), micro),
     ]
-    starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 5e6}), Row("start-init", "process with one cuInit", {"plus": 5e6})]
-    throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}), Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
+    starts = [Row("start-first", "process with one cudaFree(0)", {"plus": 5e6}),
+              Row("start-init", "process with one cuInit", {"plus": 5e6})]
+    throwing = [Row("throw", "throw + catch, nothing live", {"ratio": 1.05}),
+                Row("throw-live", "throw + catch, 1,000 live", {"ratio": 1.5})]
     if quick:
         simulated = [Row("malloc", "cudaMalloc + cudaFree, simulated"), Row("launch", "kernel launch, simulated"),
                      Row("memcpy", "cudaMemcpyAsync, simulated"), Row("event", "event create + destroy, simulated"),
                      Row("stream", "stream create + destroy, simulated")]
-        return [*common, Measurement("calls", simulated, OURS, calls_simulated), Measurement("start", starts, OURS, start(True)),
+        return [*common, Measurement("calls", simulated, OURS, calls_simulated),
+                Measurement("start", starts, OURS, start(True)),
                 Measurement("exceptions", throwing, OURS, throws(True))]
     return [
         Measurement("pairs", [
             Row("async", "cudaMallocAsync + cudaFreeAsync, 4 KiB", {"ratio": 1.20}),
             Row("event", "event create + destroy", {"ratio": 1.15}),
             Row("async64", "the first from 64 stacks in turn", {"ratio": 1.20}),
-            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})], everything, gpu_rows("async,event,async64,large"), turns=10,
-                    times=3, pinned=1),
+            Row("large", "the first of 64 MiB, one stack", {"ratio": 1.20})],
+                    everything, gpu_rows("async,event,async64,large"), turns=10, times=3, pinned=1),
         # Fewer calls than the program would make: a round of these lasts long enough.
         Measurement("threads", [
-            Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")], everything, gpu_rows("asyncN", "--scale", "0.1"),
-                    turns=30),
+            Row("async16", "the first on 16 threads, each", {"ratio": 1.25}, key="asyncN")],
+                    everything, gpu_rows("asyncN", "--scale", "0.1"), turns=30),
         Measurement("calls", [
             Row("malloc", "cudaMalloc + cudaFree", equal), Row("launch", "kernel launch", equal),
             Row("memcpy", "cudaMemcpyAsync, 4 KiB", equal),
-            Row("stream", "stream create + destroy", {"ratio": 1.15})], everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10,
-                    times=3, pinned=1),
+            Row("stream", "stream create + destroy", {"ratio": 1.15})],
+                    everything, gpu_rows("malloc,launch,memcpy,stream"), turns=10, times=3, pinned=1),
         Measurement("start", starts, (*OURS, "cupti", "sanitizer"), start(False), times=8),
-        Measurement("exceptions", throwing, OURS, throws(False), {side: 3 for side in OURS}, pinned=1),
+        Measurement("exceptions", throwing, OURS, throws(False), dict.fromkeys(OURS, 3), pinned=1),
         # Two processors: it has a thread of its own for the gradients.
-        *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40, times=2),
+        *framework("torch", "PyTorch training loop", ("nothing", "culprit", "cupti", "history"), pinned=2, turns=40,
+                   times=2),
         *framework("cupy", "CuPy loop without pool", ("nothing", "culprit", "cupti"), pinned=1, turns=20, times=5),
         *framework("numba", "Numba loop", ("nothing", "culprit", "cupti"), pinned=1, turns=20, times=5),
         *common,

@@ -18,17 +18,22 @@ class Started:
     def __init__(self, folder, side, command, prefix, environment, processors, in_turns):
         self.folder, self.side, self.command = folder, side, command
         folder.mkdir()
-        self.out, self.err = (open(folder / name, "w+", encoding="utf-8") for name in ("stdout", "stderr"))
+        # They stay open until the program has ended.
+        self.out, self.err = (open(folder / name, "w+", encoding="utf-8")  # noqa: SIM115
+                              for name in ("stdout", "stderr"))
         pin = None if processors is None else lambda: os.sched_setaffinity(0, processors)
         self.begin = time.perf_counter_ns()
-        self.process = subprocess.Popen([*prefix, *command], env=environment, stdin=subprocess.PIPE if in_turns else subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE if in_turns else self.out, stderr=self.err, text=True, start_new_session=True,
-                                        preexec_fn=pin)
+        self.process = subprocess.Popen([*prefix, *command], env=environment,
+                                        stdin=subprocess.PIPE if in_turns else subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE if in_turns else self.out, stderr=self.err, text=True,
+                                        start_new_session=True,
+                                        preexec_fn=pin)  # noqa: PLW1509 (no other thread is running)
 
     def turn(self):
         """Lets the program go on. Returns what it prints then as (name, value); None when it has ended."""
         try:
-            os.write(self.process.stdin.fileno(), b"\n")  # unbuffered, so that nothing remains in a buffer if the reader has gone
+            os.write(self.process.stdin.fileno(),
+                     b"\n")  # unbuffered, so that nothing remains in a buffer if the reader has gone
         except BrokenPipeError:
             return None
         for line in self.process.stdout:
@@ -83,14 +88,16 @@ class Runner:
         return str(path)
 
     def environment(self, side, simulated, folder):
-        """The variables that make a program run under a side, and the words to put before its command. Dumps go to the folder."""
+        """The variables that make a program run under a side, and the words to put before its command. Dumps go to the
+        folder."""
         variables, prefix = {}, []
         if simulated:
             variables["LD_LIBRARY_PATH"] = str(self.tree / "simcuda")
             if not (self.tree / "simcuda").is_dir():
                 raise Missing("no simulated driver")
         if side in ("culprit", "nostacks"):
-            variables.update(LD_PRELOAD=str(self.tree / "lib/libculprit.so"), CULPRIT_OUT=f"{folder}/%n.%p.dump", CULPRIT_QUIET="1")
+            variables.update(LD_PRELOAD=str(self.tree / "lib/libculprit.so"), CULPRIT_OUT=f"{folder}/%n.%p.dump",
+                             CULPRIT_QUIET="1")
             if side == "nostacks":
                 variables.update(CULPRIT_DEPTH="0", CULPRIT_LOG="off")
         elif side == "cupti":
@@ -99,10 +106,11 @@ class Runner:
                 raise Missing("not installed")
             variables.update(CUDA_INJECTION64_PATH=str(subscriber), BENCH_CUPTI=self.cupti)
         elif side == "sanitizer":
-            prefix = [self.tool("compute-sanitizer"), "--tool", "memcheck", "--leak-check", "full", "--report-api-errors", "no"]
+            prefix = [self.tool("compute-sanitizer"), "--tool", "memcheck", "--leak-check", "full",
+                      "--report-api-errors", "no"]
         elif side == "nsys":
-            prefix = [self.tool("nsys"), "profile", "--cuda-memory-usage=true", "--trace=cuda", "--sample=none", "--cpuctxsw=none",
-                      "--force-overwrite=true", f"--output={folder}/nsys"]
+            prefix = [self.tool("nsys"), "profile", "--cuda-memory-usage=true", "--trace=cuda", "--sample=none",
+                      "--cpuctxsw=none", "--force-overwrite=true", f"--output={folder}/nsys"]
         return variables, prefix
 
     @staticmethod
@@ -121,12 +129,13 @@ class Runner:
         return Started(folder, side, command, prefix, environment, self.processors, in_turns)
 
     def run(self, command, side, simulated=False, timeout=120, **variables):
-        """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes, dump_bytes."""
+        """Runs a command under a side. Returns its values: "name=number" lines of stdout, wall_ns, cpu_ns, peak_bytes,
+        dump_bytes."""
         return self.start(command, side, simulated, **variables).end(timeout)
 
     def in_turns(self, commands, timeout=300):
-        """Runs {side: command} at the same time, but lets one after the other do something. Returns the values of every turn, {side: {name:
-        [value, ...]}}, and {side: exception} of those that are missing or failed."""
+        """Runs {side: command} at the same time, but lets one after the other do something. Returns the values of every
+        turn, {side: {name: [value, ...]}}, and {side: exception} of those that are missing or failed."""
         started, samples, problems = [], {}, {}
         for side, command in commands.items():
             try:
@@ -166,8 +175,8 @@ def kill(pid):
 
 
 def kill_children():
-    """All that this process started: its programs have sessions of their own, which no terminal's Ctrl-C reaches. By what the kernel says, because
-    an interruption may come before a program is known to be there."""
+    """All that this process started: its programs have sessions of their own, which no terminal's Ctrl-C reaches. By
+    what the kernel says, because an interruption may come before a program is known to be there."""
     for path in Path("/proc/self/task").glob("*/children"):
         for child in path.read_text(encoding="ascii").split():
             kill(int(child))
@@ -176,7 +185,8 @@ def kill_children():
 def wait(process, timeout):
     """(exit code, resource usage); (None, ...) after a timeout, when the whole process group was killed."""
     deadline = time.monotonic() + timeout
-    # Polling would round wall times up; a timer thread would be heavier than this alarm-free wait in slices that grow with the time.
+    # Polling would round wall times up; a timer thread would be heavier than this alarm-free wait in slices that grow
+    # with the time.
     pause = 0.0002
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)

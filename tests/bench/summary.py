@@ -1,13 +1,16 @@
-"""From samples to the benchmark's tables: medians, spreads, ratios against the side "nothing", goals. No measuring here.
+"""From samples to the benchmark's tables: medians, spreads, ratios against the side "nothing", goals. No measuring
+here.
 
-A result is {"row": name, "title": ..., "unit": "ns"|"s"|"bytes"|..., "goal": {...} or None, "sides": {side: {"samples": [...]} or
-{"missing": why} or {"failed": why}}}. Goals: {"ratio": r} and {"plus": n} compare the side culprit with nothing, {"most": n} looks at culprit's
-own median; with several of them one that holds is enough.
+A result is {"row": name, "title": ..., "unit": "ns"|"s"|"bytes"|..., "goal": {...} or None, "sides": {side: {"samples":
+[...]} or
+{"missing": why} or {"failed": why}}}. Goals: {"ratio": r} and {"plus": n} compare the side culprit with nothing,
+{"most": n} looks at culprit's own median; with several of them one that holds is enough.
 """
 import statistics
 
 BASE, OURS = "nothing", "culprit"
-SCALES = {"ns": [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")], "bytes": [(2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")],
+SCALES = {"ns": [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")],
+          "bytes": [(2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")],
           "instructions": [(1, "instructions")], "times": [(1, "x")]}
 
 
@@ -20,10 +23,11 @@ def quantity(value, unit):
 
 
 def summarize(result):
-    """Adds median, min, max, low and high (the spread), ratio and added (against the side nothing) to each side that has samples; then the verdict.
+    """Adds median, min, max, low and high (the spread), ratio and added (against the side nothing) to each side that
+    has samples; then the verdict.
 
-    Ratio and difference are medians over pairs of runs that followed each other: a host that is half as fast for some seconds disturbs one
-    pair and not the comparison."""
+    Ratio and difference are medians over pairs of runs that followed each other: a host that is half as fast for some
+    seconds disturbs one pair and not the comparison."""
     sides = result["sides"]
     for side in sides.values():
         if side.get("samples"):
@@ -114,7 +118,8 @@ def markdown(results, titles, machine):
     """The table for tests/bench/README.md: ratios where there is a side to compare with, else the value itself."""
     names = [name for name in columns(results, titles) if name != BASE]
     lines = [f"Measured with `scripts/bench.sh` on {machine}.", "",
-             "| | without | " + " | ".join(titles[name] for name in names) + " | goal |", "| --- " * (len(names) + 3) + "|"]
+             "| | without | " + " | ".join(titles[name] for name in names) + " | goal |",
+             "| --- " * (len(names) + 3) + "|"]
     for result in results:
         cells = [short_text(result, name) for name in [BASE, *names]]
         lines.append(f"| {result['title']} | " + " | ".join(cells) + f" | {goal_text(result)} |")

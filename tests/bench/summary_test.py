@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The benchmark's arithmetic and tables on canned samples, and how it survives sides that are missing or fail. Nothing is timed."""
+"""The benchmark's arithmetic and tables on canned samples, and how it survives sides that are missing or fail. Nothing
+is timed."""
 import contextlib
 import glob
 import io
@@ -30,7 +31,8 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(made["sides"]["nothing"]["median"], 200)
         self.assertEqual((made["sides"]["culprit"]["min"], made["sides"]["culprit"]["max"]), (230, 260))
         self.assertEqual(made["sides"]["culprit"]["median"], 245)
-        self.assertAlmostEqual(made["sides"]["culprit"]["ratio"], 1.15)  # the median of 2.4, 0.83 and 1.15: each run is compared with the one before it
+        self.assertAlmostEqual(made["sides"]["culprit"]["ratio"],
+                               1.15)  # the median of 2.4, 0.83 and 1.15: each run is compared with the one before it
         self.assertEqual(made["sides"]["culprit"]["added"], 30)
         self.assertNotIn("ratio", made["sides"]["nothing"])
         self.assertIsNone(made["holds"])
@@ -57,9 +59,12 @@ class Arithmetic(unittest.TestCase):
         self.assertTrue(105 < low < 115 and 185 < high < 195)
 
     def test_quantities(self):
-        for value, unit, text in [(12.34, "ns", "12.3 ns"), (612.4, "ns", "612 ns"), (1234.5, "ns", "1.23 us"), (5e6, "ns", "5 ms"),
-                                  (2.5e9, "ns", "2.5 s"), (0, "ns", "0 ns"), (-1500, "ns", "-1.5 us"), (96, "bytes", "96 B"),
-                                  (64 * 2**20, "bytes", "64 MiB"), (1.5 * 2**30, "bytes", "1.5 GiB"), (1.149, "times", "1.15 x")]:
+        for value, unit, text in [(12.34, "ns", "12.3 ns"), (612.4, "ns", "612 ns"), (1234.5, "ns", "1.23 us"),
+                                  (5e6, "ns", "5 ms"),
+                                  (2.5e9, "ns", "2.5 s"), (0, "ns", "0 ns"), (-1500, "ns", "-1.5 us"),
+                                  (96, "bytes", "96 B"),
+                                  (64 * 2**20, "bytes", "64 MiB"), (1.5 * 2**30, "bytes", "1.5 GiB"),
+                                  (1.149, "times", "1.15 x")]:
             self.assertEqual(summary.quantity(value, unit), text)
 
 
@@ -71,7 +76,8 @@ class Tables(unittest.TestCase):
         lines = [re.split(" {2,}", line.strip()) for line in summary.table(self.results, rows.SIDES).split("\n")]
         self.assertEqual(lines, [
             ["without", "culprit", "empty CUPTI callback", "goal"],
-            ["a row", "610 ns (600 ns to 620 ns)", "710 ns (700 ns to 740 ns) 1.17x", "900 ns 1.50x", "at most 1.20x", "holds"],
+            ["a row", "610 ns (600 ns to 620 ns)", "710 ns (700 ns to 740 ns) 1.17x", "900 ns 1.50x", "at most 1.20x",
+             "holds"],
             ["a row", "0 B", "160 B", "at most +128 B", "MISSED"]])
 
     def test_markdown(self):
@@ -87,7 +93,8 @@ class Sides(unittest.TestCase):
     """perform() with a measurement that is not one."""
 
     def perform(self, sample, sides=("nothing", "culprit"), repeat=3, most=None):
-        measurement = rows.Measurement("m", [rows.Row("a", "a row", {"ratio": 1.2}), rows.Row("b", "b row")], sides, sample, most or {})
+        measurement = rows.Measurement("m", [rows.Row("a", "a row", {"ratio": 1.2}), rows.Row("b", "b row")], sides,
+                                       sample, most or {})
         with contextlib.redirect_stderr(io.StringIO()):
             return bench.perform(measurement, None, repeat)
 
@@ -105,8 +112,8 @@ class Sides(unittest.TestCase):
 
     def test_the_compared_sides_may_be_repeated_more_often_and_sides_be_left_out(self):
         order = []
-        measurement = rows.Measurement("m", [rows.Row("a", "a row")], ("nothing", "culprit", "cupti"), lambda _, side: order.append(side) or {"a": 1},
-                                       times=3)
+        measurement = rows.Measurement("m", [rows.Row("a", "a row")], ("nothing", "culprit", "cupti"), lambda _,
+                                       side: order.append(side) or {"a": 1}, times=3)
         with contextlib.redirect_stderr(io.StringIO()):
             bench.perform(measurement, None, 2)
         self.assertEqual([order.count(side) for side in ("nothing", "culprit", "cupti")], [6, 6, 2])
@@ -118,8 +125,8 @@ class Sides(unittest.TestCase):
 
     def test_a_slow_side_gets_fewer_repetitions(self):
         order = []
-        self.perform(lambda _, side: order.append(side) or {"a": 1, "b": 1}, sides=("nothing", "sanitizer", "history"), repeat=5,
-                     most={"history": 3})
+        self.perform(lambda _, side: order.append(side) or {"a": 1, "b": 1}, sides=("nothing", "sanitizer", "history"),
+                     repeat=5, most={"history": 3})
         self.assertEqual([order.count(side) for side in ("nothing", "sanitizer", "history")], [5, 2, 3])
 
     def test_a_missing_and_a_failing_side_are_told_and_not_tried_again(self):
@@ -150,7 +157,8 @@ class Sides(unittest.TestCase):
 
 
 class Turns(unittest.TestCase):
-    """Programs that take turns: a shell script that answers each line with a number, which it counts in a file that all of them share."""
+    """Programs that take turns: a shell script that answers each line with a number, which it counts in a file that all
+    of them share."""
     SCRIPT = 'for turn in 1 2 3; do read line || exit 9; echo >>"$0"; echo noise; echo "a=$(wc -l <"$0")"; done; {}'
 
     def perform(self, last, sides=("nothing", "culprit", "nostacks")):
@@ -183,8 +191,10 @@ class Turns(unittest.TestCase):
         self.assertIn("left no dump", self.perform({"culprit": "true"})["culprit"]["failed"])
 
     def test_one_process_may_give_both_sides(self):
-        script = 'for way in off on on off; do read line || exit 9; echo >>"$0"; echo "$way=$(wc -l <"$0")"; done; echo >"${CULPRIT_OUT%/*}/a.dump"'
-        for words, expected in ((["/bin/sh", "-c", script], {"nothing": [1, 4], "culprit": [2, 3]}), (["/bin/sh", "-c", "exit 4"], None)):
+        script = ('for way in off on on off; do read line || exit 9; echo >>"$0"; echo "$way=$(wc -l <"$0")"; done; '
+                  'echo >"${CULPRIT_OUT%/*}/a.dump"')
+        for words, expected in ((["/bin/sh", "-c", script], {"nothing": [1, 4], "culprit": [2, 3]}),
+                                (["/bin/sh", "-c", "exit 4"], None)):
             with tempfile.TemporaryDirectory() as work:
                 made = runner.Runner(work, work)
                 sample = rows.Switched(lambda made, side, words=words: [*words, str(made.work / "turns")], "a")
@@ -201,7 +211,8 @@ class Turns(unittest.TestCase):
         with tempfile.TemporaryDirectory() as work:
             made = runner.Runner(work, work)
             begin = time.monotonic()
-            samples, problems = made.in_turns({"nothing": ["/bin/sh", "-c", "read line; echo a=1; sleep 1000 & sleep 1000"]}, timeout=0.3)
+            command = ["/bin/sh", "-c", "read line; echo a=1; sleep 1000 & sleep 1000"]
+            samples, problems = made.in_turns({"nothing": command}, timeout=0.3)
             self.assertLess(time.monotonic() - begin, 60)
             self.assertEqual(samples, {"nothing": {"a": [1.0]}})
             self.assertRegex(str(problems["nothing"]), "not finished")
@@ -210,20 +221,19 @@ class Turns(unittest.TestCase):
 class Runs(unittest.TestCase):
     def test_what_a_program_prints_becomes_values(self):
         with tempfile.TemporaryDirectory() as work:
-            values = runner.Runner(work, work).run(["/bin/sh", "-c", "echo async=12.5; echo noise; echo live_anon=4096"], "nothing")
+            command = ["/bin/sh", "-c", "echo async=12.5; echo noise; echo live_anon=4096"]
+            values = runner.Runner(work, work).run(command, "nothing")
         self.assertEqual((values["async"], values["live_anon"], values["dump_bytes"]), (12.5, 4096, 0))
         self.assertGreater(values["wall_ns"], 0)
         self.assertGreater(values["peak_bytes"], 0)
 
     def test_a_program_that_fails_tells_its_last_words(self):
-        with tempfile.TemporaryDirectory() as work:
-            with self.assertRaisesRegex(rows.Failed, "exit code 3: no GPU"):
-                runner.Runner(work, work).run(["/bin/sh", "-c", "echo no GPU >&2; exit 3"], "nothing")
+        with tempfile.TemporaryDirectory() as work, self.assertRaisesRegex(rows.Failed, "exit code 3: no GPU"):
+            runner.Runner(work, work).run(["/bin/sh", "-c", "echo no GPU >&2; exit 3"], "nothing")
 
     def test_a_program_that_hangs_is_ended_with_its_children(self):
-        with tempfile.TemporaryDirectory() as work:
-            with self.assertRaisesRegex(rows.Failed, "not finished after 0.05 s"):
-                runner.Runner(work, work).run(["/bin/sh", "-c", "sleep 1000 & sleep 1000"], "nothing", timeout=0.05)
+        with tempfile.TemporaryDirectory() as work, self.assertRaisesRegex(rows.Failed, "not finished after 0.05 s"):
+            runner.Runner(work, work).run(["/bin/sh", "-c", "sleep 1000 & sleep 1000"], "nothing", timeout=0.05)
 
     def test_a_side_that_is_not_there_is_missing(self):
         with tempfile.TemporaryDirectory() as work:
@@ -235,7 +245,11 @@ class Runs(unittest.TestCase):
 
 class Interruption(unittest.TestCase):
     """The first measurement ends at once, the second one never, and leaves a file when it began."""
-    PROGRAM = '#!/bin/sh\ncase "$1" in live) : >"$0.began"; sleep 1000;; *) echo async=10; echo async64=20; echo asyncN=11;; esac\n'
+    PROGRAM = ('#!/bin/sh\n'
+               'case "$1" in\n'
+               'live) : >"$0.began"; sleep 1000;;\n'
+               '*) echo async=10; echo async64=20; echo asyncN=11;;\n'
+               'esac\n')
 
     def test_what_was_measured_by_then_is_kept(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -243,10 +257,13 @@ class Interruption(unittest.TestCase):
                 for folder in ("bench", "simcuda"):
                     os.mkdir(os.path.join(tree, folder))
                 program, out = os.path.join(tree, "bench/bench_driver"), os.path.join(tree, "out.json")
-                with open(program, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
+                with open(program, "w", encoding="utf-8", opener=lambda path,
+                          flags: os.open(path, flags, 0o755)) as file:
                     file.write(self.PROGRAM)
-                with subprocess.Popen([sys.executable, bench.__file__, "--tree", tree, "--quick", "--only", "free1,memory-each", "--sides", "nothing",
-                                       "--repeat", "1", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+                with subprocess.Popen([sys.executable, bench.__file__, "--tree", tree, "--quick", "--only",
+                                       "free1,memory-each", "--sides", "nothing",
+                                       "--repeat", "1", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True) as running:
                     while not os.path.exists(program + ".began") and running.poll() is None:
                         time.sleep(0.01)
                     running.send_signal(number)
@@ -275,7 +292,8 @@ class Rows(unittest.TestCase):
         for quick in (False, True):
             names = [row.name for measurement in rows.measurements(quick) for row in measurement.rows]
             self.assertEqual(len(names), len(set(names)))
-            self.assertTrue(all(side in rows.SIDES for measurement in rows.measurements(quick) for side in measurement.sides))
+            self.assertTrue(all(side in rows.SIDES for measurement in rows.measurements(quick)
+                                for side in measurement.sides))
 
 
 if __name__ == "__main__":

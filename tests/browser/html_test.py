@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """HTML reports in a browser: html_test.py PROGRAM CULPRIT SUBJECT SIMCUDA
 
-PROGRAM (report_unit_test) writes the pages; CULPRIT reports SUBJECT (picture_program) on the driver in the folder SIMCUDA.
+PROGRAM (report_unit_test) writes the pages; CULPRIT reports SUBJECT (picture_program) on the driver in the folder
+SIMCUDA.
 
-Needs Chromium, its driver and Selenium (Debian: chromium chromium-driver python3-selenium); says so and ends with 77, which ctest takes
-for "skipped", without them.
+Needs Chromium, its driver and Selenium (Debian: chromium chromium-driver python3-selenium); says so and ends with 77,
+which ctest takes for "skipped", without them.
 """
 import os
 import shutil
@@ -38,7 +39,8 @@ if not DRIVER or not BROWSER:
 def start_browser():
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"):
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--window-size=1280,1000"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(service=Service(DRIVER), options=options)
@@ -48,8 +50,8 @@ class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, timeout=100, check=True,
-                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, timeout=100,
+                       check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         cls.browser = start_browser()
 
     @classmethod
@@ -80,7 +82,8 @@ class Page(unittest.TestCase):
         return self.browser.find_elements(By.CSS_SELECTOR, selector)
 
     def texts(self, selector):
-        return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector)
+        return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
+                           selector)
 
     def tile(self, name):
         return self.find(f'[data-tile="{name}"] .tile-value').text
@@ -128,7 +131,8 @@ class Page(unittest.TestCase):
     def test_flame_graph_finds_and_colours(self):
         self.open("large.html")
         self.find("#flame-search").send_keys("assemble_33")
-        self.assertEqual({bar.get_attribute("data-name") for bar in self.all("#flame div.bar.match")}, {"train::assemble_33"})
+        self.assertEqual({bar.get_attribute("data-name") for bar in self.all("#flame div.bar.match")},
+                         {"train::assemble_33"})
         self.assertRegex(self.find("#flame-matches").text, r"GiB \(50 %\) in 1 place")
         self.find("#flame-search").send_keys("no such function")
         self.assertEqual(self.find("#flame-matches").text, "nothing found")
@@ -143,7 +147,8 @@ class Page(unittest.TestCase):
         plot = self.find(".plot svg")
         middle = plot.size["width"] // 2
         self.script("""const box = arguments[0].getBoundingClientRect();
-            arguments[0].querySelector(".cover").dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + arguments[1], clientY: box.top + 90}))""",
+            arguments[0].querySelector(".cover").dispatchEvent(
+                new PointerEvent("pointermove", {clientX: box.left + arguments[1], clientY: box.top + 90}))""",
                     plot, middle)
         self.assertRegex(self.find(".tooltip").text, r"GiB to .*GiB\nat [0-9.]+ s")
         event = self.find(".plot .event.cause-exception")
@@ -154,17 +159,19 @@ class Page(unittest.TestCase):
     def test_time_line_of_a_real_program_has_marks_and_exceptions(self):
         page = os.path.join(self.folder.name, "real.html")
         environment = {**os.environ, "LD_LIBRARY_PATH": SIMCUDA, "SIMCUDA_DEVICES": "2"}
-        subprocess.run([CULPRIT, "run", "--format", "html", "--output", page, "--", SUBJECT], env=environment, timeout=100, check=True,
-                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        subprocess.run([CULPRIT, "run", "--format", "html", "--output", page, "--", SUBJECT], env=environment,
+                       timeout=100, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         self.open("real.html")
         self.wait(lambda: len(self.all(".plot svg")) == 2)
         self.assertEqual(self.texts(".plot .marks text"), ["epoch 1", "epoch 2", "epoch 3"] * 2)
         self.assertRegex(self.texts(".plot .mark-line title")[1], "^epoch 2 at [0-9.]+ m?s$")
-        labels = self.script("return [...document.querySelectorAll('.event')].map((one) => one.getAttribute('aria-label'))")
+        labels = self.script("return [...document.querySelectorAll('.event')]"
+                             ".map((one) => one.getAttribute('aria-label'))")
         self.assertTrue(any("std::runtime_error “residual is NaN”: left" in label for label in labels), labels)
         self.assertTrue(any("cudaMalloc failed: CUDA_ERROR_OUT_OF_MEMORY" in label for label in labels), labels)
         # Marks and exceptions stand where they happened: in the order of their times, within the plot.
-        places = self.script("return [...document.querySelectorAll('.plot')[0].querySelectorAll('.mark-line')].map((one) => Number(one.getAttribute('x1')))")
+        places = self.script("return [...document.querySelectorAll('.plot')[0].querySelectorAll('.mark-line')]"
+                             ".map((one) => Number(one.getAttribute('x1')))")
         self.assertEqual(places, sorted(places))
         self.assertLess(places[-1], self.find(".plot svg").size["width"])
 
@@ -193,7 +200,10 @@ class Page(unittest.TestCase):
 
     def test_list_is_sorted(self):
         self.open("two.html")
-        sizes = lambda: self.texts("tr.row .bytes")
+
+        def sizes():
+            return self.texts("tr.row .bytes")
+
         self.assertEqual(sizes()[0], "5.32 MiB")
         self.find('[data-sort="bytes"]').click()
         self.assertEqual(sizes()[0], "4.00 KiB")
@@ -241,7 +251,8 @@ class Page(unittest.TestCase):
         self.open("large.html", "?again#" + leak)
         opened = self.all('tr.row[aria-expanded="true"]')
         self.assertEqual([one.get_attribute("data-id") for one in opened], [leak])
-        self.assertTrue(self.script("const box = arguments[0].getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight", opened[0]))
+        self.assertTrue(self.script("const box = arguments[0].getBoundingClientRect(); "
+                                    "return box.top >= 0 && box.top < innerHeight", opened[0]))
         # In another process of the same page.
         self.open("two.html")
         leak = self.find("tr.row").get_attribute("data-id")
@@ -307,14 +318,18 @@ class Page(unittest.TestCase):
 
     def test_light_and_dark(self):
         self.open("clean.html")
-        colour = lambda: self.script("return getComputedStyle(document.body).backgroundColor")
+
+        def colour():
+            return self.script("return getComputedStyle(document.body).backgroundColor")
+
         light = colour()
         self.find("#theme").click()
         dark = colour()
         self.assertNotEqual(light, dark)
         self.find("body").send_keys("t")
         self.assertEqual(colour(), light)
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                                     {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         self.script("localStorage.clear()")
         self.open("two.html")
         self.assertEqual(colour(), dark)

@@ -21,9 +21,11 @@ def main():
             document.querySelector("tr.row").click();
             document.activeElement.blur();
             document.querySelector("header.bar").style.position = "static";""")
-        size["height"] = browser.execute_script("return Math.ceil(document.querySelector('.detail .evidences').getBoundingClientRect().bottom) + 24")
+        size["height"] = browser.execute_script(
+            "return Math.ceil(document.querySelector('.detail .evidences').getBoundingClientRect().bottom) + 24")
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))")
+        browser.execute_async_script("const done = arguments[0]; "
+                                     "requestAnimationFrame(() => requestAnimationFrame(done))")
         browser.save_screenshot(picture)
     finally:
         browser.quit()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """culprit attach on a running PyTorch training loop.
 
-A program trains with fixed seeds and prints the loss of every step. It runs three times at once: alone, attached with the redirection, attached
-with CUPTI. Each attached run must have the losses of the run alone, step by step, until after the detach; both back ends must count the same
-calls of the same batch of cudaMalloc and cudaFree; frees of what was there before must be no errors; PyTorch's profiler must see GPU events
-after the detach, and with the redirection also before it. With the redirection it is `culprit attach --for`, for ATTACH_SECONDS (30), which
-must name the survivors of the batch by their line; with CUPTI, attach and detach, for a tenth of that.
+A program trains with fixed seeds and prints the loss of every step. It runs three times at once: alone, attached with
+the redirection, attached with CUPTI. Each attached run must have the losses of the run alone, step by step, until after
+the detach; both back ends must count the same calls of the same batch of cudaMalloc and cudaFree; frees of what was
+there before must be no errors; PyTorch's profiler must see GPU events after the detach, and with the redirection also
+before it. With the redirection it is `culprit attach --for`, for ATTACH_SECONDS (30), which must name the survivors of
+the batch by their line; with CUPTI, attach and detach, for a tenth of that.
 """
 import json
 import os
@@ -119,7 +120,8 @@ class Training:
         try:
             value = self.answers.get(timeout=seconds)
         except queue.Empty:
-            raise RuntimeError(f"the program did not answer in {seconds} s; stderr: {''.join(self.errors)[-400:]}") from None
+            errors = "".join(self.errors)[-400:]
+            raise RuntimeError(f"the program did not answer in {seconds} s; stderr: {errors}") from None
         if value == "end of output":
             raise RuntimeError(f"the program ended with {self.process.wait()}: {''.join(self.errors)[-400:]}")
         return value
@@ -141,8 +143,8 @@ class Training:
 
 def start(*words):
     environment = dict(os.environ, CULPRIT_LIBRARY=str(LIBRARY), NO_COLOR="1")
-    return subprocess.Popen([str(CULPRIT), *map(str, words)], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([str(CULPRIT), *map(str, words)], env=environment, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def end(culprit, what, seconds=120):
@@ -180,7 +182,8 @@ class Redirected:
     def detach(self):
         out, _ = end(self.culprit, "attach --for", SECONDS + 60)
         line = next((line for line in out.splitlines() if f" {KEPT}x " in line and "allocate" in line), None)
-        row(PASS if "SURVIVORS" in out and line and "batch" in line else FAIL, "survivors of attach --for", line or out[-600:])
+        row(PASS if "SURVIVORS" in out and line and "batch" in line else FAIL, "survivors of attach --for",
+            line or out[-600:])
 
 
 class Observed:
@@ -188,7 +191,8 @@ class Observed:
 
     def __init__(self, pid, dump):
         self.pid, self.began = pid, time.monotonic()
-        self.said = end(start("attach", pid, "--backend", "cupti", "--out", dump, "--timeout", "30s"), "attach")[1].splitlines(True)
+        self.said = end(start("attach", pid, "--backend", "cupti", "--out", dump, "--timeout", "30s"),
+                        "attach")[1].splitlines(True)
 
     def detach(self):
         time.sleep(max(0, self.began + SECONDS / 10 - time.monotonic()))
@@ -196,8 +200,8 @@ class Observed:
 
 
 def attached_run(training, backend, dump):
-    """Trains with an attach in the middle. Returns how many steps there were at the detach, the report, and what the profiler saw meanwhile
-    and afterwards."""
+    """Trains with an attach in the middle. Returns how many steps there were at the detach, the report, and what the
+    profiler saw meanwhile and afterwards."""
     try:
         started = time.monotonic()
         attached = (Redirected if backend == "redirect" else Observed)(training.process.pid, dump)
@@ -222,7 +226,8 @@ def attached_run(training, backend, dump):
 
 def count_calls(backend, report):
     """Calls of the batch as the report has them: made, freed, left."""
-    ours = [group for group in report["leaks"] + report.get("library", []) if group["bytes"] == KEPT * SIZE and group["count"] == KEPT]
+    ours = [group for group in report["leaks"] + report.get("library", [])
+            if group["bytes"] == KEPT * SIZE and group["count"] == KEPT]
     others = [group for group in report["leaks"] if group["bytes"] == 50 * 777]
     if len(ours) != 1:
         row(FAIL, f"calls counted by {backend}", f"{len(ours)} groups of {KEPT} x {SIZE}: " + json.dumps(
@@ -230,9 +235,11 @@ def count_calls(backend, report):
         return None
     group, summary = ours[0], report["summary"]
     counted = (group["made"], group["freed"], group["count"])
-    right = counted == (CALLS, CALLS - KEPT, KEPT) and not others and summary["errors"] == 0 and summary["unknown_frees"] >= BEFORE
+    right = (counted == (CALLS, CALLS - KEPT, KEPT) and not others and summary["errors"] == 0
+             and summary["unknown_frees"] >= BEFORE)
     row(PASS if right else FAIL, f"calls counted by {backend}",
-        f"made, freed, left: {counted}; api {group['api']}; {summary['errors']} errors; {summary['unknown_frees']} frees from before; "
+        f"made, freed, left: {counted}; api {group['api']}; {summary['errors']} errors; "
+        f"{summary['unknown_frees']} frees from before; "
         f"all calls {summary['allocations']} made {summary['frees']} freed; innermost frames "
         + " < ".join(str(frame.get("function")) for frame in group["stack"][:4]))
     return counted
@@ -265,7 +272,8 @@ def main():
                 f"{during} GPU events while attached, {profiled_alone} without culprit")
         counted[backend] = count_calls(backend, report)
         span = (report["recording"]["spans"] or [{}])[0]
-        row(PASS if span.get("read") == "begin" and span["used_bytes"] > 0 else FAIL, f"memory in use at the attach with {backend}", span)
+        row(PASS if span.get("read") == "begin" and span["used_bytes"] > 0 else FAIL,
+            f"memory in use at the attach with {backend}", span)
     longest = max(ended.values(), default=0)
     for _ in range(100):  # the others may have been a little faster
         alone.ask("flush")
@@ -278,7 +286,8 @@ def main():
         code = training.end()
         steps = min(len(training.losses), len(alone.losses))
         different = next((number for number in range(steps) if training.losses[number] != alone.losses[number]), None)
-        row(PASS if code == 0 and different is None and steps > max(100, at_detach) else FAIL, f"same losses with {backend}",
+        row(PASS if code == 0 and different is None and steps > max(100, at_detach) else FAIL,
+            f"same losses with {backend}",
             f"{steps} steps compared, {at_detach} of them before the detach, exit code {code}"
             + ("" if different is None else f", step {different} differs"))
     if len(counted) == 2:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds PyCUDA for this machine's Python: build_pycuda.py SOURCES LIBCUDA FOLDER
 
-PyPI has PyCUDA as source only, and a GPU machine may be cut off from it: SOURCES is what scripts/pycuda-source.sh got, LIBCUDA any libcuda.so to
-link with. Afterwards FOLDER is something for PYTHONPATH, and a line on stdout says what was built. The same files and definitions as PyCUDA's setup.py, without OpenGL and
-cuRAND, and all compiled at once, which setup.py does not do. Needs numpy, g++ (or CXX) and the headers of Python and CUDA; without
-them a line on stdout says what is missing, and the exit code is 77.
+PyPI has PyCUDA as source only, and a GPU machine may be cut off from it: SOURCES is what scripts/pycuda-source.sh got,
+LIBCUDA any libcuda.so to link with. Afterwards FOLDER is something for PYTHONPATH, and a line on stdout says what was
+built. The same files and definitions as PyCUDA's setup.py, without OpenGL and cuRAND, and all compiled at once, which
+setup.py does not do. Needs numpy, g++ (or CXX) and the headers of Python and CUDA; without them a line on stdout says
+what is missing, and the exit code is 77.
 """
 import os
 import shlex
@@ -17,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 EXIT_MISSING = 77
-DEFINITIONS = ["PYGPU_PACKAGE=pycuda", "PYGPU_PYCUDA=1", "BOOST_ALL_NO_LIB=1", "BOOST_THREAD_BUILD_DLL=1", "BOOST_PYTHON_SOURCE=1",
+DEFINITIONS = ["PYGPU_PACKAGE=pycuda", "PYGPU_PYCUDA=1", "BOOST_ALL_NO_LIB=1", "BOOST_THREAD_BUILD_DLL=1",
+               "BOOST_PYTHON_SOURCE=1",
                "BOOST_MULTI_INDEX_DISABLE_SERIALIZATION=1", "BOOST_THREAD_DONT_USE_CHRONO=1", "boost=pycudaboost"]
 # The longest first.
 OWN = ["src/wrapper/wrap_cudadrv.cpp", "src/wrapper/mempool.cpp", "src/cpp/cuda.cpp", "src/cpp/bitlog.cpp"]
@@ -56,20 +58,22 @@ def header_folders():
 
 def boost_sources(source):
     libraries = source / BOOST / "libs"
-    found = [path for path in sorted(libraries.glob("**/*.cpp")) if not path.relative_to(libraries).parts[0] == "thread"]
+    found = [path for path in sorted(libraries.glob("**/*.cpp"))
+             if path.relative_to(libraries).parts[0] != "thread"]
     return found + sorted(libraries.glob("thread/src/pthread/*.cpp"))
 
 
 def build(source, folder, libcuda):
-    command = [*compiler(), "-O1", "-g0", "-fPIC", "-w", *(f"-D{one}" for one in DEFINITIONS), "-Isrc/cpp", f"-I{BOOST}",
-               *(f"-I{one}" for one in header_folders())]
+    command = [*compiler(), "-O1", "-g0", "-fPIC", "-w", *(f"-D{one}" for one in DEFINITIONS), "-Isrc/cpp",
+               f"-I{BOOST}", *(f"-I{one}" for one in header_folders())]
     boost = source / BOOST / "pycudaboost"
     if not boost.exists():
         boost.symlink_to("boost")
 
     def compile_one(file):
         target = folder / (str(Path(file).with_suffix("")).replace("/", "_") + ".o")
-        done = subprocess.run([*command, "-c", str(file), "-o", str(target)], cwd=source, capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, "-c", str(file), "-o", str(target)], cwd=source, capture_output=True,
+                              text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{file}: {done.stderr}")
         return str(target)
@@ -78,9 +82,11 @@ def build(source, folder, libcuda):
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = dict(zip(files, pool.map(compile_one, files)))
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    modules = {"_driver": [objects[file] for file in files if file not in PRIVATE], "_pvt_struct": [objects[file] for file in PRIVATE]}
+    modules = {"_driver": [objects[file] for file in files if file not in PRIVATE],
+               "_pvt_struct": [objects[file] for file in PRIVATE]}
     for name, of_module in modules.items():
-        subprocess.run([*compiler(), "-shared", "-o", str(source / "pycuda" / (name + suffix)), *of_module, "-pthread", str(libcuda)], check=True)
+        subprocess.run([*compiler(), "-shared", "-o", str(source / "pycuda" / (name + suffix)), *of_module, "-pthread",
+                        str(libcuda)], check=True)
     (source / "pycuda").rename(folder / "pycuda")
 
 

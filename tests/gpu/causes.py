@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the report says why: an exception in a PyTorch training step leaves cached segments and nothing else; programs that clean up leak nothing."""
+"""What the report says why: an exception in a PyTorch training step leaves cached segments and nothing else; programs
+that clean up leak nothing."""
 from preloaded import FAIL, PASS, SKIP, finish, installed, row, run
 
 FIND_LIBRARY = """
@@ -46,7 +47,8 @@ check(cublas.cublasCreate_v2(ctypes.byref(handle)))
 one = ctypes.c_float(1)
 n = 256
 check(cublas.cublasSgemm_v2(handle, 0, 0, n, n, n, ctypes.byref(one), ctypes.c_void_p(int(pointers[0])), n,
-                            ctypes.c_void_p(int(pointers[1])), n, ctypes.byref(one), ctypes.c_void_p(int(pointers[2])), n))
+                            ctypes.c_void_p(int(pointers[1])), n, ctypes.byref(one),
+                            ctypes.c_void_p(int(pointers[2])), n))
 assert int(runtime.cudaDeviceSynchronize()[0]) == 0
 check(cublas.cublasDestroy_v2(handle))
 for pointer in pointers: assert int(runtime.cudaFree(pointer)[0]) == 0

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Memory without a process: culprit doctor names the ghost and the child that keeps its memory; when the child ends the memory is back.
+"""Memory without a process: culprit doctor names the ghost and the child that keeps its memory; when the child ends the
+memory is back.
 
-While the program still lives doctor must name it; that shows whether NVML lists processes here at all. In a container NVML may tell other
-numbers than /proc does; the ghost then is the number that the living program had.
+While the program still lives doctor must name it; that shows whether NVML lists processes here at all. In a container
+NVML may tell other numbers than /proc does; the ghost then is the number that the living program had.
 """
 import json
 import os
@@ -18,19 +19,21 @@ GIB = 10
 BYTES = GIB << 30
 # The driver keeps some of what a context needs until the next one.
 SLACK = 256 << 20
-NAMES = ("doctor names a living process", "doctor names the ghost", "doctor names the child", "memory is back after the child")
+NAMES = ("doctor names a living process", "doctor names the ghost", "doctor names the child",
+         "memory is back after the child")
 
 
 def doctor():
-    result = subprocess.run([str(CULPRIT), "doctor", "--format", "json"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=120)
+    result = subprocess.run([str(CULPRIT), "doctor", "--format", "json"], stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, timeout=120)
     if result.returncode not in (0, 3):
         raise RuntimeError(f"culprit doctor: exit code {result.returncode}: {result.stderr}")
     return json.loads(result.stdout)
 
 
 def gpu_of(diagnosis, uuid):
-    """The GPU that the program used. Under MIG its UUID is another than the GPU's; there is one GPU then, or no answer."""
+    """The GPU that the program used. Under MIG its UUID is another than the GPU's; there is one GPU then, or no
+    answer."""
     for gpu in diagnosis["gpus"]:
         if gpu["uuid"] == uuid:
             return gpu
@@ -65,7 +68,8 @@ def check(program):
     before = doctor()
     if not before["nvml"]:
         return skip_all(NAMES, "; ".join(before["unseen"]))
-    parent = subprocess.Popen([str(program), str(GIB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    parent = subprocess.Popen([str(program), str(GIB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True,
                               start_new_session=True)  # as a shell would: a process group of its own
     words = parent.stdout.readline().split()
     if len(words) != 4 or words[0] != "ready":
@@ -100,11 +104,13 @@ def follow(before, parent, child, uuid):
         number = parent.pid
     else:
         number = living[0]["pid"]
-        row(PASS, NAMES[0], f"PID {number}" + ("" if number == parent.pid else f", which is {parent.pid} in this container"))
+        row(PASS, NAMES[0], f"PID {number}"
+            + ("" if number == parent.pid else f", which is {parent.pid} in this container"))
 
     parent.stdin.close()
     parent.wait()
-    ghosts = wait_for(lambda: [holder for holder in large(gpu_of(doctor(), uuid), known) if holder["kind"] != "process"], 10)
+    ghosts = wait_for(lambda: [holder for holder in large(gpu_of(doctor(), uuid), known)
+                               if holder["kind"] != "process"], 10)
     if not ghosts:
         gpu = gpu_of(doctor(), uuid)
         taken = used(gpu) - used(first)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""PyTorch, CuPy and JAX without their pools, Numba, cuda-python: our count equals what the script allocated, and each buffer has its Python line.
+"""PyTorch, CuPy and JAX without their pools, Numba, cuda-python: our count equals what the script allocated, and each
+buffer has its Python line.
 
-Each script keeps some buffers and frees others, then ends with os._exit, so that no destructor frees the kept ones. It runs twice, keeping
-none and keeping them: the difference between the two reports must be exactly the kept buffers, whatever the framework holds for itself.
+Each script keeps some buffers and frees others, then ends with os._exit, so that no destructor frees the kept ones. It
+runs twice, keeping none and keeping them: the difference between the two reports must be exactly the kept buffers,
+whatever the framework holds for itself.
 """
 import sys
 
@@ -75,16 +77,19 @@ DEVICE_KINDS = {"device", "stream-ordered", "managed", "pitched", "vmm-physical"
 
 
 def live(script, kept):
-    """Count and bytes of device memory that was live at the end of a script which keeps `kept`, and the bytes that the line of `kept` made."""
+    """Count and bytes of device memory that was live at the end of a script which keeps `kept`, and the bytes that the
+    line of `kept` made."""
     source = f"import os\nkept_sizes = {kept}\nfreed_sizes = {FREED}\n{script}\nos._exit(0)\n"
     line = next(number for number, text in enumerate(source.splitlines(), start=1) if text.startswith("kept = "))
     finished = run([sys.executable, "-c", source], **ENVIRONMENT)
     if finished.returncode != 0:
         raise RuntimeError(f"exit code {finished.returncode}: {finished.stderr[-300:]}")
     ours = [group for group in groups(finished.report) if group["kind"] in DEVICE_KINDS]
-    of_line = [group for group in ours if any(frame["language"] == "python" and frame["file"] == "<string>" and frame["line"] == line
+    of_line = [group for group in ours
+               if any(frame["language"] == "python" and frame["file"] == "<string>" and frame["line"] == line
                                               for frame in group["stack"])]
-    return sum(group["count"] for group in ours), sum(group["bytes"] for group in ours), sum(group["bytes"] for group in of_line)
+    return (sum(group["count"] for group in ours), sum(group["bytes"] for group in ours),
+            sum(group["bytes"] for group in of_line))
 
 
 def main():
@@ -104,7 +109,8 @@ def main():
         row(outcome, name, f"script: {len(SIZES)} kept, {sum(SIZES)} bytes; culprit: {count} live, {size} bytes "
                            f"({count_without} of its own)")
         # Memory that the framework allocates for itself on the way belongs to the line, too.
-        row(PASS if bytes_of_line >= size else FAIL, f"{name}: Python lines", f"{bytes_of_line} of {size} bytes have the script's line")
+        row(PASS if bytes_of_line >= size else FAIL, f"{name}: Python lines",
+            f"{bytes_of_line} of {size} bytes have the script's line")
 
 
 if __name__ == "__main__":

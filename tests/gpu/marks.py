@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Marks, NVTX ranges and leak checks in PyTorch: ranges that the program pushes are read, culprit.check() finds what a block keeps, and the
-program's own use of NVTX goes on as before."""
+"""Marks, NVTX ranges and leak checks in PyTorch: ranges that the program pushes are read, culprit.check() finds what a
+block keeps, and the program's own use of NVTX goes on as before."""
 import json
 import sys
 
@@ -39,7 +39,8 @@ def main():
         return
     name = "torch: NVTX ranges and culprit.check()"
     package = TREE / "share" / "culprit" / "python"
-    finished = run([sys.executable, "-c", SCRIPT, package], PYTORCH_NO_CUDA_MEMORY_CACHING="1", NVTX_INJECTION64_PATH=str(LIBRARY))
+    finished = run([sys.executable, "-c", SCRIPT, package], PYTORCH_NO_CUDA_MEMORY_CACHING="1",
+                   NVTX_INJECTION64_PATH=str(LIBRARY))
     if finished.returncode != 0:
         row(FAIL, name, f"exit code {finished.returncode}: {finished.stderr[-400:]}")
         return

@@ -1,7 +1,7 @@
 """What the checks on a GPU share: run a command under libculprit.so, read its report, print one row of the table.
 
-A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed. CULPRIT_TREE names the unpacked
-tree with bin/culprit and lib/libculprit.so.
+A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed.
+CULPRIT_TREE names the unpacked tree with bin/culprit and lib/libculprit.so.
 """
 import importlib.util
 import json
@@ -37,7 +37,8 @@ def installed(package):
 
 
 class Run:
-    """One finished process: exit code, output, and the report of the one process that left a dump (None without one)."""
+    """One finished process: exit code, output, and the report of the one process that left a dump (None without
+    one)."""
 
     def __init__(self, returncode, stdout, stderr, reports):
         self.returncode = returncode
@@ -48,7 +49,8 @@ class Run:
     @property
     def report(self):
         if len(self.reports) != 1:
-            raise RuntimeError(f"{len(self.reports)} dumps, expected one; exit code {self.returncode}: {self.stderr[-500:]}")
+            raise RuntimeError(f"{len(self.reports)} dumps, expected one; exit code {self.returncode}: "
+                               f"{self.stderr[-500:]}")
         return self.reports[0]
 
 
@@ -58,9 +60,10 @@ def run(command, preload=True, report_options=(), timeout=300, **environment):
         variables = dict(os.environ, **environment)
         if preload:
             variables.update(LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{folder}/%n.%p.dump", CULPRIT_QUIET="1")
-        result = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL, capture_output=True,
-                                text=True, timeout=timeout)
-        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir()) if dump.suffix != ".json"]
+        result = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=timeout)
+        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir())
+                   if dump.suffix != ".json"]
         return Run(result.returncode, result.stdout, result.stderr, reports)
 
 

@@ -26,12 +26,14 @@ def main():
     for group in groups(finished.report):
         if not group["api"].startswith("cuMemAlloc"):
             continue
-        of_stack = ours[tuple((frame["file"], frame["line"], frame["function"].rpartition(".")[2]) for frame in group["stack"]
+        of_stack = ours[tuple((frame["file"], frame["line"], frame["function"].rpartition(".")[2])
+                              for frame in group["stack"]
                               if frame["language"] == "python")]
         of_stack[0] += group["bytes"]
         of_stack[1] += group["count"]
     differing = [stack for stack in set(expected) | set(ours) if expected.get(stack) != ours.get(stack)]
-    detail = f"{sum(count for _, count in expected.values())} allocations from {len(expected)} stacks, {len(differing)} differ"
+    allocations = sum(count for _, count in expected.values())
+    detail = f"{allocations} allocations from {len(expected)} stacks, {len(differing)} differ"
     row(FAIL if differing else PASS, name, detail + "".join(f"; {stack}" for stack in differing[:1]))
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The view from inside PyTorch and CuPy, written by the Python package at the end, joined by address with what culprit recorded."""
+"""The view from inside PyTorch and CuPy, written by the Python package at the end, joined by address with what culprit
+recorded."""
 import sys
 from pathlib import Path
 
@@ -16,19 +17,22 @@ INSTALLED = ("import runpy, site, sys\n"
 
 def inside(framework, way, pool, **environment):
     """What the report says of the inside of this framework's pool."""
-    finished = run([sys.executable, "-c", INSTALLED, TREE / "subjects" / "python_holders.py", framework, way], **environment)
+    finished = run([sys.executable, "-c", INSTALLED, TREE / "subjects" / "python_holders.py", framework, way],
+                   **environment)
     if finished.returncode != 0:
         raise RuntimeError(f"exit code {finished.returncode}: {finished.stderr[-300:]}")
     for cache in finished.report["summary"]["caches"]:
         if cache["pool"] == pool and "inside" in cache:
             return cache["inside"]
-    raise RuntimeError(f"nothing from inside the {pool}: {finished.report['summary']['caches']} {finished.report['notes']}")
+    raise RuntimeError(f"nothing from inside the {pool}: {finished.report['summary']['caches']} "
+                       f"{finished.report['notes']}")
 
 
 def torch_losses():
     found = inside("torch", "losses", "PyTorch caching allocator", CULPRIT_TORCH_HISTORY="1")
     first = (found["largest"] or [{}])[0]
-    right = (3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096 and first.get("held_by") == "`Trainer.losses`, a list of 3"
+    right = (3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096
+             and first.get("held_by") == "`Trainer.losses`, a list of 3"
              and Path(first.get("file") or "").name == "python_holders.py")
     return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle, largest: {first}"
 
@@ -36,8 +40,10 @@ def torch_losses():
 def torch_expandable():
     found = inside("torch", "losses", "PyTorch caching allocator", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     first = (found["largest"] or [{}])[0]
-    right = 3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096 and first.get("held_by") == "`Trainer.losses`, a list of 3"
-    return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle in {len(found['segments'])} segments, largest: {first}"
+    right = (3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096
+             and first.get("held_by") == "`Trainer.losses`, a list of 3")
+    return right, (f"{found['live_bytes']} live, {found['idle_bytes']} idle in {len(found['segments'])} segments, "
+                   f"largest: {first}")
 
 
 def torch_traceback():
@@ -49,7 +55,8 @@ def torch_traceback():
 def cupy_losses():
     found = inside("cupy", "losses", "CuPy memory pool")
     first = (found["largest"] or [{}])[0]
-    right = 3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096 and first.get("held_by") == "`Trainer.losses`, a list of 3"
+    right = (3 * TENSOR <= found["live_bytes"] <= 3 * TENSOR + 4096
+             and first.get("held_by") == "`Trainer.losses`, a list of 3")
     return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle, largest: {first}"
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ten programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of device leaks must agree.
+"""Ten programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of device
+leaks must agree.
 
 A machine whose virtualization compute-sanitizer does not support is a skipped row, not a failed one.
 """

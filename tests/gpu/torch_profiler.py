@@ -25,7 +25,8 @@ def main():
         return
     alone = run([sys.executable, "-c", SCRIPT], preload=False)
     beside = run([sys.executable, "-c", SCRIPT])
-    detail = f"without: {alone.stdout.strip()} events, exit code {alone.returncode}; with: {beside.stdout.strip()}, {beside.returncode}"
+    detail = (f"without: {alone.stdout.strip()} events, exit code {alone.returncode}; "
+              f"with: {beside.stdout.strip()}, {beside.returncode}")
     if alone.returncode != 0:
         row(SKIP, name, f"the profiler does not work here: {alone.stderr[-300:]}")
         return

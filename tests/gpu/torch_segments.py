@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """PyTorch's own count of its segments against ours.
 
-torch.cuda.memory_stats() counts every cudaMalloc that the caching allocator made (num_device_alloc) and every cudaFree (num_device_free). The
-difference is what must be live in our report with a stack through the allocator's library. The program ends with os._exit, so that
-no destructor changes the picture after it was counted.
+torch.cuda.memory_stats() counts every cudaMalloc that the caching allocator made (num_device_alloc) and every cudaFree
+(num_device_free). The difference is what must be live in our report with a stack through the allocator's library. The
+program ends with os._exit, so that no destructor changes the picture after it was counted.
 """
 import importlib.util
 import sys
@@ -40,7 +40,8 @@ def main():
         row(SKIP, "torch segments", "PyTorch is not installed")
         return
     for name, workload in WORKLOADS.items():
-        finished = run([sys.executable, "-c", "import os, torch\n" + workload + COUNT], report_options=["--full-stacks"])
+        finished = run([sys.executable, "-c", "import os, torch\n" + workload + COUNT],
+                       report_options=["--full-stacks"])
         if finished.returncode != 0:
             row(FAIL, f"torch: {name}", f"exit code {finished.returncode}: {finished.stderr[-300:]}")
             continue

@@ -1,6 +1,7 @@
 """The storms of tests/guest in their long form: soak.py BUILD [--seconds N]
 
-BUILD is the built tree. Each storm lasts N seconds (600 by default). Prints one row for each; exit code 1 when one failed.
+BUILD is the built tree. Each storm lasts N seconds (600 by default). Prints one row for each; exit code 1 when one
+failed.
 """
 
 import argparse
@@ -47,8 +48,9 @@ class Soak:
         return str(self.build / "guest/programs" / name)
 
     def report(self, dump):
-        result = subprocess.run([self.build / "bin/culprit", "report", "--format", "json", dump], capture_output=True, text=True,
-                                stdin=subprocess.DEVNULL, timeout=300, check=False, env=dict(os.environ, DEBUGINFOD_URLS=""))
+        result = subprocess.run([self.build / "bin/culprit", "report", "--format", "json", dump], capture_output=True,
+                                text=True, stdin=subprocess.DEVNULL, timeout=300, check=False,
+                                env=dict(os.environ, DEBUGINFOD_URLS=""))
         demand(result.returncode == 0, f"culprit report ended with {result.returncode}: {result.stderr}")
         return json.loads(result.stdout)
 
@@ -64,8 +66,8 @@ class Soak:
     def kill_once(self, threads):
         """Kills the program at a random moment; its dump and its own log must agree."""
         self.clear()
-        with subprocess.Popen([self.program("logged_calls"), str(self.folder), str(threads)], stdout=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, env=self.environment()) as process:
+        with subprocess.Popen([self.program("logged_calls"), str(self.folder), str(threads)], stdout=subprocess.PIPE,
+                              text=True, stdin=subprocess.DEVNULL, env=self.environment()) as process:
             demand(process.stdout.readline() == "ready\n", "the program did not start")
             time.sleep(random.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
@@ -92,7 +94,8 @@ class Soak:
             ended = [size for what, size in done if what == b"f"]
             if count == len(live) + len(made) - len(ended) and total == sum(live) + sum(made) - sum(ended):
                 return
-        raise Failed(f"{threads} threads: the log has {len(live)} live ({sum(live)} bytes) and {len(open_calls)} open calls, "
+        raise Failed(f"{threads} threads: the log has {len(live)} live ({sum(live)} bytes) and "
+                     f"{len(open_calls)} open calls, "
                      f"the dump {count} ({total} bytes)")
 
     def kills(self, threads):
@@ -106,13 +109,13 @@ class Soak:
     def storm(self, name, *arguments, leaves=False):
         """Runs a guest for the whole time under the library; it must end as it does alone."""
         command = [self.program(name), *arguments]
-        alone = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False,
-                               env=self.environment(preload=False, GUEST_SECONDS="0.2"))
+        alone = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+                               check=False, env=self.environment(preload=False, GUEST_SECONDS="0.2"))
         self.clear()
         figures = self.folder / "figures"
         environment = self.environment(GUEST_SECONDS=str(self.seconds), GUEST_FIGURES=str(figures))
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-                              env=environment, start_new_session=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, env=environment, start_new_session=True) as process:
             try:
                 out, err = process.communicate(timeout=self.seconds * 1.5 + 40)
             except subprocess.TimeoutExpired:
@@ -120,7 +123,8 @@ class Soak:
                 raise Failed("it hangs") from None
         ours = "".join(line for line in err.splitlines(True) if not line.startswith("culprit: "))
         demand((process.returncode, out, ours) == (alone.returncode, alone.stdout, alone.stderr),
-               f"alone: {alone.returncode} {alone.stdout}{alone.stderr}; under the library: {process.returncode} {out}{ours}")
+               f"alone: {alone.returncode} {alone.stdout}{alone.stderr}; "
+               f"under the library: {process.returncode} {out}{ours}")
         numbers = dict(line.split() for line in figures.read_text().splitlines())
         if leaves:
             report = self.report(self.only_dump())
@@ -135,7 +139,8 @@ class Soak:
         self.clear()
         count = max(int(self.seconds * 170000), 100000)  # 100 million in ten minutes
         figures = self.folder / "figures"
-        subprocess.run([self.program("endless"), "stacks", str(count)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+        subprocess.run([self.program("endless"), "stacks", str(count)], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, check=True,
                        timeout=self.seconds * 20 + 120, env=self.environment(GUEST_FIGURES=str(figures)))
         grown = int(figures.read_text().split()[1]) >> 20
         size = self.only_dump().stat().st_blocks * 512 >> 20
@@ -156,7 +161,8 @@ class Soak:
                                     ["detach", str(process.pid), "--timeout", "60s"]):
                         done = subprocess.run([self.build / "bin/culprit", *command], capture_output=True, text=True,
                                               stdin=subprocess.DEVNULL, timeout=120, check=False)
-                        demand(done.returncode == 0, f"round {rounds}: {command[0]} ended with {done.returncode}: {done.stderr}")
+                        demand(done.returncode == 0,
+                               f"round {rounds}: {command[0]} ended with {done.returncode}: {done.stderr}")
                     for path in self.folder.glob("attached.*"):
                         path.unlink()
                     rounds += 1
@@ -164,7 +170,8 @@ class Soak:
             except BaseException:
                 process.kill()
                 raise
-        demand((process.returncode, out) == (7, "all threads ended\n"), f"the program ended with {process.returncode}: {out}")
+        demand((process.returncode, out) == (7, "all threads ended\n"),
+               f"the program ended with {process.returncode}: {out}")
         return f"{rounds} rounds"
 
     def run(self):

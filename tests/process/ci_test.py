@@ -41,8 +41,8 @@ class Nightly(InFolder):
         if commands is not None:
             (self.folder / "commands").write_text(commands, encoding="utf-8")
         words = [str(SOURCE / "scripts" / "nightly.sh"), "--commands", "commands", "--history", "history", *options]
-        return subprocess.run(words, cwd=self.folder, env={**ENVIRONMENT, "CULPRIT": ""}, capture_output=True, text=True,
-                              timeout=100, check=False)
+        return subprocess.run(words, cwd=self.folder, env={**ENVIRONMENT, "CULPRIT": ""}, capture_output=True,
+                              text=True, timeout=100, check=False)
 
     def run_night(self, commands, *options):
         return self.night(commands, "--culprit", str(BUILD / "bin" / "culprit"), *options)
@@ -51,7 +51,8 @@ class Nightly(InFolder):
         return [json.loads(path.read_text()) for path in sorted((self.folder / "history").glob("*.json"))]
 
     def test_nights_are_kept_compared_and_drawn(self):
-        first = self.run_night(f"# what runs\nmain <test>: {subject('driver_leak_one')}\nclean: {subject('free_null')}\n",
+        first = self.run_night(f"# what runs\nmain <test>: {subject('driver_leak_one')}\n"
+                               f"clean: {subject('free_null')}\n",
                                "--build", "touch built")
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertTrue((self.folder / "built").exists())

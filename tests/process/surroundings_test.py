@@ -1,5 +1,5 @@
-"""Starts test programs with signals ignored or blocked and with standard descriptors closed, as nohup, background jobs, daemons and CI
-runners do: the same tests pass, and none hangs.
+"""Starts test programs with signals ignored or blocked and with standard descriptors closed, as nohup, background jobs,
+daemons and CI runners do: the same tests pass, and none hangs.
 
 Usage: surroundings_test.py PROGRAM FILTER [PROGRAM FILTER ...]
 """
@@ -43,8 +43,9 @@ SURROUNDINGS = {
 
 def run(program, wanted, prepare):
     """The exit code and, where it can be printed, the output."""
-    with subprocess.Popen([program, wanted], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          restore_signals=False, preexec_fn=prepare, start_new_session=True) as running:
+    with subprocess.Popen([program, wanted], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, restore_signals=False, start_new_session=True,
+                          preexec_fn=prepare) as running:  # noqa: PLW1509 (no other thread is running)
         try:
             output, _ = running.communicate(timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:

@@ -21,14 +21,15 @@ PACKAGE = os.path.join(SOURCE, "interpose", "python")
 def environment(**more):
     result = {key: value for key, value in os.environ.items() if not key.startswith("CULPRIT_")}
     result.pop("NVTX_INJECTION64_PATH", None)
-    result.update(PYTHONPATH=f"{PACKAGE}:{HERE}", LD_LIBRARY_PATH=os.path.join(BUILD, "simcuda"), PYTHONDONTWRITEBYTECODE="1",
-                  NO_COLOR="1", DEBUGINFOD_URLS="", **more)
+    result.update(PYTHONPATH=f"{PACKAGE}:{HERE}", LD_LIBRARY_PATH=os.path.join(BUILD, "simcuda"),
+                  PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1", DEBUGINFOD_URLS="", **more)
     return result
 
 
 def python_with(modules):
     for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", f"import {modules}"], capture_output=True, timeout=60, check=False).returncode == 0:
+        if subprocess.run([python, "-c", f"import {modules}"], capture_output=True, timeout=60,
+                          check=False).returncode == 0:
             return python
     return None
 
@@ -42,14 +43,15 @@ class InFolder(unittest.TestCase):
         if preload:
             more.update(LD_PRELOAD=LIBRARY, CULPRIT_QUIET="1", CULPRIT_OUT=os.path.join(self.folder, "%p.dump"))
         command = [python, *options, *arguments] if text is None else [python, *options, "-c", text, *arguments]
-        return subprocess.run(command, env=environment(**more), cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment(**more), cwd=self.folder, capture_output=True, text=True,
+                              timeout=60, check=False)
 
     def dumps(self):
         return [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.endswith(".dump")]
 
     def report(self, dump, *options):
-        done = subprocess.run([CULPRIT, "report", dump, "--format", "json", *options], env=environment(), capture_output=True,
-                              text=True, check=True)
+        done = subprocess.run([CULPRIT, "report", dump, "--format", "json", *options], env=environment(),
+                              capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
     def write(self, name, text):
@@ -158,7 +160,8 @@ with culprit.check():
     def test_sizes(self):
         done = self.run_python("""
 from culprit._check import parse_bytes
-assert [parse_bytes(s) for s in (7, "8", "9b", "2K", "1.5KiB", "4MB", "1 GB")] == [7, 8, 9, 2048, 1536, 4 << 20, 1 << 30]
+sizes = 7, "8", "9b", "2K", "1.5KiB", "4MB", "1 GB"
+assert [parse_bytes(size) for size in sizes] == [7, 8, 9, 2048, 1536, 4 << 20, 1 << 30]
 for bad in "", "x", "4Q", "-1", "1KBB":
     try:
         parse_bytes(bad)
@@ -173,7 +176,8 @@ for bad in "", "x", "4Q", "-1", "1KBB":
             version = re.search(r"project\(culprit VERSION ([0-9.]+)", file.read())[1]
         with open(os.path.join(PACKAGE, "pyproject.toml"), encoding="utf-8") as file:
             self.assertIn(f'version = "{version}"', file.read())
-        self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout, version + "\n")
+        self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
+                         version + "\n")
 
 
 class StartupHook(InFolder):
@@ -184,7 +188,8 @@ class StartupHook(InFolder):
         self.venv = os.path.join(self.folder, "venv")
         venv.create(self.venv, with_pip=False, symlinks=True)
         site = sysconfig.get_path("purelib", "venv", {"base": self.venv, "platbase": self.venv})
-        shutil.copytree(PACKAGE, site, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+        shutil.copytree(PACKAGE, site, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
         with open(os.path.join(site, "fakes.pth"), "w", encoding="utf-8") as file:
             file.write(os.path.join(BUILD, "subjects", "python_fakes") + "\n")
 
@@ -192,7 +197,8 @@ class StartupHook(InFolder):
         """What the report says of the inside of PyTorch's cache; None: nothing."""
         self.write("train.py", "import torch; kept = torch.empty(700 * 1024)")
         done = self.run_python(None, "train.py", python=os.path.join(self.venv, "bin", "python"), options=options,
-                               FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"), CULPRIT_TORCH_HISTORY="1")
+                               FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"),
+                               CULPRIT_TORCH_HISTORY="1")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         dump, = self.dumps()
         caches = self.report(dump)["summary"]["caches"]
@@ -208,7 +214,8 @@ class StartupHook(InFolder):
                 self.assertEqual(inside["largest"][0]["line"], 1)
 
     def test_without_site_packages_nothing_is_missing_but_the_view(self):
-        done = self.run_python("import sys; assert 'culprit' not in sys.modules; import fake_cuda; kept = fake_cuda.Memory(1001)",
+        done = self.run_python("import sys; assert 'culprit' not in sys.modules; "
+                               "import fake_cuda; kept = fake_cuda.Memory(1001)",
                                python=os.path.join(self.venv, "bin", "python"), options=("-S",))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         report = self.report(self.dumps()[0])
@@ -217,7 +224,8 @@ class StartupHook(InFolder):
         self.assertEqual(report["leaks"], [])
 
     def test_nothing_is_imported_for_the_program(self):
-        done = self.run_python("import sys; print(sorted({'torch', 'cupy', 'culprit', 'ctypes', 'json'} & set(sys.modules)))",
+        done = self.run_python("import sys; "
+                               "print(sorted({'torch', 'cupy', 'culprit', 'ctypes', 'json'} & set(sys.modules)))",
                                python=os.path.join(self.venv, "bin", "python"))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[]\n", ""))
         self.assertEqual(self.dumps(), [])
@@ -274,8 +282,10 @@ def test_skips():
 class Plugin(InFolder):
     def run_pytest(self, *options, **more):
         self.write("test_it.py", TESTS)
-        return self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider", "-rA", *options,
-                               python=python_with("pytest, xdist") if "-n" in options else python_with("pytest"), **more)
+        return self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider", "-rA",
+                               *options,
+                               python=python_with("pytest, xdist") if "-n" in options else python_with("pytest"),
+                               **more)
 
     def check_outcomes(self, done):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

@@ -1,5 +1,5 @@
-"""A Python program that culprit attaches to while it runs: allocates, frees and leaks through ctypes until standard input
-is closed. Prints "ready", and "fine" at its end."""
+"""A Python program that culprit attaches to while it runs: allocates, frees and leaks through ctypes until standard
+input is closed. Prints "ready", and "fine" at its end."""
 
 import ctypes
 import sys

@@ -3,8 +3,9 @@
 
     python_endless.py COUNT LEAKS
 
-Each of COUNT functions has a name, a file and lines of its own, makes one pair of calls and is dropped. LEAKS of them, spread evenly, free nothing; they allocate 1 MiB + their number. Prints the size of
-the dump after half of them and at the end.
+Each of COUNT functions has a name, a file and lines of its own, makes one pair of calls and is dropped. LEAKS of them,
+spread evenly, free nothing; they allocate 1 MiB + their number. Prints the size of the dump after half of them and at
+the end.
 """
 import ctypes
 import os

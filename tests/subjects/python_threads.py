@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two threads with names allocate and free nothing, a third makes no CUDA call. Prints the functions of the first one's stack."""
+"""Two threads with names allocate and free nothing, a third makes no CUDA call. Prints the functions of the first one's
+stack."""
 import ctypes
 import threading
 import traceback

@@ -65,7 +65,8 @@ std::uint64_t DumpBuilder::reserve(ChunkType type, std::uint64_t bytes, std::uin
 }
 
 template <typename Record>
-Ref DumpBuilder::add_record(ChunkType type, const Record& record, std::uint32_t* index) {
+Ref DumpBuilder::add_record(const Record& record, std::uint32_t* index) {
+  constexpr ChunkType type = chunk_type_of<Record>;
   if (index != nullptr) *index = open_[type].records;
   const std::uint64_t offset = reserve(type, sizeof(Record), sizeof(Record));
   std::memcpy(bytes_.data() + offset, &record, sizeof(Record));
@@ -100,7 +101,7 @@ std::uint32_t DumpBuilder::add_module(const std::string& path, const std::vector
   record.build_id_bytes = static_cast<std::uint8_t>(std::min(build_id.size(), sizeof(record.build_id)));
   std::copy_n(build_id.begin(), record.build_id_bytes, record.build_id);
   std::uint32_t index = 0;
-  add_record(ChunkType::kModules, record, &index);
+  add_record(record, &index);
   return index;
 }
 
@@ -110,19 +111,19 @@ std::uint32_t DumpBuilder::add_thread(std::uint32_t tid, const std::string& name
   record.tid = tid;
   std::strncpy(record.name, name.c_str(), sizeof(record.name) - 1);
   std::uint32_t index = 0;
-  add_record(ChunkType::kThreads, record, &index);
+  add_record(record, &index);
   return index;
 }
 
 std::uint32_t DumpBuilder::add_context(const ContextRecord& record) {
   std::uint32_t index = 0;
-  add_record(ChunkType::kContexts, record, &index);
+  add_record(record, &index);
   return index;
 }
 
 std::uint32_t DumpBuilder::add_device(const DeviceRecord& record) {
   std::uint32_t index = 0;
-  add_record(ChunkType::kDevices, record, &index);
+  add_record(record, &index);
   return index;
 }
 
@@ -132,23 +133,23 @@ std::uint16_t DumpBuilder::add_api(const std::string& name) {
   ApiRecord record = {};
   std::strncpy(record.name, name.c_str(), sizeof(record.name) - 1);
   std::uint32_t index = 0;
-  add_record(ChunkType::kApis, record, &index);
+  add_record(record, &index);
   return apis_[name] = static_cast<std::uint16_t>(index);
 }
 
-void DumpBuilder::add_counters(const ThreadCounters& record) { add_record(ChunkType::kCounters, record); }
-Ref DumpBuilder::add_error(const ErrorRecord& record) { return add_record(ChunkType::kErrors, record); }
-Ref DumpBuilder::add_evidence(const EvidenceRecord& record) { return add_record(ChunkType::kEvidence, record); }
-Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(ChunkType::kThrows, record); }
-Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(ChunkType::kFailedCalls, record); }
-Ref DumpBuilder::add_time_line(const TimeLineRecord& record) { return add_record(ChunkType::kTimeLines, record); }
-Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(ChunkType::kHolders, record); }
+void DumpBuilder::add_counters(const ThreadCounters& record) { add_record(record); }
+Ref DumpBuilder::add_error(const ErrorRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_evidence(const EvidenceRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_throw(const ThrowRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_failed_call(const FailedCallRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_time_line(const TimeLineRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_holder(const HolderRecord& record) { return add_record(record); }
 Ref DumpBuilder::add_python_frame(const std::string& file, const std::string& function, std::uint32_t line) {
   PythonFrameRecord record = {};
   record.file = add_string(file);
   record.function = add_string(function);
   record.line = line;
-  return add_record(ChunkType::kPythonFrames, record);
+  return add_record(record);
 }
 Ref DumpBuilder::add_mark(const std::string& name, MarkKind kind, std::uint64_t first_ns) {
   MarkRecord record = {};
@@ -157,18 +158,18 @@ Ref DumpBuilder::add_mark(const std::string& name, MarkKind kind, std::uint64_t 
   record.kind = kind;
   record.first_ns = record.last_ns = first_ns;
   record.count = 1;
-  return add_record(ChunkType::kMarks, record);
+  return add_record(record);
 }
 Ref DumpBuilder::add_label(Ref mark, Ref range) {
   LabelRecord record = {};
   record.state = 1;
   record.mark = mark;
   record.range = range;
-  return add_record(ChunkType::kLabels, record);
+  return add_record(record);
 }
-Ref DumpBuilder::add_picture(const PictureRecord& record) { return add_record(ChunkType::kPictures, record); }
-Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(ChunkType::kReleases, record); }
-Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(ChunkType::kAllocations, record); }
+Ref DumpBuilder::add_picture(const PictureRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_release(const ReleaseRecord& record) { return add_record(record); }
+Ref DumpBuilder::add_allocation(const AllocationRecord& record) { return add_record(record); }
 
 const std::vector<char>& DumpBuilder::bytes() {
   header().file_bytes = bytes_.size();

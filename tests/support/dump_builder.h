@@ -66,7 +66,7 @@ class DumpBuilder {
   };
 
   template <typename Record>
-  format::Ref add_record(format::ChunkType type, const Record& record, std::uint32_t* index = nullptr);
+  format::Ref add_record(const Record& record, std::uint32_t* index = nullptr);
   std::uint64_t reserve(format::ChunkType type, std::uint64_t bytes, std::uint32_t record_bytes);
 
   std::vector<char> bytes_;

@@ -1,5 +1,5 @@
-/* culprit/catch2.h: a Catch2 listener (version 2 and 3) that makes each test case a mark, so that leaks are listed by
- * test:
+/* culprit/catch2.h: a Catch2 listener (version 2 and 3) that opens a mark for each test case, so that reports list
+ * leaks by test:
  *
  *     #define CATCH_CONFIG_MAIN              // version 2: in the one file that has Catch2's main()
  *     #include <catch2/catch.hpp>
@@ -8,8 +8,8 @@
  *     #include <catch2/catch_all.hpp>        // version 3: in any one file
  *     #include <culprit/catch2.h>
  *
- * With CULPRIT_FAIL_TESTS=1 a test case that leaves memory behind fails. Where libculprit.so is not loaded nothing
- * happens.
+ * With CULPRIT_FAIL_TESTS=1 a test case that leaves memory behind fails. Without libculprit.so the listener does
+ * nothing.
  */
 #ifndef CULPRIT_CATCH2_H
 #define CULPRIT_CATCH2_H
@@ -30,8 +30,8 @@ class Catch2Listener : public CULPRIT_CATCH2_BASE {
  public:
   using Base::Base;
 
-  /* A test case with sections runs several times. Each run begins with a section that is the test case itself, and is
-   * looked at when that ends: Catch2 still counts assertions then. */
+  /* A test case with sections runs several times. Each run begins with a section that is the test case itself. The end
+   * of that section is the last moment at which Catch2 counts assertions, so leaks are counted there. */
   void testCaseStarting(Catch::TestCaseInfo const& test) override {
     Base::testCaseStarting(test);
     name_ = test.name;
@@ -45,7 +45,7 @@ class Catch2Listener : public CULPRIT_CATCH2_BASE {
     if (--depth_ == 0) {
       const std::string complaint = stats.assertions.failed == 0 ? leaks_.complaint() : "";
       leaks_.end();
-      /* FAIL_CHECK, whatever prefix Catch2's macros have. */
+      /* FAIL_CHECK(complaint). The macro's name may have a prefix. */
       if (!complaint.empty()) {
         INTERNAL_CATCH_MSG("CULPRIT", Catch::ResultWas::ExplicitFailure, Catch::ResultDisposition::ContinueOnFailure,
                            complaint);

@@ -1,8 +1,8 @@
-/* culprit/gtest.h: a GoogleTest listener that makes each test a mark, so that leaks are listed by test. Include it in
- * one file of the test program; it registers itself.
+/* culprit/gtest.h: a GoogleTest listener that opens a mark for each test, so that reports list leaks by test. Include
+ * the header in one file of the test program; the listener registers itself.
  *
- * With CULPRIT_FAIL_TESTS=1 a test that leaves memory behind fails. What SetUpTestSuite() allocates is no test's. Where
- * libculprit.so is not loaded nothing happens.
+ * With CULPRIT_FAIL_TESTS=1 a test that leaves memory behind fails. Allocations of SetUpTestSuite() count for no test.
+ * Without libculprit.so the listener does nothing.
  */
 #ifndef CULPRIT_GTEST_H
 #define CULPRIT_GTEST_H

@@ -1,4 +1,4 @@
-/* What culprit/catch2.h and culprit/gtest.h share: a mark for each test, and what the test left behind. */
+/* The common part of culprit/catch2.h and culprit/gtest.h: a mark for each test, and the memory it left behind. */
 #ifndef CULPRIT_TEST_LEAKS_H
 #define CULPRIT_TEST_LEAKS_H
 
@@ -11,14 +11,14 @@
 
 namespace culprit {
 
-/* Whether a test that leaves memory behind fails: with CULPRIT_FAIL_TESTS=1 in the environment, which
- * culprit_add_test(... FAIL_TESTS) sets. */
+/* Whether a test that leaves memory behind fails: CULPRIT_FAIL_TESTS=1 is in the environment, as
+ * culprit_add_test(... FAIL_TESTS) sets it. */
 inline bool leaking_tests_fail() {
   const char* value = std::getenv("CULPRIT_FAIL_TESTS");
   return value != nullptr && std::strcmp(value, "1") == 0;
 }
 
-/* One test, or one run of it, from its beginning to finish(). */
+/* One run of a test, from begin() to end(). */
 class TestLeaks {
  public:
   void begin(const std::string& name) {
@@ -27,7 +27,7 @@ class TestLeaks {
   }
   void end() { culprit_mark_pop(); }
 
-  /* What the test has left behind so far, as a sentence; empty when that is nothing, or when tests are not to fail. */
+  /* A sentence about the memory that the test has left behind so far. Empty: there is none, or tests shall not fail. */
   std::string complaint() const {
     if (culprit_version() == 0 || !leaking_tests_fail()) return "";
     std::uint64_t count = 0;

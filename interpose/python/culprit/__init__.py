@@ -1,16 +1,16 @@
-"""What a Python program can tell culprit, and ask it, while it runs under it (culprit run -- python ...).
+"""The interface of a Python program to culprit, while the program runs under culprit (culprit run -- python ...).
 
     import culprit
 
-    with culprit.mark("epoch 3"):        # allocations carry the innermost mark: culprit report --group-by mark
+    with culprit.mark("epoch 3"):        # allocations get the innermost open mark: culprit report --group-by mark
         train()
     culprit.mark("warm-up done")         # a moment: culprit report --since-mark "warm-up done"
 
-    with culprit.check():                # raises culprit.LeakError, with the report, when the block leaves memory behind
+    with culprit.check():                # a block that leaves memory behind raises culprit.LeakError with the report
         step()
 
-Where libculprit.so is not loaded everything here does nothing; culprit.loaded() says so. Pure Python, nothing but the
-standard library; no framework is imported.
+Without libculprit.so, when culprit.loaded() is False, all functions do nothing. The package needs the standard library
+only, and imports no framework.
 """
 from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, check

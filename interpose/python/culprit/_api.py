@@ -18,19 +18,19 @@ def start():
 
 
 def stop():
-    """Switches recording off: nothing new is recorded, and frees of what was are followed."""
+    """Switches recording off: only frees of recorded allocations are recorded."""
     library = _library.library()
     if library is not None:
         library.culprit_api_stop()
 
 
 def snapshot(path, referrers=False):
-    """Writes what is recorded, as it stands, to `path`, for culprit report. Returns the path; None where culprit is not
-    loaded or has nothing yet (no CUDA call was made). An older dump is replaced; FileExistsError: another file is there.
-    Raises OSError when it cannot be written.
+    """Writes a copy of the dump to `path`, for culprit report. Returns the path, or None when culprit is not loaded or
+    no CUDA call was made. Replaces an older dump. Raises FileExistsError when `path` is another file, OSError when the
+    copy cannot be written.
 
-    What PyTorch and CuPy say of their caches goes beside it (path + ".python.json"). referrers=True: with the names of
-    what holds each of the largest live tensors; takes a second or so for each million Python objects."""
+    The file `path` + ".python.json" gets the state of PyTorch's and CuPy's caches. With referrers=True it has the names
+    of the variables that hold the largest live tensors, which takes about a second for each million Python objects."""
     library = _library.library()
     if library is None:
         return None
@@ -48,7 +48,7 @@ def snapshot(path, referrers=False):
 class mark:
     """culprit.mark("name") names this moment; `with culprit.mark("name"):` opens a mark for the block, in this thread.
 
-    Names are cut to 111 bytes. Marks close in the opposite order of their opening."""
+    Names are cut to 111 bytes. Marks must be closed in the opposite order of their opening."""
 
     def __init__(self, name):
         self._name = str(name).encode("utf-8", "replace")
@@ -68,12 +68,12 @@ class mark:
 
 
 def live_bytes():
-    """Bytes of GPU and pinned memory that were allocated and not freed, by any thread. 0 where culprit is not loaded."""
+    """Bytes of GPU and pinned memory that any thread allocated and that are not freed; 0 without libculprit.so."""
     return live_since(0)[0]
 
 
 def live_since(time_ns):
-    """Bytes and number of the allocations made since then (see now()) that were not freed."""
+    """Bytes and number of the allocations made at the time `time_ns` (see now()) or later that are not freed."""
     library = _library.library()
     if library is None:
         return 0, 0
@@ -83,6 +83,6 @@ def live_since(time_ns):
 
 
 def now():
-    """Nanoseconds since recording began; 0 where it did not."""
+    """Nanoseconds since recording began; 0: recording has not begun."""
     library = _library.library()
     return 0 if library is None else library.culprit_api_now()

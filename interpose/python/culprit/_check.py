@@ -13,8 +13,8 @@ _numbers = itertools.count(1)
 
 
 class LeakError(AssertionError):
-    """A block left GPU memory behind. str() is the report; `leaked_bytes`, `leaked_allocations` and `report` (the JSON
-    report as a dict, None without the culprit command) are for programs."""
+    """A block left GPU memory behind. str() is the text report. `leaked_bytes`, `leaked_allocations` and `report` (the
+    JSON report as a dict; None without the culprit command) are for programs."""
 
     def __init__(self, text, leaked_bytes, leaked_allocations, report=None):
         super().__init__(text)
@@ -24,7 +24,7 @@ class LeakError(AssertionError):
 
 
 def parse_bytes(size):
-    """4096, "4096", "64K", "1.5GiB", "4MB" (all units are powers of 1024, as in culprit's command)."""
+    """The bytes of 4096, "4096", "64K", "1.5GiB" or "4MB". All units are powers of 1024, as in the culprit command."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:b|([kmgt])(?:b|ib)?)?\s*", str(size).lower())
     if match is None:
         raise ValueError(f"{size!r}: a size is needed, like 4096, 64K or 1.5GiB")
@@ -32,12 +32,13 @@ def parse_bytes(size):
 
 
 def _run_report(command, snapshot, name, form):
-    # The command is no part of what is watched.
+    # The command itself must not run under culprit.
     environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "CULPRIT_SUPPRESSIONS")}
     suppressions = os.environ.get("CULPRIT_SUPPRESSIONS")
     if suppressions:
         environment["CULPRIT_SUPPRESSIONS"] = suppressions
-    arguments = [command, "report", snapshot, "--since-mark", name, "--format", form] + (["--all"] if form == "text" else [])
+    arguments = [command, "report", snapshot, "--since-mark", name, "--format", form,
+                 *(["--all"] if form == "text" else [])]
     done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0 or not output:
@@ -46,7 +47,7 @@ def _run_report(command, snapshot, name, form):
 
 
 def _share(report, prefix):
-    """Bytes and number of the leaks that were made in marks with this prefix."""
+    """Bytes and number of the leaked allocations whose mark begins with `prefix`."""
     shares = [
         share
         for group in report["leaks"]
@@ -58,7 +59,7 @@ def _share(report, prefix):
 
 
 class Watch:
-    """What is allocated from its making on, by any thread. Used by check() and by the pytest plugin."""
+    """The allocations of all threads since the object was made. For check() and the pytest plugin."""
 
     def __init__(self, name):
         self._name = f"{name} #{next(_numbers)}"[-111:]
@@ -66,18 +67,19 @@ class Watch:
         _api.mark(self._name)
 
     def leak(self, allow=0, not_counted=None):
-        """The LeakError that the block deserves, None when it leaves no more than `allow` bytes behind. What caching
-        allocators keep, what libraries hold for themselves, and what was made in marks whose name begins with
-        `not_counted` does not count."""
+        """The LeakError of the block; None when the block leaves at most `allow` bytes behind. Memory that caching
+        allocators keep, that libraries hold for themselves, or that was allocated in a mark whose name begins with
+        `not_counted`, does not count."""
         if _api.live_since(self._since)[0] <= allow:
             return None
-        gc.collect()  # cycles may still hold what nobody can reach
+        gc.collect()  # unreachable cycles may still hold memory
         live, count = _api.live_since(self._since)
         if live <= allow:
             return None
         command = _library.command()
         if command is None:
-            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)", live, count)
+            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)",
+                             live, count)
         with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
             snapshot = _api.snapshot(os.path.join(folder, "snapshot.dump"))
             report = json.loads(_run_report(command, snapshot, self._name, "json"))
@@ -86,7 +88,7 @@ class Watch:
             if leaked <= allow:
                 return None
             text = _run_report(command, snapshot, self._name, "text")
-        # The snapshot is gone by the time that somebody reads this.
+        # The snapshot no longer exists when the text is read.
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("next "))
         if other_count:
             text += f"{other_bytes} bytes of these were made in {not_counted.strip(': ')} marks and are not counted\n"
@@ -94,9 +96,9 @@ class Watch:
 
 
 class check:
-    """with culprit.check(): raises LeakError when the block leaves memory behind that it, or another thread meanwhile,
-    allocated. `allow`: how much may stay, as a number of bytes or a text like "4MB". A block that raises is not checked:
-    its traceback holds what its variables held."""
+    """`with culprit.check():` raises LeakError when memory is left behind that any thread allocated during the block.
+    `allow` is the size that may stay, as a number of bytes or a text like "4MB". A block that raises is not checked,
+    because its traceback keeps its variables alive."""
 
     def __init__(self, allow=0):
         self._allow = parse_bytes(allow)
@@ -107,7 +109,8 @@ class check:
             gc.collect()
             self._watch = Watch("culprit.check")
         else:
-            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...", stacklevel=2)
+            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...",
+                          stacklevel=2)
         return self
 
     def __exit__(self, kind, *_):

@@ -1,4 +1,4 @@
-"""Finds the libculprit.so that is loaded into this process, and the culprit command that came with it."""
+"""Finds the libculprit.so in this process, and the culprit command of the same installation."""
 import ctypes
 import os
 import shutil
@@ -7,7 +7,7 @@ import time
 API_VERSION = 1
 
 _found = None
-_looked = None  # when it was looked for last, without finding it
+_looked = None  # time of the last search that found none
 
 
 def _declare(library):
@@ -29,7 +29,7 @@ def _declare(library):
 
 
 def library_path():
-    """The path of the libculprit.so in this process, None if there is none."""
+    """The path of the libculprit.so in this process; None: there is none."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:
@@ -42,12 +42,12 @@ def library_path():
 
 
 def library():
-    """The loaded library's functions, None where it is not loaded or older than this package."""
+    """The functions of the loaded library; None: no library is loaded, or it is older than this package."""
     global _found, _looked
     if _found is None and (_looked is None or time.monotonic() - _looked > 1):
         _looked = time.monotonic()
-        # None: what the whole process can see. One that was attached is visible under its own name only, and is not loaded
-        # again by it.
+        # CDLL(None) finds symbols that the whole process sees. The symbols of an attached library are visible under the
+        # library's own path only; CDLL(path) does not load the library a second time.
         for name in (None, library_path()):
             candidate = ctypes.CDLL(name)
             if hasattr(candidate, "culprit_api_version"):
@@ -58,7 +58,7 @@ def library():
 
 
 def command():
-    """The path of the culprit command: CULPRIT_COMMAND, beside the library, or in PATH. None if it is nowhere."""
+    """The path of the culprit command: from CULPRIT_COMMAND, beside the library, or from PATH; None: not found."""
     chosen = os.environ.get("CULPRIT_COMMAND")
     if chosen:
         return chosen
@@ -71,7 +71,7 @@ def command():
 
 
 def library_beside(command_path):
-    """The libculprit.so that lies in the tree of a culprit command, None if there is none."""
+    """The libculprit.so in the tree of a culprit command; None: there is none."""
     chosen = os.environ.get("CULPRIT_LIBRARY")
     if chosen:
         return chosen

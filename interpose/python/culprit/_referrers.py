@@ -1,17 +1,17 @@
-"""Names what keeps an object alive, from the garbage collector's view of the process.
+"""Names the variables and containers that keep an object alive, with the referrers that the garbage collector knows.
 
-Nothing here runs code of the program: no attribute of a foreign object is asked for, only dictionaries, frames and containers of Python's
-own types are read.
+No code of the program runs here: no attribute of the program's objects is read by getattr(), only dictionaries, frames
+and containers of Python's own types are.
 """
 import gc
 import sys
 import types
 
-# How far up, each level being a walk over the heap. The longest chain that is worth its while: a tensor, a frame, its traceback, the exception, a
-# list, an object's dictionary, the object.
+# The longest chain of referrers; each level costs a walk over the heap. Seven suffice for: a tensor, a frame, its
+# traceback, the exception, a list, an object's dictionary, the object.
 _LEVELS = 7
 _MOST_IN_A_LEVEL = 2000
-# What leads everywhere and names nothing.
+# Referrers that say nothing about the owner of an object.
 _ENDS = (type, types.ModuleType, types.FunctionType, types.MethodType)
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _LONGEST = 200
@@ -22,7 +22,7 @@ def _count(number, singular):
 
 
 def _created_at(thing):
-    """Where a container was made, when tracemalloc knows."""
+    """The line that made a container; empty unless tracemalloc runs."""
     tracemalloc = sys.modules.get("tracemalloc")
     if tracemalloc is None or not tracemalloc.is_tracing():
         return ""
@@ -51,17 +51,18 @@ def _exception_text(error):
 
 
 class _Names:
-    """One look at the process: what refers to what, asked level by level for all objects at once."""
+    """The referrers of a set of objects, found level by level for all objects at once."""
 
     def __init__(self, ignored):
         self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
-        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items()) if type(module) is types.ModuleType}
+        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items())
+                        if type(module) is types.ModuleType}
         self.running = self._running_frames()
         self.referrers = {}  # id -> objects
 
     @staticmethod
     def _running_frames():
-        """Local variables of functions that are being executed; the collector does not see them."""
+        """The frames of running functions. The collector does not see their local variables."""
         found = []
         for frame in sys._current_frames().values():  # pylint: disable=protected-access
             while frame is not None:
@@ -71,7 +72,7 @@ class _Names:
         return found
 
     def look(self, things):
-        """Fills `referrers` for these and what leads to them."""
+        """Fills `referrers` for `things` and for their referrers."""
         level = list(things)
         for _ in range(_LEVELS):
             level = [thing for thing in level if id(thing) not in self.referrers]
@@ -97,12 +98,12 @@ class _Names:
 
     @staticmethod
     def _is_ours(referrer, level):
-        if type(referrer) is tuple:  # of the call that asked, from Python 3.13 on
+        if type(referrer) is tuple:  # from Python 3.13 on: the arguments of the call to the collector
             return len(referrer) == len(level) and all(one is other for one, other in zip(referrer, level))
         return type(referrer) is types.FrameType and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
 
     def of(self, thing, levels=_LEVELS):
-        """Texts, the most telling first; empty: nothing is known."""
+        """The names of what keeps the object alive, the most specific first; empty: unknown."""
         texts = []
         for frame in self.running:
             for key in _keys_of(frame.f_locals if frame.f_locals is not frame.f_globals else {}, thing):
@@ -135,7 +136,7 @@ class _Names:
 
     @staticmethod
     def _dictionary_of(thing):
-        """An instance's own attributes, without asking a method of its class."""
+        """An instance's own attributes, read without a call to a method of its class."""
         if isinstance(thing, (type, types.ModuleType)):
             return None
         try:
@@ -158,7 +159,7 @@ class _Names:
         return texts
 
     def _traceback_text(self, traceback, levels):
-        """Up the chain of a traceback's entries to the exception that has it."""
+        """Follows the entries of a traceback to the exception that has it."""
         for _ in range(1000):
             following = None
             for referrer in self.referrers.get(id(traceback)) or gc.get_referrers(traceback):
@@ -177,7 +178,8 @@ class _Names:
 
 
 def names(things, ignored=()):
-    """For each object what keeps it alive, as a list of texts. `ignored`: objects of the caller that refer to them too."""
+    """For each of `things` a list of texts that name what keeps it alive. `ignored`: referrers that belong to the
+    caller."""
     things = list(things)
     known = _Names([things, *ignored])
     known.look(things)

@@ -1,16 +1,17 @@
-"""What the frameworks in this process say of their own memory, as a file beside the dump: `culprit report` joins it by address.
+"""Writes what PyTorch and CuPy know of their memory to a file beside the dump. `culprit report` joins it by address.
 
 The file (schema culprit.python/1) is JSON:
 
     {"schema": "culprit.python/1", "pid": 4242, "taken": "exit" or "snapshot",
      "caches": [{"framework": "torch", "version": "2.11.0",
                  "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n,
-                               "blocks": [{"address": n, "bytes": n, "file": "train.py", "line": 41, "function": "step"}]}]}],
+                               "blocks": [{"address": n, "bytes": n,
+                                           "file": "train.py", "line": 41, "function": "step"}]}]}],
      "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
      "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}]}
 
-`blocks` are the live ones only; file, line and function are there when the framework recorded them. A framework that the program did not import
-is never imported here, one that did not initialize CUDA is left alone.
+`blocks` has live blocks only, with file, line and function when the framework recorded them. A framework is asked only
+after the program has imported it and initialized CUDA.
 """
 import gc
 import json
@@ -21,7 +22,7 @@ from culprit import _referrers
 
 SCHEMA = "culprit.python/1"
 SUFFIX = ".python.json"
-# The collector walks the whole heap some times to name what holds a tensor: a second or so for a million objects.
+# To name what holds a tensor the whole heap is walked several times: about a second for a million objects.
 MOST_OBJECTS_AT_EXIT = 1_000_000
 MOST_NAMED = 64
 
@@ -57,7 +58,8 @@ def torch_cache(torch):
         for block in segment["blocks"]:
             if block["state"] == "active_allocated":
                 frames = block.get("frames") or (block.get("history") or [{}])[0].get("frames") or []
-                blocks.append({"address": block.get("address", address), "bytes": block["size"], **_user_frame(frames, package)})
+                blocks.append({"address": block.get("address", address), "bytes": block["size"],
+                               **_user_frame(frames, package)})
             address += block["size"]
         segments.append({"device": segment["device"], "address": segment["address"], "bytes": segment["total_size"],
                          "live_bytes": segment["allocated_size"], "blocks": blocks})
@@ -65,12 +67,13 @@ def torch_cache(torch):
 
 
 def cupy_pools(cupy):
-    """Of the current device: asking for another one's would make that one current."""
+    """The pool of the current device. A look at another device's pool would make that device current."""
     pool = cupy.get_default_memory_pool()
     total = pool.total_bytes()
     if total == 0:
         return []
-    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(), "total_bytes": total}]
+    return [{"framework": "cupy", "device": cupy.cuda.runtime.getDevice(), "used_bytes": pool.used_bytes(),
+             "total_bytes": total}]
 
 
 def _torch_storage(tensor):
@@ -85,7 +88,7 @@ def _cupy_memory(array):
 
 
 def _memory_readers(torch, cupy):
-    """Exact types only: a subclass may run code of its own when it is asked."""
+    """Functions that read the memory of an object, by exact type: a subclass may run code of the program."""
     readers = {}
     if torch is not None:
         readers[torch.Tensor] = _torch_storage
@@ -98,7 +101,8 @@ def _memory_readers(torch, cupy):
 
 
 def live_objects(torch, cupy, most_objects=None):
-    """The largest live tensors and arrays, each memory once, with what holds them. `most_objects`: give up in a larger heap."""
+    """The largest live tensors and arrays, each memory once, with what holds them. Empty when the heap has more than
+    `most_objects` objects."""
     readers = _memory_readers(torch, cupy)
     everything = gc.get_objects()
     if most_objects is not None and len(everything) > most_objects:
@@ -125,7 +129,7 @@ def live_objects(torch, cupy, most_objects=None):
 
 
 def _attempt(function, *arguments):
-    """A framework that answers otherwise than expected is left out."""
+    """The function's result; None when it raises, because the framework's version is an unknown one."""
     try:
         return function(*arguments)
     except Exception:  # pylint: disable=broad-except
@@ -133,7 +137,8 @@ def _attempt(function, *arguments):
 
 
 def collect(taken, referrers):
-    """The view as a dictionary, None when no framework is in use. `referrers`: True, False, or the largest heap that is searched."""
+    """The view as a dictionary; None when no framework is in use. `referrers`: True, False, or the number of objects up
+    to which the heap is searched."""
     torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
     if torch is None and cupy is None:
         return None
@@ -149,7 +154,8 @@ def collect(taken, referrers):
 
 
 def write_beside(dump, taken, referrers):
-    """Writes the view beside the dump of that path; one of an older dump goes. True when there was one to write."""
+    """Writes the view beside the dump at the path `dump`, or removes the view of an older dump. Returns whether a view
+    was written."""
     view = collect(taken, referrers)
     path = os.fsdecode(dump) + SUFFIX
     if view is None:
@@ -157,7 +163,8 @@ def write_beside(dump, taken, referrers):
             os.unlink(path)
         return False
     part = f"{path}.{os.getpid()}.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w",
+              encoding="utf-8") as file:
         json.dump(view, file)
     os.replace(part, path)
     return True

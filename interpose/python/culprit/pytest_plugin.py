@@ -1,10 +1,10 @@
-"""pytest --culprit: a test that leaves GPU memory behind fails, with the report of what it left.
+"""pytest --culprit: a test that leaves GPU memory behind fails, with a report of that memory.
 
     @pytest.mark.culprit(allow="4MB")   # up to 4 MiB may stay
-    @pytest.mark.culprit(check=False)   # this test is not looked at
+    @pytest.mark.culprit(check=False)   # this test is not checked
 
-What fixtures of a wider scope than the test allocate in their setup is theirs and does not count. A test that fails
-anyway is not looked at: its traceback holds what its variables held.
+Allocations in the setup of fixtures with a wider scope than the test do not count. A test that fails for another reason
+is not checked, because its traceback keeps its variables alive.
 """
 import os
 import shutil
@@ -17,18 +17,19 @@ from _pytest.runner import runtestprotocol
 from culprit import _api, _check, _library
 
 _AGAIN = "CULPRIT_PYTEST_AGAIN"
-FIXTURE = "fixture: "  # what a mark's name begins with that is open while a fixture of a wider scope is set up
+FIXTURE = "fixture: "  # prefix of the mark that is open during the setup of a fixture with a wider scope
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("culprit", "GPU memory that tests leave behind")
     group.addoption("--culprit", action="store_true", help="fail tests that leave GPU memory behind")
-    group.addoption("--culprit-allow", metavar="SIZE", default="0", help="how much each test may leave behind, like 4MB")
+    group.addoption("--culprit-allow", metavar="SIZE", default="0",
+                    help="size that each test may leave behind, like 4MB")
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config, args):
-    # Here and not later: pytest has not captured its output yet, and nobody has called CUDA.
+    # At this moment pytest has not captured its output yet, and no code has called CUDA.
     if early_config.known_args_namespace.culprit and not _api.loaded():
         _start_again_under_culprit(early_config)
     yield
@@ -39,11 +40,13 @@ def _start_again_under_culprit(config):
     library = _library.library_beside(command) if command else None
     by_command = os.path.basename(sys.argv[0]) in ("pytest", "py.test", "__main__.py")
     if library is None or not by_command or os.environ.get(_AGAIN):
-        raise pytest.UsageError("--culprit: libculprit.so is not loaded. Run: culprit run -- python -m pytest --culprit ...")
+        raise pytest.UsageError("--culprit: libculprit.so is not loaded. "
+                                "Run: culprit run -- python -m pytest --culprit ...")
     folder = tempfile.mkdtemp(prefix="culprit-pytest-")
     preload = os.environ.get("LD_PRELOAD")
     environment = dict(os.environ)
-    environment.update({_AGAIN: folder, "LD_PRELOAD": f"{library}:{preload}" if preload else library, "CULPRIT_QUIET": "1"})
+    environment.update({_AGAIN: folder, "LD_PRELOAD": f"{library}:{preload}" if preload else library,
+                        "CULPRIT_QUIET": "1"})
     environment.setdefault("CULPRIT_OUT", os.path.join(folder, "culprit.%n.%p.dump"))
     if not any(os.environ.get(name) for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")):
         environment["NVTX_INJECTION64_PATH"] = library
@@ -55,7 +58,8 @@ def _start_again_under_culprit(config):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", 'culprit(allow="4MB", check=True): how much GPU memory the test may leave behind')
+    config.addinivalue_line("markers",
+                            'culprit(allow="4MB", check=True): size of the GPU memory that the test may leave behind')
     if config.getoption("--culprit"):
         try:
             allow = _check.parse_bytes(config.getoption("--culprit-allow"))
@@ -65,10 +69,10 @@ def pytest_configure(config):
 
 
 def _without_pytest(text):
-    """The report without the frames that run the test: all below the one that calls it."""
+    """The report without pytest's frames: those below the frame that calls the test."""
     kept, skipping = [], False
     for line in text.splitlines(keepends=True):
-        # "   allocated  file.py:3  function", then a line a frame without the word in front.
+        # "   allocated  file.py:3  function" begins a stack; each further frame is a line without the first word.
         skipping = skipping and line.startswith(" " * 4)
         if "pytest_pyfunc_call" in line:
             skipping = True
@@ -83,7 +87,7 @@ class LeakPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
-        # The reports are held back until the test's own fixtures are torn down, so that a leak is a failure of the test.
+        # The reports wait until the test's own fixtures are torn down, so that a leak is a failure of the test.
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         watch = _check.Watch(item.nodeid)
         with _api.mark("test: " + item.nodeid):

@@ -6,12 +6,17 @@ culprit.evidenceTitle = function (evidence) {
   switch (evidence.type) {
     case "exception":
       if (evidence.forced) return "thread unwound by pthread_exit or cancellation";
-      return (evidence.exception || "exception of unknown type") + (evidence.what ? " “" + evidence.what + "”" : "");
+      return (evidence.exception || "exception of unknown type") +
+        (evidence.what ? " “" + evidence.what + "”" : "");
     case "error-return": return evidence.api + " failed: " + evidence.code_name;
     case "failed-free": return (evidence.api || "a free") + " refused: " + evidence.code_name;
     case "context-teardown": return evidence.api + " ended its context";
-    case "held": return evidence.symbol ? evidence.symbol + " in " + culprit.baseName(evidence.module) : "a global of " + culprit.baseName(evidence.module);
-    case "thread-ended": return "thread " + evidence.tid + (evidence.name ? " “" + evidence.name + "”" : "") + " ended";
+    case "held":
+      return evidence.symbol
+        ? evidence.symbol + " in " + culprit.baseName(evidence.module)
+        : "a global of " + culprit.baseName(evidence.module);
+    case "thread-ended":
+      return "thread " + evidence.tid + (evidence.name ? " “" + evidence.name + "”" : "") + " ended";
     default: return evidence.type;
   }
 };
@@ -19,24 +24,28 @@ culprit.evidenceTitle = function (evidence) {
 culprit.detail = (function () {
   const { el, card, stack } = culprit;
 
-  const labels = { exception: "Thrown", "error-return": "Failed", "failed-free": "Refused", "context-teardown": "Ended by", held: "Held by" };
+  const labels = { exception: "Thrown", "error-return": "Failed", "failed-free": "Refused",
+    "context-teardown": "Ended by", held: "Held by" };
 
   function evidenceCards(model, evidence) {
     const times = evidence.count > 1 ? ", " + culprit.number(evidence.count) + " times" : "";
     const when = evidence.time_ns ? el("span", { class: "quiet" }, " at " + culprit.time(evidence.time_ns)) : null;
     const cards = [];
     if (evidence.type === "vmm" || evidence.type === "thread-ended") return cards;
-    const title = [culprit.evidenceTitle(evidence) + times, evidence.rethrown && ", rethrown", evidence.injected && " (injected by culprit)", when].filter(Boolean);
+    const title = [culprit.evidenceTitle(evidence) + times, evidence.rethrown && ", rethrown",
+      evidence.injected && " (injected by culprit)", when].filter(Boolean);
     cards.push(card(evidence.type, labels[evidence.type] || evidence.type, title,
       evidence.stack && evidence.stack.length > 0 && stack(model, evidence.stack, evidence.at)));
     if (evidence.caught_stack && evidence.caught_stack.length > 0)
-      cards.push(card("caught", "Caught", evidence.ambiguous ? "here, or by another handler for the same type" : "here", stack(model, evidence.caught_stack, evidence.caught_at)));
+      cards.push(card("caught", "Caught", evidence.ambiguous ? "here, or by another handler for the same type" : "here",
+        stack(model, evidence.caught_stack, evidence.caught_at)));
     else if (evidence.uncaught) cards.push(card("caught", "Caught", "nowhere: the program was terminated"));
     return cards;
   }
 
   function threads(list) {
-    const names = list.slice(0, 6).map((thread) => thread.tid + (thread.name ? " “" + thread.name + "”" : "") + (thread.ended ? ", ended" : ""));
+    const names = list.slice(0, 6).map((thread) =>
+      thread.tid + (thread.name ? " “" + thread.name + "”" : "") + (thread.ended ? ", ended" : ""));
     if (list.length > 6) names.push("and " + (list.length - 6) + " more");
     return names.join(" · ");
   }
@@ -50,22 +59,31 @@ culprit.detail = (function () {
       });
       const ranks = amount.processes.every((index) => report.processes[index].rank !== null);
       return culprit.bytes(amount.bytes) + " in " + (ranks ? "rank " : "process ") + names.join(", ") +
-        (amount.processes.length > names.length ? " and " + culprit.number(amount.processes.length - names.length) + " more" : "");
+        (amount.processes.length > names.length
+          ? " and " + culprit.number(amount.processes.length - names.length) + " more"
+          : "");
     });
-    if (one.amounts.length > amounts.length) amounts.push("and " + (one.amounts.length - amounts.length) + " other amounts");
-    return culprit.number(one.processes) + " of " + culprit.plural(report.processes.length, "process", "processes") + ": " + amounts.join(" · ");
+    if (one.amounts.length > amounts.length)
+      amounts.push("and " + (one.amounts.length - amounts.length) + " other amounts");
+    return culprit.number(one.processes) + " of " + culprit.plural(report.processes.length, "process", "processes") +
+      ": " + amounts.join(" · ");
   }
 
   function group(model, one) {
-    const allocated = one.first_ns === one.last_ns ? "at " + culprit.time(one.first_ns) : culprit.time(one.first_ns) + " to " + culprit.time(one.last_ns);
+    const allocated = one.first_ns === one.last_ns
+      ? "at " + culprit.time(one.first_ns)
+      : culprit.time(one.first_ns) + " to " + culprit.time(one.last_ns);
     const module = one.where && one.where.module;
     return el("div", { class: "detail-body" },
       one.hint && el("p", { class: "hint" }, el("strong", null, "Hint  "), one.hint),
       one.history && el("p", { class: "history" }, one.history),
       el("div", { class: "evidences" },
-        card("allocated", "Allocated", [one.api, el("span", { class: "quiet" }, " " + allocated)], stack(model, one.stack, one.at),
-          one.stack_merged && el("p", { class: "quiet" }, "Several stacks in one: they found no room. Raise CULPRIT_MAX_DUMP."),
-          one.stack_truncated && !one.stack_merged && el("p", { class: "quiet" }, "Deeper than was recorded: raise CULPRIT_DEPTH.")),
+        card("allocated", "Allocated", [one.api, el("span", { class: "quiet" }, " " + allocated)],
+          stack(model, one.stack, one.at),
+          one.stack_merged && el("p", { class: "quiet" },
+            "Several stacks in one: they found no room. Raise CULPRIT_MAX_DUMP."),
+          one.stack_truncated && !one.stack_merged &&
+            el("p", { class: "quiet" }, "Deeper than was recorded: raise CULPRIT_DEPTH.")),
         (one.evidence || []).map((evidence) => evidenceCards(model, evidence)).flat()),
       culprit.facts([
         ["Kind", one.kind + " · " + culprit.Model.device(one)],
@@ -73,24 +91,32 @@ culprit.detail = (function () {
         ["Calls", one.freed ? culprit.number(one.made) + " made, " + culprit.number(one.freed) + " freed" : null],
         ["Thread", one.threads && one.threads.length ? threads(one.threads) : null],
         ["Threads", one.thread_names && one.thread_names.slice(0, 6).map((name) =>
-          "“" + name.name + "” in " + culprit.plural(name.processes, "process", "processes") + (name.ended ? ", " + culprit.number(name.ended) + " ended" : "")).join(" · ")],
+          "“" + name.name + "” in " + culprit.plural(name.processes, "process", "processes") +
+            (name.ended ? ", " + culprit.number(name.ended) + " ended" : "")).join(" · ")],
         ["Spread", one.spread && spread(model.report, one.spread)],
         ["Baseline", one.baseline && one.baseline.state],
         ["Marks", one.marks && one.marks.slice(0, 6).map((share) =>
           [share.mark, share.range].filter(Boolean).join(" / ") + " " + culprit.bytes(share.bytes)).join(" · ")],
-        ["Module", module && module + (model.buildIds.get(module) ? " (build ID " + model.buildIds.get(module) + ")" : "")],
-        ["Handles", one.handles.length ? one.handles.slice(0, 4).join(", ") + (one.count > Math.min(4, one.handles.length) ? ", …" : "") : null],
+        ["Module", module && module +
+          (model.buildIds.get(module) ? " (build ID " + model.buildIds.get(module) + ")" : "")],
+        ["Handles", one.handles.length
+          ? one.handles.slice(0, 4).join(", ") + (one.count > Math.min(4, one.handles.length) ? ", …" : "")
+          : null],
         ["Id", el("span", null, el("code", null, one.id), " ", culprit.copyLink(one.id))],
       ]));
   }
 
   function error(model, one) {
-    const titles = { "double-free": "freed twice", "invalid-free": "freed what nobody allocated", "mismatched-free": "freed by the wrong function", "failed-free": "refused" };
+    const titles = { "double-free": "freed twice", "invalid-free": "freed what nobody allocated",
+      "mismatched-free": "freed by the wrong function", "failed-free": "refused" };
     return el("div", { class: "detail-body" },
       el("div", { class: "evidences" },
-        card("failed-free", "Called", [one.api + ": " + (titles[one.type] || one.type), el("span", { class: "quiet" }, " " + one.code_name)], stack(model, one.stack, one.at)),
+        card("failed-free", "Called",
+          [one.api + ": " + (titles[one.type] || one.type), el("span", { class: "quiet" }, " " + one.code_name)],
+          stack(model, one.stack, one.at)),
         one.free_stack.length > 0 && card("caught", "Freed before", "here", stack(model, one.free_stack, null)),
-        one.allocation_stack.length > 0 && card("allocated", "Allocated", "here", stack(model, one.allocation_stack, null))),
+        one.allocation_stack.length > 0 &&
+          card("allocated", "Allocated", "here", stack(model, one.allocation_stack, null))),
       culprit.facts([
         ["Handle", one.handle],
         ["Size", one.bytes ? culprit.bytes(one.bytes) : null],

@@ -13,7 +13,8 @@ culprit.DiffModel = class extends culprit.Frames {
         bytes: Math.abs(now - was), // the length of the bar
         side: change.new || change.old,
         // Without a stack (in a baseline) only the name of the place is known.
-        where: this.frame((change.stack || change.old_stack || [])[0]) || { name: change.where, file: "", line: 0, module: "" },
+        where: this.frame((change.stack || change.old_stack || [])[0]) ||
+          { name: change.where, file: "", line: 0, module: "" },
       });
     });
   }
@@ -26,7 +27,8 @@ culprit.DiffModel = class extends culprit.Frames {
     if (one.text === undefined) {
       const parts = [one.id, one.change, one.api, one.kind, one.where.name, one.comment];
       for (const side of [one.old, one.new]) if (side) parts.push(side.cause);
-      for (const frame of this.stack([...(one.stack || []), ...(one.old_stack || [])])) parts.push(frame.name, culprit.Frames.place(frame), frame.module);
+      for (const frame of this.stack([...(one.stack || []), ...(one.old_stack || [])]))
+        parts.push(frame.name, culprit.Frames.place(frame), frame.module);
       one.text = parts.filter(Boolean).join("\n").toLowerCase();
     }
     return one.text;
@@ -43,7 +45,8 @@ culprit.ChangeTable = class extends culprit.Table {
     const kinds = Object.keys(culprit.changes);
     const lists = kinds.map((kind) => ({ name: kind, title: culprit.changes[kind], items: model.with(kind) }));
     super(model,
-      [{ name: "changes", title: "Changes", items: model.with(...kinds.slice(0, -1)) }, ...lists.filter((list) => list.items.length > 0)], {
+      [{ name: "changes", title: "Changes", items: model.with(...kinds.slice(0, -1)) },
+        ...lists.filter((list) => list.items.length > 0)], {
         bytes: { title: "Difference", value: (one) => one.difference, numeric: true },
         was: { title: "Was", value: (one) => one.was, numeric: true },
         now: { title: "Is now", value: (one) => one.now, numeric: true },
@@ -68,38 +71,50 @@ culprit.ChangeTable = class extends culprit.Table {
 
   statusText() {
     const leftOut = this.model.data.left_out;
-    const rest = leftOut ? " · " + culprit.number(leftOut) + " with smaller differences are left out here; other formats have them" : "";
+    const rest = leftOut
+      ? " · " + culprit.number(leftOut) + " with smaller differences are left out here; other formats have them"
+      : "";
     if (this.list.items.length === 0) return "nothing changed" + rest;
     return this.shownText() + " · " + culprit.signedBytes(d3.sum(this.shown, (one) => one.difference)) + rest;
   }
 
   cells(one) {
     const { el } = culprit;
-    const amount = (side) => (side ? [culprit.bytes(side.bytes), el("span", { class: "quiet" }, "  " + culprit.number(side.count) + "×")] : "–");
+    const amount = (side) =>
+      (side
+        ? [culprit.bytes(side.bytes), el("span", { class: "quiet" }, "  " + culprit.number(side.count) + "×")]
+        : "–");
     return [
-      el("td", { class: "col-bytes" }, el("span", { class: "bytes" }, culprit.signedBytes(one.difference)), this.meter(one.bytes, "change-" + one.change)),
+      el("td", { class: "col-bytes" }, el("span", { class: "bytes" }, culprit.signedBytes(one.difference)),
+        this.meter(one.bytes, "change-" + one.change)),
       el("td", { class: "col-was" }, amount(one.old)),
       el("td", { class: "col-now" }, amount(one.new)),
       culprit.whereCell(one.where, one.api),
-      el("td", { class: "col-change" }, el("span", { class: "badge" }, el("i", { class: "swatch change-" + one.change }), culprit.changes[one.change])),
-      el("td", { class: "col-cause" }, el("span", { class: "badge" }, el("i", { class: "swatch cause-" + one.side.cause }), culprit.causeTitle(one.side.cause))),
+      el("td", { class: "col-change" },
+        el("span", { class: "badge" }, el("i", { class: "swatch change-" + one.change }), culprit.changes[one.change])),
+      el("td", { class: "col-cause" },
+        el("span", { class: "badge" }, el("i", { class: "swatch cause-" + one.side.cause }),
+          culprit.causeTitle(one.side.cause))),
     ];
   }
 
   // The stacks of both sides, or one if they are equal.
   detail(one) {
     const { el, card, stack } = culprit;
-    const text = (side) => culprit.bytes(side.bytes) + " in " + culprit.number(side.count) + "×, " + culprit.causeTitle(side.cause).toLowerCase();
+    const text = (side) => culprit.bytes(side.bytes) + " in " + culprit.number(side.count) + "×, " +
+      culprit.causeTitle(side.cause).toLowerCase();
     const none = (path) => el("p", { class: "quiet" }, culprit.baseName(path) + " has no stacks");
     const side = (name, label, amount, numbers, path) =>
       amount && card(name, label, text(amount), numbers ? stack(this.model, numbers, 0) : none(path));
     const data = this.model.data;
-    const places = (numbers) => this.model.stack(numbers).map((frame) => [frame.name, frame.file, frame.line, frame.module].join()).join("\n");
+    const places = (numbers) =>
+      this.model.stack(numbers).map((frame) => [frame.name, frame.file, frame.line, frame.module].join()).join("\n");
     const both = one.old && one.new && one.stack && one.old_stack && places(one.stack) === places(one.old_stack);
     return el("div", { class: "detail-body" },
       el("div", { class: "evidences" }, both
         ? card("allocated", "Allocated", text(one.old) + ", then " + text(one.new), stack(this.model, one.stack, 0))
-        : [side("was", "Was", one.old, one.old_stack, data.old.path), side("allocated", "Is now", one.new, one.stack, data.new.path)]),
+        : [side("was", "Was", one.old, one.old_stack, data.old.path),
+          side("allocated", "Is now", one.new, one.stack, data.new.path)]),
       culprit.facts([
         ["Call", one.api],
         ["Kind", one.kind],
@@ -113,9 +128,12 @@ culprit.views.diff = function (data) {
   const { el, fill } = culprit;
   const model = new culprit.DiffModel(data);
   const subject = el("div", { class: "subject-lines" },
-    el("span", { class: "command", title: data.old.path + "\n" + data.new.path }, culprit.baseName(data.old.path) + " → " + culprit.baseName(data.new.path)),
-    el("span", { class: "quiet facts-line" }, data.old.source + " " + data.old.path + " · " + data.new.source + " " + data.new.path));
-  const main = culprit.shell(subject, [["/", "search the list"], ["↓ ↑ or j k", "next and previous change, once one has the focus"],
+    el("span", { class: "command", title: data.old.path + "\n" + data.new.path },
+      culprit.baseName(data.old.path) + " → " + culprit.baseName(data.new.path)),
+    el("span", { class: "quiet facts-line" },
+      data.old.source + " " + data.old.path + " · " + data.new.source + " " + data.new.path));
+  const main = culprit.shell(subject,
+    [["/", "search the list"], ["↓ ↑ or j k", "next and previous change, once one has the focus"],
     ["Enter", "open or close a change"], ["Esc", "close the change; leave a field"]]);
   const table = new culprit.ChangeTable(model);
   const tiles = ["new", "grown", "shrunk", "gone"].map((kind) => {
@@ -130,7 +148,8 @@ culprit.views.diff = function (data) {
   });
   const total = data.new.leaked_bytes - data.old.leaked_bytes;
   fill(main,
-    culprit.notes([data.old, data.new].flatMap((side) => side.notes.map((note) => culprit.baseName(side.path) + ": " + note))),
+    culprit.notes([data.old, data.new].flatMap((side) =>
+      side.notes.map((note) => culprit.baseName(side.path) + ": " + note))),
     el("section", { class: "summary", "aria-label": "Summary" }, el("div", { class: "tiles" },
       culprit.tile(total > 0 ? "leaked" : "clean", culprit.bytes(data.new.leaked_bytes), "Leaks now",
         total === 0 ? "as before" : culprit.signedBytes(total) + " since " + culprit.bytes(data.old.leaked_bytes)),

@@ -21,7 +21,8 @@ culprit.el = function (tag, attributes, ...children) {
 
 // Replaces what is in `element`.
 culprit.fill = function (element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  const shown = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  element.replaceChildren(...shown);
   return element;
 };
 

@@ -56,7 +56,8 @@ culprit.Flame = class {
     this.path = el("div", { class: "flame-path" });
     this.matches = el("span", { class: "quiet", id: "flame-matches", "aria-live": "polite" });
     this.legend = el("div", { class: "legend" });
-    this.reset = el("button", { class: "button small", id: "flame-reset", onclick: () => this.zoom(this.root) }, "Reset zoom");
+    this.reset = el("button", { class: "button small", id: "flame-reset", onclick: () => this.zoom(this.root) },
+      "Reset zoom");
     const colour = el("select", { id: "flame-colour", "aria-label": "Colour by", onchange: (event) => {
       this.colourBy = event.target.value;
       this.draw();
@@ -71,7 +72,8 @@ culprit.Flame = class {
     this.bars.addEventListener("focusout", culprit.tooltip.hide);
     return el("section", { class: "card", id: "flame", "aria-label": "Flame graph" },
       el("div", { class: "card-head" },
-        el("div", null, el("h2", null, "Where"), el("p", { class: "quiet" }, "Leaked bytes by call path, from main down to the allocation")),
+        el("div", null, el("h2", null, "Where"),
+          el("p", { class: "quiet" }, "Leaked bytes by call path, from main down to the allocation")),
         el("div", { class: "controls" }, this.matches, search, colour, this.reset)),
       this.path, this.bars, this.legend);
   }
@@ -126,9 +128,11 @@ culprit.Flame = class {
     const row = 24;
     const keys = new Map(shown.map((node) => [node, this.key_of(node.data)]));
     const colour = this.colours(shown);
-    const matching = (node) => this.search !== "" && (node.data.name + "\n" + (node.data.frame ? node.data.frame.module : "")).toLowerCase().includes(this.search);
+    const matching = (node) => this.search !== "" &&
+      (node.data.name + "\n" + (node.data.frame ? node.data.frame.module : "")).toLowerCase().includes(this.search);
 
-    const bars = d3.select(this.bars).style("height", levels * row + "px").selectAll("div.bar").data(shown, (node) => node.data.id);
+    const bars = d3.select(this.bars).style("height", levels * row + "px").selectAll("div.bar")
+      .data(shown, (node) => node.data.id);
     bars.exit().remove();
     const entered = bars.enter().append("div").attr("role", "treeitem").attr("tabindex", -1);
     entered.append("span");
@@ -144,7 +148,10 @@ culprit.Flame = class {
       .style("left", (node) => 100 * node.x0 + "%")
       .style("width", (node) => 100 * (node.x1 - node.x0) + "%")
       .style("top", (node) => node.depth * row + "px");
-    all.select("span").text((node) => (node.x1 - node.x0 > 0.02 ? node.data.name + (node.depth === 0 ? "  " + culprit.bytes(node.data.bytes) : "") : ""));
+    all.select("span").text((node) =>
+      (node.x1 - node.x0 > 0.02
+        ? node.data.name + (node.depth === 0 ? "  " + culprit.bytes(node.data.bytes) : "")
+        : ""));
     all.filter((node) => node.depth === 0).attr("tabindex", 0);
     all.filter((node) => node.depth !== 0).attr("tabindex", -1);
     this.elements = new Map();
@@ -173,16 +180,19 @@ culprit.Flame = class {
       i + 1 < path.length
         ? el("button", { class: "link-button", onclick: () => this.zoom(node) }, node.name)
         : el("strong", null, node.name)]).flat(),
-      el("button", { class: "button small", id: "flame-list", onclick: () => this.list(this.zoomed.name, new Set(this.zoomed.groups)) },
+      el("button", { class: "button small", id: "flame-list",
+        onclick: () => this.list(this.zoomed.name, new Set(this.zoomed.groups)) },
         "List " + culprit.plural(this.zoomed.groups.length, "leak", "leaks")));
   }
 
   drawLegend(shown, keys, colour) {
     const { el, fill } = culprit;
     const bytes = new Map();
-    for (const node of shown) if (node.data.parent) bytes.set(keys.get(node), Math.max(bytes.get(keys.get(node)) || 0, node.data.bytes));
+    for (const node of shown)
+      if (node.data.parent) bytes.set(keys.get(node), Math.max(bytes.get(keys.get(node)) || 0, node.data.bytes));
     const order = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a)).slice(0, 10);
-    fill(this.legend, order.map((key) => el("span", { class: "legend-entry" }, el("i", { class: "swatch " + colour(key) }),
+    fill(this.legend, order.map((key) =>
+      el("span", { class: "legend-entry" }, el("i", { class: "swatch " + colour(key) }),
       this.colourBy === "cause" ? culprit.causeTitle(key, this.model.running) : key)));
   }
 
@@ -202,7 +212,10 @@ culprit.Flame = class {
       for (const child of node.children.values()) visit(child);
     };
     for (const child of this.root.children.values()) visit(child);
-    this.matches.textContent = places === 0 ? "nothing found" : culprit.bytes(bytes) + " (" + culprit.percent(bytes, this.root.bytes) + ") in " + culprit.plural(places, "place", "places");
+    this.matches.textContent = places === 0
+      ? "nothing found"
+      : culprit.bytes(bytes) + " (" + culprit.percent(bytes, this.root.bytes) + ") in " +
+        culprit.plural(places, "place", "places");
   }
 
   point(node) {
@@ -214,15 +227,23 @@ culprit.Flame = class {
 
   describe(node) {
     const lines = [node.name];
-    if (node.frame) lines.push([culprit.Model.place(node.frame), node.frame.file && node.frame.module ? culprit.baseName(node.frame.module) : ""].filter(Boolean).join(" · "));
-    lines.push(culprit.bytes(node.bytes) + " · " + culprit.percent(node.bytes, this.root.bytes) + " of all · " + culprit.plural(node.count, "allocation", "allocations"));
-    lines.push(culprit.plural(node.groups.length, "leak", "leaks") + " · " + culprit.causeTitle(node.groups[0] ? node.groups[0].cause : "", this.model.running) + (new Set(node.groups.map((group) => group.cause)).size > 1 ? " and others" : ""));
+    if (node.frame)
+      lines.push([culprit.Model.place(node.frame),
+        node.frame.file && node.frame.module ? culprit.baseName(node.frame.module) : ""].filter(Boolean).join(" · "));
+    lines.push(culprit.bytes(node.bytes) + " · " + culprit.percent(node.bytes, this.root.bytes) + " of all · " +
+      culprit.plural(node.count, "allocation", "allocations"));
+    lines.push(culprit.plural(node.groups.length, "leak", "leaks") + " · " +
+      culprit.causeTitle(node.groups[0] ? node.groups[0].cause : "", this.model.running) +
+        (new Set(node.groups.map((group) => group.cause)).size > 1 ? " and others" : ""));
     return lines.filter(Boolean);
   }
 
   key(event) {
     const node = this.focused || this.zoomed;
-    const children = (one) => (one ? [...one.children.values()].filter((child) => this.elements.has(child)).sort((a, b) => b.bytes - a.bytes) : []);
+    const children = (one) =>
+      (one
+        ? [...one.children.values()].filter((child) => this.elements.has(child)).sort((a, b) => b.bytes - a.bytes)
+        : []);
     const siblings = node === this.zoomed ? [node] : children(node.parent);
     const at = siblings.indexOf(node);
     let next = null;

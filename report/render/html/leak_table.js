@@ -34,10 +34,15 @@ culprit.LeakTable = class extends culprit.Table {
   }
 
   statusText() {
-    const what = this.list.name === "resources" || this.list.name === "errors" ? "" : " · " + culprit.bytes(d3.sum(this.shown, (one) => one.bytes));
+    const what = this.list.name === "resources" || this.list.name === "errors"
+      ? ""
+      : " · " + culprit.bytes(d3.sum(this.shown, (one) => one.bytes));
     const leftOut = this.model.report[this.list.name + "_left_out"];
     return (this.list.items.length === 0 ? "nothing leaked" : this.shownText() + what) +
-      (leftOut ? " · " + culprit.number(leftOut.groups) + " smaller ones (" + culprit.bytes(leftOut.bytes) + ") are left out here; other formats have them" : "");
+      (leftOut
+        ? " · " + culprit.number(leftOut.groups) + " smaller ones (" + culprit.bytes(leftOut.bytes) +
+          ") are left out here; other formats have them"
+        : "");
   }
 
   cells(one) {
@@ -45,12 +50,17 @@ culprit.LeakTable = class extends culprit.Table {
     const cause = one.cause || one.type;
     const state = one.baseline && one.baseline.state !== "known" ? one.baseline.state : "";
     return [
-      el("td", { class: "col-bytes" }, el("span", { class: "bytes" }, one.bytes || one.list !== "resources" ? culprit.bytes(one.bytes) : "–"),
+      el("td", { class: "col-bytes" },
+        el("span", { class: "bytes" }, one.bytes || one.list !== "resources" ? culprit.bytes(one.bytes) : "–"),
         this.meter(one.bytes, "cause-" + cause)),
       el("td", { class: "col-count" }, culprit.number(one.count) + "×"),
       culprit.whereCell(one.where, one.api),
-      el("td", { class: "col-cause" }, el("span", { class: "badge" }, el("i", { class: "swatch cause-" + (one.list === "errors" ? "failed-free" : cause) }),
-        one.list === "library" ? one.library : one.list === "resources" ? one.kind : culprit.causeTitle(cause, this.model.running)),
+      el("td", { class: "col-cause" },
+        el("span", { class: "badge" },
+          el("i", { class: "swatch cause-" + (one.list === "errors" ? "failed-free" : cause) }),
+        one.list === "library" ? one.library
+          : one.list === "resources" ? one.kind
+          : culprit.causeTitle(cause, this.model.running)),
         state && el("span", { class: "badge new" }, state)),
       el("td", { class: "col-device" }, culprit.Model.device(one)),
       el("td", { class: "col-time" }, culprit.time(one.first_ns)),

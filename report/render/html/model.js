@@ -69,7 +69,8 @@ culprit.Model = class extends culprit.Frames {
   // The text that a search looks through, in lower case. Made once for each group.
   text(group) {
     if (group.text === undefined) {
-      const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool, group.library];
+      const parts = [group.id, group.api, group.kind, group.cause, culprit.Model.device(group), group.pool,
+        group.library];
       for (const frame of this.stack(group.stack)) parts.push(frame.name, culprit.Model.place(frame), frame.module);
       for (const evidence of group.evidence || [])
         parts.push(evidence.exception, evidence.what, evidence.api, evidence.code_name, evidence.symbol);

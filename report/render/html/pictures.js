@@ -5,37 +5,51 @@ culprit.pictures = (function () {
   const { el } = culprit;
   const most = 100; // shown pictures of one kind; a job of a thousand ranks has more
 
-  const place = (frame) => (frame.file ? culprit.baseName(frame.file) + ":" + frame.line : frame.module ? culprit.baseName(frame.module) : "");
+  const place = (frame) =>
+    (frame.file ? culprit.baseName(frame.file) + ":" + frame.line : frame.module ? culprit.baseName(frame.module) : "");
   const named = (stack) => (stack.length > 0 ? stack[0].function || place(stack[0]) : "(stack not recorded)");
 
   // "rank 3: " in a merged report.
   function whose(report, picture) {
     const process = report.processes && report.processes[picture.process];
     if (!process) return "";
-    return process.rank !== null ? "rank " + process.rank + ": " : "process " + process.pid + " on " + process.host + ": ";
+    return process.rank !== null
+      ? "rank " + process.rank + ": "
+      : "process " + process.pid + " on " + process.host + ": ";
   }
 
   function title(report, picture) {
     const gpu = picture.device === null ? "the GPU" : "GPU " + picture.device;
     const own = culprit.bytes(picture.live_bytes) + " by this process";
     if (picture.reason === "peak")
-      return [whose(report, picture), el("strong", null, culprit.bytes(picture.live_bytes)), " on " + gpu + " in " + culprit.plural(picture.live_allocations, "allocation", "allocations")];
-    const memory = picture.memory && culprit.bytes(picture.memory.total_bytes - picture.memory.free_bytes) + " of " + culprit.bytes(picture.memory.total_bytes) + " of " + gpu + " in use, ";
+      return [whose(report, picture), el("strong", null, culprit.bytes(picture.live_bytes)),
+        " on " + gpu + " in " + culprit.plural(picture.live_allocations, "allocation", "allocations")];
+    const memory = picture.memory &&
+      culprit.bytes(picture.memory.total_bytes - picture.memory.free_bytes) + " of " +
+        culprit.bytes(picture.memory.total_bytes) + " of " + gpu + " in use, ";
     return [whose(report, picture), picture.api + " asked for ", el("strong", null, culprit.bytes(picture.asked_bytes)),
       picture.stack.length > 0 && " in " + named(picture.stack) + " " + place(picture.stack[0]),
       picture.times > 1 && ", the last of " + culprit.number(picture.times) + " times", "; " + (memory || "") + own];
   }
 
   function line(bytes, count, name, where) {
-    return el("div", { class: "frame" }, el("span", { class: "frame-name" }, el("span", { class: "picture-bytes" }, culprit.bytes(bytes)), el("span", { class: "picture-count" }, culprit.number(count) + "×"), name),
+    return el("div", { class: "frame" },
+      el("span", { class: "frame-name" }, el("span", { class: "picture-bytes" }, culprit.bytes(bytes)),
+        el("span", { class: "picture-count" }, culprit.number(count) + "×"), name),
       el("span", { class: "frame-place" }, where));
   }
 
   function box(report, picture, open) {
     const others = picture.others;
-    return el("details", { class: "picture", open }, el("summary", null, title(report, picture), el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
-      el("div", { class: "stack" }, picture.stacks.map((one) => line(one.bytes, one.count, named(one.stack), [one.stack.length > 0 && place(one.stack[0]), one.api, one.kind].filter(Boolean).join(" · "))),
-        others.stacks > 0 && line(others.bytes, others.count, culprit.plural(others.stacks, "other stack", "other stacks"), "")));
+    return el("details", { class: "picture", open },
+      el("summary", null, title(report, picture),
+        el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
+      el("div", { class: "stack" },
+        picture.stacks.map((one) =>
+          line(one.bytes, one.count, named(one.stack),
+            [one.stack.length > 0 && place(one.stack[0]), one.api, one.kind].filter(Boolean).join(" · "))),
+        others.stacks > 0 && line(others.bytes, others.count,
+          culprit.plural(others.stacks, "other stack", "other stacks"), "")));
   }
 
   function section(report, id, heading, about, pictures, opened) {
@@ -54,7 +68,8 @@ culprit.pictures = (function () {
   }
 
   function peaks(report) {
-    return section(report, "peaks", "At the peak", "Who held the memory when use was highest, although it may be freed since; approximate",
+    return section(report, "peaks", "At the peak",
+      "Who held the memory when use was highest, although it may be freed since; approximate",
       (report.pictures || []).filter((one) => one.reason === "peak").sort((a, b) => b.live_bytes - a.live_bytes), 0);
   }
 

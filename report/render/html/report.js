@@ -4,10 +4,14 @@
 culprit.views.report = function (data) {
   const { el, fill } = culprit;
   const reports = data.reports;
-  const worst = reports.reduce((best, report, i) => (report.summary.leaked_bytes > reports[best].summary.leaked_bytes ? i : best), 0);
+  const worst = reports.reduce((best, report, i) =>
+    (report.summary.leaked_bytes > reports[best].summary.leaked_bytes ? i : best), 0);
   const subject = el("div", { class: "subject-lines" });
-  const main = culprit.shell(subject, [["/", "search the list"], ["f", "find in the flame graph"], ["↓ ↑ or j k", "next and previous leak, once one has the focus"],
-    ["Enter", "open or close a leak; zoom into a bar"], ["Esc", "close the leak; zoom out; leave a field"], ["arrows", "move in the flame graph"]]);
+  const main = culprit.shell(subject,
+    [["/", "search the list"], ["f", "find in the flame graph"],
+      ["↓ ↑ or j k", "next and previous leak, once one has the focus"],
+    ["Enter", "open or close a leak; zoom into a bar"], ["Esc", "close the leak; zoom out; leave a field"],
+    ["arrows", "move in the flame graph"]]);
   let table = null, model = null, shown = -1;
 
   function endText(process) {
@@ -17,26 +21,40 @@ culprit.views.report = function (data) {
 
   function describe(report) {
     const process = report.process;
-    const device = report.devices.map((one) => "GPU " + one.ordinal + " " + one.name).slice(0, 2).join(", ") + (report.devices.length > 2 ? " …" : "");
+    const device = report.devices.map((one) => "GPU " + one.ordinal + " " + one.name).slice(0, 2).join(", ") +
+      (report.devices.length > 2 ? " …" : "");
     const began = process.start_realtime_ns ? new Date(process.start_realtime_ns / 1e6).toLocaleString() : "";
-    const pick = reports.length > 1 && el("select", { id: "process", "aria-label": "Process", onchange: (event) => show(Number(event.target.value)) },
+    const pick = reports.length > 1 &&
+      el("select", { id: "process", "aria-label": "Process", onchange: (event) => show(Number(event.target.value)) },
       reports.map((one, i) => el("option", { value: i, selected: i === shown },
-        culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" + (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " + culprit.bytes(one.summary.leaked_bytes))));
+        culprit.baseName(one.process.exe) + " [" + one.process.pid + "]" +
+          (one.process.rank !== null && one.process.rank !== undefined ? " rank " + one.process.rank : "") + " · " +
+            culprit.bytes(one.summary.leaked_bytes))));
     const job = report.processes || [];
     const ranks = job.filter((one) => one.rank !== null).length;
     fill(subject,
       el("span", { class: "command", title: process.command.join(" ") }, process.command.join(" ") || process.exe),
       pick,
-      el("span", { class: "quiet facts-line" }, [...(job.length > 0 ? [culprit.plural(job.length, "process", "processes") + (ranks === job.length ? ", ranks of a job" : "")] : ["pid " + process.pid, process.host, endText(process)]), device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean).join(" · ")));
+      el("span", { class: "quiet facts-line" },
+        [...(job.length > 0 ? [culprit.plural(job.length, "process", "processes") +
+          (ranks === job.length ? ", ranks of a job" : "")] : ["pid " + process.pid, process.host, endText(process)]),
+          device, process.end_time_ns ? "ran " + culprit.time(process.end_time_ns) : "", began].filter(Boolean)
+            .join(" · ")));
   }
 
   // Notes that qualify the results, shown above them.
   function notes(report) {
     const list = report.notes.slice();
     list.unshift(...report.incomplete);
-    if (report.summary.merged_stacks > 0) list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") + " found no room and kept their innermost frames only: raise CULPRIT_MAX_DUMP.");
-    for (const use of report.suppressed || []) list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") + " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
-    if (report.filtered && report.filtered.groups) list.push(culprit.bytes(report.filtered.bytes) + " in " + culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
+    if (report.summary.merged_stacks > 0)
+      list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") +
+        " found no room and kept their innermost frames only: raise CULPRIT_MAX_DUMP.");
+    for (const use of report.suppressed || [])
+      list.push(culprit.bytes(use.bytes) + " in " + culprit.plural(use.allocations, "allocation", "allocations") +
+        " hidden by “" + use.suppression + "” (" + use.file + ":" + use.line + ")");
+    if (report.filtered && report.filtered.groups)
+      list.push(culprit.bytes(report.filtered.bytes) + " in " +
+        culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
     return culprit.notes(list);
   }
 
@@ -64,7 +82,8 @@ culprit.views.report = function (data) {
 
   // "#7c1e0a44b2d9f310" opens that leak, in any process.
   function follow(id) {
-    const here = (report) => ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
+    const here = (report) =>
+      ["leaks", "library", "resources"].some((list) => report[list].some((group) => group.id === id));
     if (!here(reports[shown])) {
       const other = reports.findIndex(here);
       if (other < 0) return;

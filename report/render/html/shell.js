@@ -29,8 +29,10 @@ culprit.shell = function (subject, shortcuts) {
     el("header", { class: "bar" },
       el("span", { class: "brand" }, el("span", { class: "drop", "aria-hidden": "true" }), "culprit"),
       el("div", { class: "subject" }, subject),
-      el("button", { class: "icon-button", id: "help", "aria-label": "Keyboard shortcuts", title: "Keyboard (?)", onclick: help }, "?"),
-      el("button", { class: "icon-button theme-button", id: "theme", "aria-label": "Light or dark", title: "Light or dark (t)",
+      el("button", { class: "icon-button", id: "help", "aria-label": "Keyboard shortcuts", title: "Keyboard (?)",
+        onclick: help }, "?"),
+      el("button", { class: "icon-button theme-button", id: "theme", "aria-label": "Light or dark",
+        title: "Light or dark (t)",
         onclick: culprit.theme.toggle }, "◐")),
     main,
     el("footer", { class: "foot" }, "Made by culprit, which finds GPU memory that was never given back. ",
@@ -53,7 +55,9 @@ culprit.isTyping = (event) =>
 // Notes that qualify the results; null for an empty list.
 culprit.notes = function (list) {
   const { el } = culprit;
-  return list.length === 0 ? null : el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
+  return list.length === 0
+    ? null
+    : el("ul", { class: "notes", "aria-label": "Notes" }, list.map((text) => el("li", null, text)));
 };
 
 // Keys that bring the focus to the element of a selector; Escape leaves a field.

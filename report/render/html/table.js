@@ -3,7 +3,7 @@
 "use strict";
 
 culprit.Table = class {
-  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` when it can be linked to.
+  // `lists`: [{ name, title, items }]. An item has bytes, its `list` and `index` there, and an `id` for links to it.
   // `columns`: by name, in their order, { title, value, numeric }; the largest of the first come first.
   constructor(model, lists, columns, heading) {
     this.model = model;
@@ -40,7 +40,8 @@ culprit.Table = class {
     this.head = el("tr", null);
     this.body = el("tbody", null);
     this.sentinel = el("div", { class: "sentinel" });
-    new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) this.more(); }, { rootMargin: "600px" })
+    new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) this.more(); },
+      { rootMargin: "600px" })
       .observe(this.sentinel);
     this.body.addEventListener("click", (event) => {
       const row = event.target.closest("tr.row");
@@ -48,7 +49,8 @@ culprit.Table = class {
     });
     this.body.addEventListener("keydown", (event) => this.key(event));
     return el("section", { class: "card", id: "leaks", "aria-label": heading.label },
-      el("div", { class: "card-head" }, el("div", null, el("h2", null, heading.title), this.status), el("div", { class: "controls" }, this.searchField)),
+      el("div", { class: "card-head" }, el("div", null, el("h2", null, heading.title), this.status),
+        el("div", { class: "controls" }, this.searchField)),
       this.tabs, this.filterBox,
       el("table", { class: "leaks" }, el("thead", null, this.head), this.body), this.sentinel);
   }
@@ -96,18 +98,22 @@ culprit.Table = class {
       }
       if (counts.size < 2 && !this.filters[name]) return null;
       const options = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-      const element = el("select", { id: "filter-" + name, class: this.filters[name] ? "filter on" : "filter", "aria-label": label, onchange: () => {
+      const element = el("select",
+        { id: "filter-" + name, class: this.filters[name] ? "filter on" : "filter", "aria-label": label,
+          onchange: () => {
         this.filters[name] = element.value;
         this.refresh();
       } }, el("option", { value: "" }, label + ": all"),
-        options.map((key) => el("option", { value: key, selected: key === this.filters[name] }, (title ? title(key) : key) + " (" + culprit.number(counts.get(key)) + ")")));
+        options.map((key) => el("option", { value: key, selected: key === this.filters[name] },
+          (title ? title(key) : key) + " (" + culprit.number(counts.get(key)) + ")")));
       return element;
     };
     const filtered = this.search || this.scope || Object.values(this.filters).some(Boolean);
     fill(this.filterBox,
       this.filterChoices().map(select),
       this.scope && el("span", { class: "chip" }, "below ", el("code", null, this.scope.name),
-        el("button", { class: "chip-close", "aria-label": "Show all", onclick: () => { this.scope = null; this.refresh(); } }, "×")),
+        el("button", { class: "chip-close", "aria-label": "Show all",
+          onclick: () => { this.scope = null; this.refresh(); } }, "×")),
       filtered && el("button", { class: "link-button", id: "clear-filters", onclick: () => this.clear() }, "Clear"));
   }
 
@@ -115,7 +121,8 @@ culprit.Table = class {
     const { el, fill } = culprit;
     fill(this.head, Object.keys(this.columns).map((name) => {
       const sorted = this.sort.by === name;
-      return el("th", { class: "col-" + name, scope: "col", "aria-sort": sorted ? (this.sort.descending ? "descending" : "ascending") : "none" },
+      return el("th", { class: "col-" + name, scope: "col",
+        "aria-sort": sorted ? (this.sort.descending ? "descending" : "ascending") : "none" },
         el("button", { class: "sort", "data-sort": name, onclick: () => this.sortBy(name) }, this.columns[name].title,
           el("span", { class: "arrow", "aria-hidden": "true" }, sorted ? (this.sort.descending ? "↓" : "↑") : "")));
     }));
@@ -141,14 +148,16 @@ culprit.Table = class {
   }
 
   row(one, at) {
-    return culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null, tabindex: 0, "data-at": at, "data-id": one.id, "aria-expanded": this.open.has(one) ? "true" : "false" },
+    return culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null, tabindex: 0,
+      "data-at": at, "data-id": one.id, "aria-expanded": this.open.has(one) ? "true" : "false" },
       this.cells(one));
   }
 
   // A bar for a fraction of `most`.
   meter(bytes, colour) {
     const share = this.most ? bytes / this.most : 0;
-    return culprit.el("span", { class: "meter", "aria-hidden": "true" }, culprit.el("i", { class: colour, style: "width:" + 100 * share + "%" }));
+    return culprit.el("span", { class: "meter", "aria-hidden": "true" },
+      culprit.el("i", { class: colour, style: "width:" + 100 * share + "%" }));
   }
 
   detailRow(one) {
@@ -216,7 +225,8 @@ culprit.Table = class {
     if (event.key === "ArrowDown" || event.key === "j") move(rows[at + 1]);
     else if (event.key === "ArrowUp" || event.key === "k") move(rows[at - 1]);
     else if (event.key === "Enter" || event.key === " ") this.toggle(this.shown[Number(row.dataset.at)], row);
-    else if (event.key === "Escape" && this.open.has(this.shown[Number(row.dataset.at)])) this.toggle(this.shown[Number(row.dataset.at)], row);
+    else if (event.key === "Escape" && this.open.has(this.shown[Number(row.dataset.at)]))
+      this.toggle(this.shown[Number(row.dataset.at)], row);
     else return;
     event.preventDefault();
   }
@@ -225,6 +235,7 @@ culprit.Table = class {
 // The cell for the place: the function, its line, and the call.
 culprit.whereCell = function (where, api) {
   const { el } = culprit;
-  return el("td", { class: "col-where" }, el("span", { class: "function" }, where ? where.name : "(stack not recorded)"),
+  return el("td", { class: "col-where" },
+    el("span", { class: "function" }, where ? where.name : "(stack not recorded)"),
     el("span", { class: "place" }, culprit.Frames.place(where), el("span", { class: "api" }, api)));
 };

@@ -15,7 +15,8 @@ culprit.tiles = function (model, open, choose) {
   const { el } = culprit;
   const report = model.report, summary = report.summary;
 
-  const tile = (name, value, label, detail, list) => culprit.tile(name, value, label, detail, list ? () => open(list) : null);
+  const tile = (name, value, label, detail, list) =>
+    culprit.tile(name, value, label, detail, list ? () => open(list) : null);
 
   // The device with the highest use.
   function peakTile() {
@@ -35,16 +36,23 @@ culprit.tiles = function (model, open, choose) {
   const tiles = [
     leaked
       ? tile("leaked", culprit.bytes(summary.leaked_bytes), verb,
-          culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " + culprit.plural(summary.groups, "group", "groups"), "leaks")
-      : tile(summary.complete ? "clean" : "incomplete", "Nothing", verb, summary.complete ? culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for" : "of what was recorded"),
+          culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " +
+            culprit.plural(summary.groups, "group", "groups"), "leaks")
+      : tile(summary.complete ? "clean" : "incomplete", "Nothing", verb,
+        summary.complete
+          ? culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for"
+          : "of what was recorded"),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
-      "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted", "cached"),
+      "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",
+      "cached"),
     model.library.length > 0 && tile("library", culprit.bytes(summary.library_bytes), "Libraries' own",
       culprit.plural(summary.library_allocations, "allocation", "allocations") + ", not counted", "library"),
-    tile("errors", culprit.number(summary.errors), "Bad frees", summary.errors ? "refused or wrong" : "none", summary.errors ? "errors" : null),
+    tile("errors", culprit.number(summary.errors), "Bad frees", summary.errors ? "refused or wrong" : "none",
+      summary.errors ? "errors" : null),
     tile("calls", culprit.number(summary.allocations), "Allocations made", culprit.number(summary.frees) + " freed"),
-    summary.dropped > 0 && tile("dropped", culprit.number(summary.dropped), "Not recorded", "this report is incomplete"),
+    summary.dropped > 0 &&
+      tile("dropped", culprit.number(summary.dropped), "Not recorded", "this report is incomplete"),
   ];
 
   return el("section", { class: "summary", "aria-label": "Summary" },

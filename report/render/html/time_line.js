@@ -18,11 +18,15 @@ culprit.TimeLine = class {
     const events = this.events();
     const section = el("section", { class: "card", id: "time-line", "aria-label": "Time line" },
       el("div", { class: "card-head" },
-        el("div", null, el("h2", null, "When"), el("p", { class: "quiet" }, "Bytes that the program had allocated on each GPU, and what happened meanwhile"))));
+        el("div", null, el("h2", null, "When"),
+          el("p", { class: "quiet" },
+            "Bytes that the program had allocated on each GPU, and what happened meanwhile"))));
     for (const device of this.devices) {
       const plot = el("div", { class: "plot", "data-device": device.ordinal });
-      section.append(el("h3", { class: "plot-title" }, "GPU " + device.ordinal + " ", el("span", { class: "quiet" }, device.name)), plot);
-      this.plots.push({ device, plot, events: events.filter((one) => one.device === null || one.device === device.ordinal) });
+      section.append(el("h3", { class: "plot-title" }, "GPU " + device.ordinal + " ",
+        el("span", { class: "quiet" }, device.name)), plot);
+      this.plots.push({ device, plot,
+        events: events.filter((one) => one.device === null || one.device === device.ordinal) });
     }
     if (events.length > 0) section.append(this.legend(events));
     // Redrawn when the width changes.
@@ -39,7 +43,8 @@ culprit.TimeLine = class {
 
   // Events: throws, failed calls, refused frees, teardowns. Device null: on all.
   events() {
-    const kinds = { exception: "exception", "error-return": "error-return", "failed-free": "failed-free", "context-teardown": "context-teardown" };
+    const kinds = { exception: "exception", "error-return": "error-return", "failed-free": "failed-free",
+      "context-teardown": "context-teardown" };
     const events = [], seen = new Map();
     const add = (event) => {
       const key = event.type + event.time + event.text + event.device;
@@ -61,17 +66,22 @@ culprit.TimeLine = class {
       }
     }
     for (const error of this.model.errors) {
-      if (error.first_ns) add({ type: "failed-free", time: error.first_ns, device: error.device, text: error.type.replace("-", " ") + ": " + error.api });
+      if (error.first_ns)
+        add({ type: "failed-free", time: error.first_ns, device: error.device,
+          text: error.type.replace("-", " ") + ": " + error.api });
     }
     return events.sort((a, b) => a.time - b.time);
   }
 
   legend(events) {
     const { el } = culprit;
-    const titles = { exception: "exception", "error-return": "failed call", "failed-free": "bad free", "context-teardown": "context ended" };
+    const titles = { exception: "exception", "error-return": "failed call", "failed-free": "bad free",
+      "context-teardown": "context ended" };
     const types = [...new Set(events.map((one) => one.type))];
-    return el("div", { class: "legend" }, el("span", { class: "legend-entry" }, el("i", { class: "swatch peak-swatch" }), "peak"),
-      types.map((type) => el("span", { class: "legend-entry" }, el("i", { class: "swatch round cause-" + type }), titles[type])));
+    return el("div", { class: "legend" },
+      el("span", { class: "legend-entry" }, el("i", { class: "swatch peak-swatch" }), "peak"),
+      types.map((type) => el("span", { class: "legend-entry" }, el("i", { class: "swatch round cause-" + type }),
+        titles[type])));
   }
 
   draw(entry, width) {
@@ -90,28 +100,35 @@ culprit.TimeLine = class {
     const y = d3.scaleLinear().domain([0, most * 1.08]).range([height - bottom, top]);
 
     const svg = d3.create("svg").attr("viewBox", [0, 0, width, height]).attr("width", width).attr("height", height)
-      .attr("role", "img").attr("aria-label", "Bytes in use on GPU " + device.ordinal + ", at most " + culprit.bytes(line.peak_bytes) + " after " + culprit.time(line.peak_ns));
+      .attr("role", "img").attr("aria-label",
+        "Bytes in use on GPU " + device.ordinal + ", at most " + culprit.bytes(line.peak_bytes) + " after " +
+          culprit.time(line.peak_ns));
     const step = 2 ** Math.ceil(Math.log2(Math.max(1, (most * 1.08) / 4)));
     const ticks = d3.range(0, most * 1.08, step);
     svg.append("g").attr("class", "grid").selectAll("line").data(ticks).enter().append("line")
       .attr("x1", left).attr("x2", width - right).attr("y1", y).attr("y2", y);
     svg.append("g").attr("class", "axis").selectAll("text").data(ticks).enter().append("text")
-      .attr("x", left - 8).attr("y", (tick) => y(tick) + 4).attr("text-anchor", "end").text((tick) => (tick === 0 ? "0" : culprit.bytes(tick)));
+      .attr("x", left - 8).attr("y", (tick) => y(tick) + 4).attr("text-anchor", "end")
+      .text((tick) => (tick === 0 ? "0" : culprit.bytes(tick)));
     const times = x.ticks(Math.max(2, Math.floor(width / 130)));
     svg.append("g").attr("class", "axis").selectAll("text").data(times).enter().append("text")
-      .attr("x", x).attr("y", height - 8).attr("text-anchor", (time) => (time === 0 ? "start" : x(time) > width - 50 ? "end" : "middle")).text((time) => (time === 0 ? "first CUDA call" : culprit.time(time)));
+      .attr("x", x).attr("y", height - 8)
+      .attr("text-anchor", (time) => (time === 0 ? "start" : x(time) > width - 50 ? "end" : "middle"))
+      .text((time) => (time === 0 ? "first CUDA call" : culprit.time(time)));
 
     const area = (low, high) => d3.area().curve(d3.curveStepAfter).x((point) => x(point.time)).y0(low).y1(high)(points);
     svg.append("path").attr("class", "use-low").attr("d", area(y(0), (point) => y(point.low)));
     svg.append("path").attr("class", "use-range").attr("d", area((point) => y(point.low), (point) => y(point.high)));
-    svg.append("path").attr("class", "use-line").attr("d", d3.line().curve(d3.curveStepAfter).x((point) => x(point.time)).y((point) => y(point.high))(points));
+    svg.append("path").attr("class", "use-line")
+      .attr("d", d3.line().curve(d3.curveStepAfter).x((point) => x(point.time)).y((point) => y(point.high))(points));
 
     if (line.peak_bytes > 0) {
       const at = x(Math.min(line.peak_ns, end));
       const peak = svg.append("g").attr("class", "peak");
       peak.append("line").attr("x1", at).attr("x2", at).attr("y1", y(line.peak_bytes)).attr("y2", height - bottom);
       peak.append("circle").attr("cx", at).attr("cy", y(line.peak_bytes)).attr("r", 4.5);
-      peak.append("text").attr("x", at + (at > width - 190 ? -9 : 9)).attr("y", y(line.peak_bytes) - 7).attr("text-anchor", at > width - 190 ? "end" : "start")
+      peak.append("text").attr("x", at + (at > width - 190 ? -9 : 9)).attr("y", y(line.peak_bytes) - 7)
+        .attr("text-anchor", at > width - 190 ? "end" : "start")
         .text("peak " + culprit.bytes(line.peak_bytes) + " at " + culprit.time(line.peak_ns));
     }
     this.drawMarks(svg, x, top, height - bottom, width - right);
@@ -127,8 +144,10 @@ culprit.TimeLine = class {
     for (const mark of this.model.report.marks || []) {
       if (mark.kind === "range") continue;
       const at = x(mark.first_ns);
-      const line = group.append("line").attr("class", "mark-line").attr("x1", at).attr("x2", at).attr("y1", top - 6).attr("y2", bottom);
-      line.append("title").text(mark.name + " at " + culprit.time(mark.first_ns) + (mark.count > 1 ? ", " + culprit.plural(mark.count, "time", "times") : ""));
+      const line = group.append("line").attr("class", "mark-line").attr("x1", at).attr("x2", at).attr("y1", top - 6)
+        .attr("y2", bottom);
+      line.append("title").text(mark.name + " at " + culprit.time(mark.first_ns) +
+        (mark.count > 1 ? ", " + culprit.plural(mark.count, "time", "times") : ""));
       const width = 7 * mark.name.length + 12;
       if (at < free || at + width > right) continue;
       group.append("text").attr("x", at + 4).attr("y", top - 8).text(mark.name);
@@ -175,7 +194,8 @@ culprit.TimeLine = class {
 
   // The value under the pointer.
   watch(svg, points, x, y, box) {
-    const rule = svg.append("line").attr("class", "rule").attr("y1", box.top).attr("y2", box.bottom).attr("visibility", "hidden");
+    const rule = svg.append("line").attr("class", "rule").attr("y1", box.top).attr("y2", box.bottom)
+      .attr("visibility", "hidden");
     const cover = svg.insert("rect", ".events").attr("class", "cover").attr("x", box.left).attr("y", box.top)
       .attr("width", Math.max(0, box.right - box.left)).attr("height", box.bottom - box.top);
     const find = d3.bisector((point) => point.time).right;
@@ -184,7 +204,9 @@ culprit.TimeLine = class {
       const time = x.invert(at);
       const point = points[Math.max(0, find(points, time) - 1)];
       rule.attr("x1", at).attr("x2", at).attr("visibility", "visible");
-      const use = point.low === point.high ? culprit.bytes(point.high) : culprit.bytes(point.low) + " to " + culprit.bytes(point.high);
+      const use = point.low === point.high
+        ? culprit.bytes(point.high)
+        : culprit.bytes(point.low) + " to " + culprit.bytes(point.high);
       culprit.tooltip.show(event.clientX, event.clientY, [use, "at " + culprit.time(time)]);
     });
     cover.node().addEventListener("pointerleave", () => {

@@ -213,6 +213,7 @@ class TextReport {
   // `number`: the number of the last printed group.
   void print_groups(const std::vector<Group>& groups, std::size_t* number) const {
     std::vector<const Group*> all;
+    all.reserve(groups.size());
     for (const Group& group : groups) all.push_back(&group);
     print_groups(all, number);
   }

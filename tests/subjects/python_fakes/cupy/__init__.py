@@ -1,5 +1,5 @@
-"""A stand-in for CuPy with the parts that culprit asks: arrays, and a pool that keeps what was given back. FAKE_CUPY_POOL=0: without the pool, as after
-cupy.cuda.set_allocator(None).
+"""A stand-in for CuPy with the parts that culprit asks: arrays, and a pool that keeps what was given back.
+FAKE_CUPY_POOL=0: without the pool, as after cupy.cuda.set_allocator(None).
 """
 import ctypes
 import os

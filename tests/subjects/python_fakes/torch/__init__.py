@@ -1,5 +1,6 @@
-"""A stand-in for PyTorch with the parts that culprit asks: tensors on CUDA, a caching allocator with segments of 2 MiB, and its memory_snapshot() in the
-form of PyTorch 2.11. Memory comes from the driver, with PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor's by itself.
+"""A stand-in for PyTorch with the parts that culprit asks: tensors on CUDA, a caching allocator with segments of 2 MiB,
+and its memory_snapshot() in the form of PyTorch 2.11. Memory comes from the driver, with
+PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor's by itself.
 """
 import ctypes
 import os

@@ -36,7 +36,8 @@ def _lazy_init():
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
     global _history
-    assert enabled in (None, "state", "all") and context in (None, "state", "alloc", "all") and stacks in ("python", "all")
+    assert enabled in (None, "state", "all")
+    assert context in (None, "state", "alloc", "all") and stacks in ("python", "all")
     assert _initialized, "PyTorch initializes CUDA here: whoever calls this too early changes the program"
     _history = enabled
 
@@ -45,7 +46,8 @@ memory = types.SimpleNamespace(_record_memory_history=_record_memory_history)
 
 
 class _Allocator:
-    """Segments are lists of blocks [address, size, requested size or None when idle, frames], in the order of addresses."""
+    """Segments are lists of blocks [address, size, requested size or None when idle, frames], in the order of
+    addresses."""
 
     def __init__(self):
         self.segments = []
@@ -56,7 +58,8 @@ class _Allocator:
             for i, block in enumerate(segment):
                 if block[2] is None and block[1] >= rounded:
                     rest = block[1] - rounded
-                    segment[i:i + 1] = [[block[0], rounded, size, self._frames()]] + ([[block[0] + rounded, rest, None, []]] if rest else [])
+                    remainder = [[block[0] + rounded, rest, None, []]] if rest else []
+                    segment[i:i + 1] = [[block[0], rounded, size, self._frames()], *remainder]
                     return block[0]
         bytes_ = (rounded + _SEGMENT - 1) // _SEGMENT * _SEGMENT
         if _expandable:
@@ -102,9 +105,11 @@ def memory_snapshot():
     for blocks in _allocator.segments:
         live = sum(block[1] for block in blocks if block[2] is not None)
         result.append({
-            "device": 0, "address": blocks[0][0], "total_size": sum(block[1] for block in blocks), "allocated_size": live,
-            "active_size": live, "requested_size": sum(block[2] or 0 for block in blocks), "stream": 0, "segment_type": "small",
-            "segment_pool_id": (0, 0), "is_expandable": _expandable, "frames": [],
+            "device": 0, "address": blocks[0][0], "total_size": sum(block[1] for block in blocks),
+            "allocated_size": live, "active_size": live,
+            "requested_size": sum(block[2] or 0 for block in blocks), "stream": 0,
+            "segment_type": "small", "segment_pool_id": (0, 0), "is_expandable": _expandable, "frames": [],
             "blocks": [{"address": block[0], "size": block[1], "requested_size": block[2] or 0,
-                        "state": "inactive" if block[2] is None else "active_allocated", "frames": block[3]} for block in blocks]})
+                        "state": "inactive" if block[2] is None else "active_allocated", "frames": block[3]}
+                        for block in blocks]})
     return result

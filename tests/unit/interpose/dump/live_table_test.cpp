@@ -17,7 +17,7 @@ namespace {
 
 using Fixture = LiveTableFixture;
 
-constexpr std::uint8_t kAddress = static_cast<std::uint8_t>(Space::kAddress);
+constexpr std::uint8_t kAddress = space_of(Kind::kDevice);
 
 std::uint32_t state_of(Fixture& f, Ref ref) {
   return f.dump->at<AllocationRecord>(ref)->state & ((1U << format::kStateBits) - 1);

@@ -1,4 +1,7 @@
 // Display names and numbers.
+#include <set>
+#include <string>
+
 #include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
@@ -71,6 +74,19 @@ TEST_CASE("every kind has a class", "[report][names]") {
   CHECK(kind_class(static_cast<culprit::format::Kind>(200)) == KindClass::kObject);
   CHECK(kind_count_name(culprit::format::Kind::kLibrary, 7) == "libraries");
   CHECK(kind_count_name(culprit::format::Kind::kEvent, 1) == "event");
+  std::set<std::string> names;
+  for (const culprit::format::KindRow& row : culprit::format::kinds::kRows) {
+    INFO(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(kind_count_name(row.kind, 1) != kind_count_name(row.kind, 2));
+    CHECK((kind_class(row.kind) == KindClass::kDeviceMemory || kind_class(row.kind) == KindClass::kHostMemory) ==
+          culprit::format::is_physical(row.kind));
+    CHECK((!culprit::format::is_on_device(row.kind) || culprit::format::is_memory(row.kind)));
+    CHECK(culprit::format::ends(row.kind, row.kind));
+  }
+  CHECK_FALSE(culprit::format::is_memory(culprit::format::Kind::kNone));
+  CHECK(culprit::format::ends(culprit::format::Kind::kDevice, culprit::format::Kind::kManaged));
+  CHECK_FALSE(culprit::format::ends(culprit::format::Kind::kManaged, culprit::format::Kind::kDevice));
 }
 
 TEST_CASE("names from a dump cannot drive the terminal", "[report][names]") {

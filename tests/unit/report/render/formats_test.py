@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR READERS
 
-READERS is what scripts/format-readers.sh made: packages, the official schemas, flamegraph.pl. `go tool pprof` and xmllint are the
-machine's. What is missing is skipped and said.
+READERS is what scripts/format-readers.sh made: packages, the official schemas, flamegraph.pl. `go tool pprof` and
+xmllint are the machine's. What is missing is skipped and said.
 """
 import copy
 import gzip
@@ -73,7 +73,7 @@ class Formats(unittest.TestCase):
             self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
         prints = [result["partialFingerprints"]["culprit/v1"] for result in run["results"][: len(self.leaks)]]
         self.assertEqual(prints, [leak["id"] for leak in self.leaks])
-        refused = [one for one in run["results"] if one["ruleId"] == "failed-free"][0]
+        refused = next(one for one in run["results"] if one["ruleId"] == "failed-free")
         self.assertIn("free refused here", refused["relatedLocations"][0]["message"]["text"])
 
     def test_sarif_is_valid(self):
@@ -113,7 +113,8 @@ class Formats(unittest.TestCase):
             self.skipTest("no xmllint")
 
         def validated(*report, **options):
-            return subprocess.run(["xmllint", "--noout", "--schema", schema, *report], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+            return subprocess.run(["xmllint", "--noout", "--schema", schema, *report], stderr=subprocess.PIPE,
+                                  text=True, timeout=60, check=False, **options)
 
         done = validated(path("everything.junit.xml"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -123,7 +124,8 @@ class Formats(unittest.TestCase):
         if not shutil.which("perl"):
             self.skipTest("no perl")
         with open(path("everything.folded"), encoding="utf-8") as folded:
-            done = subprocess.run(["perl", tool("flamegraph.pl"), "--countname=bytes"], stdin=folded, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(["perl", tool("flamegraph.pl"), "--countname=bytes"], stdin=folded,
+                                  capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         boxes = xml.etree.ElementTree.fromstring(done.stdout).iter("{http://www.w3.org/2000/svg}title")
         bytes_of = {}
@@ -144,7 +146,8 @@ class Formats(unittest.TestCase):
             self.skipTest("no go")
         # (-unit=B also names the unit of a count.)
         command = [go, "tool", "pprof", "-unit=B", *options, path("everything.pprof.gz")]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+                              check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

@@ -1,4 +1,5 @@
-// Maps a driver function's address or name to our hook, and a hook to the function that it must call.
+// From the address or name of a driver function to its row, and from a row to the function that its hook must call.
+// (From a row to our hook: hook_address() in hooks/hooks.h.)
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,17 @@
 
 namespace culprit {
 
+struct ElfModule;
+
+// Stores the addresses of all rows from libcuda's symbol table. Called by driver_ready() when it has found libcuda;
+// concurrent threads store equal values.
+void learn_entry_points(const ElfModule& libcuda);
+
 // The row of the function at `address` in libcuda. Returns false when it is not hooked.
 bool find_hooked(const void* address, Api* api);
 
 // The row of an ELF symbol. Returns false when it is not hooked.
 bool find_hooked_name(const char* symbol, Api* api);
-
-// Our hook for a row.
-void* hook_address(Api api);
 
 extern CULPRIT_OWN void* driver_addresses[kApiCount];
 extern CULPRIT_OWN void* next_addresses[kApiCount];
@@ -38,12 +42,6 @@ void set_next_address(Api api, void* address);
 // are other threads.
 void put_in_front(void* (*stand_in)(Api));
 void* address_behind_stand_in(Api api);
-
-// Whether an address lies in libcuda; whether a dlopen handle is libcuda's.
-bool in_driver(const void* address);
-// The address range of libcuda. Returns false when it is not mapped.
-bool driver_range(std::uint64_t* begin, std::uint64_t* end);
-bool is_driver_handle(const void* handle);
 
 // Finds other preloaded libraries that define CUDA functions and come after us in lookup order. Call once, at load.
 void find_other_interposers();

@@ -8,8 +8,6 @@
 //
 // We do not hook dlopen: replacing it changes the caller, and glibc searches the CALLER's RUNPATH. All other lookups go
 // on to the real dlsym by a tail jump (dlsym_x86_64.S), so that RTLD_NEXT still means "after the caller".
-#include "interpose/driver/redirect.h"
-
 #include <dlfcn.h>
 
 #include <cstring>
@@ -19,6 +17,9 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
+#include "interpose/driver/driver.h"
+#include "interpose/driver/entry_points.h"
+#include "interpose/hooks/hooks.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/process.h"
 
@@ -80,16 +81,6 @@ bool stands_before_us(const void* caller) {
 }
 
 }  // namespace
-
-bool find_hooked_name(const char* symbol, Api* api) {
-  for (int i = 0; i < kApiCount; ++i) {
-    if (std::strcmp(api_name(static_cast<Api>(i)), symbol) == 0) {
-      *api = static_cast<Api>(i);
-      return true;
-    }
-  }
-  return false;
-}
 
 }  // namespace culprit
 

@@ -1,0 +1,31 @@
+#include "interpose/base/next_functions.h"
+
+#include "interpose/base/late_load.h"
+
+namespace culprit {
+namespace {
+
+void* function(void** known, const char* name) {
+  void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
+  if (found != nullptr) return found;
+  found = reinterpret_cast<void*>(next_definition(name));
+  __atomic_store_n(known, found, __ATOMIC_RELAXED);
+  return found;
+}
+
+void* exit_now;
+void* close_library;
+void* exit_thread;
+void* cancel_thread;
+
+}  // namespace
+
+ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }
+
+CloseFunction next_dlclose() { return reinterpret_cast<CloseFunction>(function(&close_library, "dlclose")); }
+
+void* next_pthread_exit() { return function(&exit_thread, "pthread_exit"); }
+
+void* next_pthread_cancel() { return function(&cancel_thread, "pthread_cancel"); }
+
+}  // namespace culprit

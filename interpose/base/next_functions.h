@@ -1,0 +1,17 @@
+// The functions of libc that stand behind our own: the next definition in lookup order, libc's or another interposer's.
+//
+// Each is looked up when it is first asked for, because a look-up at load would cost every process. Threads that ask at
+// the same time store equal values. nullptr when there is no such function. Thread-safe; keeps errno.
+#pragma once
+
+namespace culprit {
+
+using ExitFunction = void (*)(int status);
+using CloseFunction = int (*)(void* handle);
+
+ExitFunction next_exit();  // _exit()
+CloseFunction next_dlclose();
+void* next_pthread_exit();  // to be jumped to
+void* next_pthread_cancel();
+
+}  // namespace culprit

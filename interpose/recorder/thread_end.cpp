@@ -1,0 +1,74 @@
+#include "interpose/recorder/thread_end.h"
+
+#include <pthread.h>
+
+#include <cstdint>
+
+#include "interpose/base/own_memory.h"
+#include "interpose/owners/thread_paths.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/marks.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+namespace {
+
+pthread_key_t thread_end_key;
+bool thread_end_key_made = false;
+void (*note_end)(Process& process);
+__thread std::uint8_t rounds __attribute__((tls_model("initial-exec")));  // calls of thread_ends() so far
+
+void end_thread() {
+  forget_open_marks();
+  // The thread's frames are gone, so it left this hook by a cancellation or a jump.
+  if (thread_state.outermost_hook != nullptr) repair_left_hook();
+  Process* process = process_if_recording();
+  if (process == nullptr || thread_state.generation != process->generation) return;
+  note_end(*process);
+  process->tables.threads.end(thread_state.index, now_ns(*process), thread_state.sums.made, thread_state.sums.ended,
+                              process->dump);
+  flush_live_bytes(*process);
+  if (thread_state.dump.counters != nullptr) process->tables.counters.give_back(thread_state.dump.counters);
+  thread_state.dump.counters = nullptr;
+  thread_state.session = ThreadState::kNoSession;
+  thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
+  ThreadMemory* memory = thread_state.memory;
+  if (memory != nullptr) process->holders.leave(&memory->holder);
+  ThreadPaths* paths = thread_state.paths.all;
+  thread_state.paths.all = nullptr;
+  if (paths != nullptr) paths->destroy();
+  thread_state.memory = nullptr;
+  if (memory == nullptr) return;
+  process->tables.live.end_thread(&memory->records, process->dump);
+  unmap_private(memory, sizeof(ThreadMemory));
+}
+
+// Thread-specific destructors may call CUDA, and those of other keys may run after ours. So the end is handled in the
+// last round that POSIX guarantees: until then this destructor stores its value again.
+void thread_ends(void*) {
+  constexpr int kRounds = 4;  // PTHREAD_DESTRUCTOR_ITERATIONS
+  if (++rounds < kRounds) {
+    watch_thread_end();
+    return;
+  }
+  on_own_stack([] {
+    end_thread();
+    forget_this_thread();
+  });
+  release_own_stack();
+}
+
+}  // namespace
+
+void prepare_thread_end(void (*note)(Process& process)) {
+  note_end = note;
+  // Created now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
+  thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
+}
+
+void watch_thread_end() {
+  if (thread_end_key_made) pthread_setspecific(thread_end_key, &thread_state);
+}
+
+}  // namespace culprit

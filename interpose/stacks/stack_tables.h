@@ -1,0 +1,27 @@
+// The tables of native stacks: the part of Process (recorder/process.h) that belongs to this folder.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/stacks/modules.h"
+#include "interpose/stacks/site_table.h"
+#include "interpose/stacks/stack_table.h"
+
+namespace culprit {
+
+// All zeros = empty.
+struct StackTables {
+  ModuleTable modules;
+  StackTable table;
+  SiteTable sites;
+  std::atomic<std::uint32_t> unloads_handled;  // the module_generation up to which unloads were handled
+
+  // Gives the memory of all indexes back. Not while other threads use the tables.
+  void free_memory() {
+    table.free_memory();
+    sites.free_memory();
+  }
+};
+
+}  // namespace culprit

@@ -1,0 +1,23 @@
+// Functions that our patched libunwind calls (scripts/libunwind/patch.py): they replace the loader's lock, a cache that
+// all threads share under a mutex, and a pipe.
+#pragma once
+
+#include <cstddef>
+
+#include "interpose/base/loader_modules.h"
+
+extern "C" {
+// Calls `visit` with the module of `address`, and returns its result; 0 when there is none.
+__attribute__((visibility("hidden"))) int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit,
+                                                                  void* data);
+
+// A zeroed cache of this size, private to the calling thread; nullptr: unwind without a cache. Defined weakly here, for
+// unit tests of the unwinder; recorder/process.cpp defines the function of the running library.
+__attribute__((visibility("hidden"))) void* culprit_unwind_cache(std::size_t bytes);
+
+// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to.
+__attribute__((visibility("hidden"))) int culprit_can_read(unsigned long address);
+
+// Call before a stack is walked: clears the cache of readable memory from the previous walk.
+__attribute__((visibility("hidden"))) void culprit_begin_unwinding();
+}

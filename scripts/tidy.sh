@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Runs clang-tidy 14 on sources of the library and the command: scripts/tidy.sh [--all | FILE...]
+#
+# --all checks every source of interpose/ and report/; FILE... those among the files. Without arguments the script
+# checks what differs from the branch main, or from the last commit but one on main itself, and what is not committed.
+# Takes the compile commands of build/. Prints what clang-tidy found; exit code 1 when it found something. Where
+# clang-tidy 14 or the compile commands are missing one line says so, and the exit code is 0.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+left_out() {
+  echo "tidy.sh: left out: $*" >&2
+  exit 0
+}
+# Other versions have other checks, so that the tree would not pass them.
+tidy=clang-tidy-14
+if ! command -v "$tidy" >/dev/null; then
+  tidy=clang-tidy
+  "$tidy" --version 2>/dev/null | grep -q 'version 14\.' || left_out "clang-tidy 14 is not installed"
+fi
+[ -f build/compile_commands.json ] || left_out "no build/compile_commands.json: scripts/build.sh makes it"
+
+# The commit that the changes are counted from.
+base() {
+  local main fork
+  for main in main origin/main; do
+    fork=$(git merge-base HEAD "$main" 2>/dev/null) || continue
+    if [ "$fork" != "$(git rev-parse HEAD)" ]; then echo "$fork"; return; fi
+  done
+  git rev-parse --quiet --verify HEAD~1 || git rev-parse HEAD
+}
+changed() {
+  git diff --name-only --diff-filter=d "$(base)"
+  git ls-files --others --exclude-standard
+}
+case "${1:-}" in
+  --all) files() { git ls-files interpose report; } ;;
+  '') files() { changed; } ;;
+  *) names=("$@"); files() { printf '%s\n' "${names[@]}"; } ;;
+esac
+# What is compiled: a compile command that CMake made knows the file by its absolute path.
+compiled() { grep -oE '"file": "[^"]+"' build/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
+wanted() { files | grep -E '^(interpose|report)/.*\.cpp$' | sed "s|^|$PWD/|" | sort -u; }
+mapfile -t sources < <(comm -12 <(compiled) <(wanted))
+[ ${#sources[@]} -gt 0 ] || exit 0
+[ "${1:-}" != --all ] || echo "tidy.sh: ${#sources[@]} files, about 5 s for each" >&2
+# Each process prints at once what it found in its file. clang-tidy counts warnings in system headers on stderr.
+export tidy
+one_file() {
+  local output
+  if ! output=$("$tidy" --quiet -p build "$1" 2>&1); then
+    printf '%s\n' "$output" |
+      grep -vE '^([0-9]+ (warnings?|errors?) .*generated|Suppressed|Use -header-filter|Error while processing)' >&2
+    return 1
+  fi
+}
+export -f one_file
+# shellcheck disable=SC2016  # the inner shell takes the file's name
+printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'one_file "$@"' _ || exit 1
