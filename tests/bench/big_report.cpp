@@ -11,7 +11,7 @@
 #include <random>
 
 #include "tests/bench/big_elf.h"
-#include "tests/unit/dump_builder.h"
+#include "tests/support/dump_builder.h"
 
 namespace {
 

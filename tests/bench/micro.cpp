@@ -8,7 +8,7 @@
 #include "interpose/dump/live_table.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/stack_table.h"
-#include "tests/unit/dump_fixture.h"
+#include "tests/unit/interpose/fixture.h"
 
 using namespace culprit;
 

@@ -16,7 +16,7 @@
 #include "interpose/dump/live_table.h"
 #include "interpose/recorder/stack_collection.h"
 #include "interpose/stacks/stack_memo.h"
-#include "tests/unit/dump_fixture.h"
+#include "tests/unit/interpose/fixture.h"
 
 using namespace culprit;
 

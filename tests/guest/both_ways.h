@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 
@@ -19,7 +19,7 @@ struct Situation {
   std::map<std::string, std::string> environment;
   std::vector<std::string> preload_before;  // on both sides, as paths
   std::vector<std::string> preload_after;
-  std::function<void()> before_exec;  // see SpawnOptions
+  std::function<void()> before_exec;  // see ProgramOptions
   std::string working_directory;
   // Removes from standard error the parts that differ between two runs (pids, addresses); empty: no such parts.
   std::function<std::string(const std::string&)> comparable;

@@ -25,9 +25,9 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
     // None of its calls was recorded, and the line at exit and the report's exit code say so.
     CHECK(runs.under.err.find("calls the CUDA driver past culprit") != std::string::npos);
     if (runs.under.dumps.empty()) continue;
-    SpawnOptions options;
+    ProgramOptions options;
     options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}};
-    CHECK(spawn({culprit_path().string(), "report", runs.under.dump().string()}, options).exit_code == 4);
+    CHECK(run_program({culprit_path().string(), "report", runs.under.dump().string()}, options).exit_code == 4);
   }
 }
 

@@ -17,33 +17,17 @@
 #include <sstream>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-Finished culprit(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment = {}) {
-  std::vector<std::string> argv = {culprit_path().string()};
-  argv.insert(argv.end(), words.begin(), words.end());
-  SpawnOptions options;
-  options.environment = {
-      {"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}, {"DEBUGINFOD_URLS", ""}};
-  for (const auto& [name, value] : environment) options.environment[name] = value;
-  return spawn(argv, options);
-}
-
 // A field of /proc/PID/status.
 std::string status_of(pid_t pid, const std::string& field) {
-  const std::string text = "\n" + read_file("/proc/" + std::to_string(pid) + "/status");
+  const std::string text = "\n" + file_text("/proc/" + std::to_string(pid) + "/status");
   const std::size_t at = text.find("\n" + field + ":");
   if (at == std::string::npos) return "";
   const std::size_t begin = text.find_first_not_of(" \t", at + field.size() + 2);
@@ -72,7 +56,7 @@ void tell(pid_t pid, const std::string& bytes) {
   // It has when its main thread waits in read(0, ...) and there is nothing to read.
   const std::string call = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/syscall";
   for (int i = 0; i < 20000; ++i) {
-    const bool reads = read_file(call).compare(0, 6, "0 0x0 ") == 0;
+    const bool reads = file_text(call).compare(0, 6, "0 0x0 ") == 0;
     int left = 1;
     if (reads && ioctl(pipe, FIONREAD, &left) == 0 && left == 0) break;
     usleep(1000);
@@ -137,11 +121,11 @@ void attach_again_and_again(pid_t pid, const std::string& dump) {
   const std::string number = std::to_string(pid);
   const int rounds = on_gpu() ? 20 : 200;  // NVIDIA's libraries take longer to search
   for (int i = 0; i < rounds; ++i) {
-    const Finished attached = culprit({"attach", number, "--out", dump, "--timeout", "60s"});
+    const Finished attached = run_culprit({"attach", number, "--out", dump, "--timeout", "60s"});
     INFO("round " << i << ": " << attached.err);
     REQUIRE(attached.exit_code == 0);
     if (i == rounds - 1) tell(pid, 3);
-    const Finished detached = culprit({"detach", number, "--timeout", "60s"});
+    const Finished detached = run_culprit({"detach", number, "--timeout", "60s"});
     INFO(detached.err);
     REQUIRE(detached.exit_code == 0);
     if (i == 0 || i == rounds - 1) check_runs_alone(pid);
@@ -157,13 +141,13 @@ TEST_CASE("what is made between attach and detach is recorded and nothing else",
   const std::string dump = folder.path() / "x.dump";
   const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
     tell(pid, 2);
-    const Finished attached = culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
     INFO(attached.err);
     CHECK(attached.exit_code == 0);
     CHECK(attached.err.find("culprit detach " + std::to_string(pid)) != std::string::npos);
     tell(pid, "xxxkdetq");
     CHECK(read_report(dump).json.at("process").at("ended") == "running");
-    const Finished detached = culprit({"detach", std::to_string(pid), "--timeout", "60s"});
+    const Finished detached = run_culprit({"detach", std::to_string(pid), "--timeout", "60s"});
     INFO(detached.err);
     CHECK(detached.exit_code == 0);
     tell(pid, "xetqx");
@@ -218,7 +202,7 @@ TEST_CASE("attach to and detach from a C++ program 200 times", "[attach]") {
     attach_again_and_again(pid, dump);
     // Far fewer than one per round: the program may open some of its own.
     CHECK(count(proc / "fd") < descriptors + 20);
-    const std::string maps = read_file(proc / "maps");
+    const std::string maps = file_text(proc / "maps");
     mappings = static_cast<std::size_t>(std::count(maps.begin(), maps.end(), '\n'));
   });
   check_fine(run);
@@ -267,19 +251,19 @@ TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
     // Ctrl-C ends it early: the test does not wait for time to pass.
     const std::string command = culprit_path().string() + " attach " + std::to_string(pid) + " --for 1h --out " + dump +
                                 " >" + out.string() + " 2>" + err.string() + " & echo $!";
-    SpawnOptions options;
+    ProgramOptions options;
     options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
     // A job in the background of a shell without job control ignores SIGINT.
-    const pid_t attacher = static_cast<pid_t>(std::stol(spawn({"/bin/sh", "-c", command}, options).out));
-    for (int i = 0; i < 20000 && read_file(err).find("recording for") == std::string::npos; ++i) usleep(1000);
+    const pid_t attacher = static_cast<pid_t>(std::stol(run_program({"/bin/sh", "-c", command}, options).out));
+    for (int i = 0; i < 20000 && file_text(err).find("recording for") == std::string::npos; ++i) usleep(1000);
     tell(pid, 3);
     kill(attacher, SIGTERM);
-    for (int i = 0; i < 20000 && read_file(out).find("next") == std::string::npos; ++i) usleep(1000);
+    for (int i = 0; i < 20000 && file_text(out).find("next") == std::string::npos; ++i) usleep(1000);
     check_runs_alone(pid);
   });
   check_fine(run);
-  const std::string text = read_file(out);
-  INFO(text << read_file(err));
+  const std::string text = file_text(out);
+  INFO(text << file_text(err));
   CHECK(text.find("SURVIVORS") != std::string::npos);
   CHECK(text.find("58.6 KiB  3x") != std::string::npos);
   CHECK(text.find("attach_target.cpp") != std::string::npos);
@@ -300,7 +284,7 @@ TEST_CASE("a signal to culprit in the middle of attaching leaves the process as 
       kill(attacher, kSignals[i % 3]);
       waitpid(attacher, nullptr, 0);
       check_runs_alone(pid);
-      culprit({"detach", number});  // when it came too late
+      run_culprit({"detach", number});  // when it came too late
     }
   });
   check_fine(run);
@@ -315,13 +299,13 @@ TEST_CASE("culprit killed after any of its steps leaves the process as it was", 
       const std::string number = std::to_string(pid);
       const std::string dump = folder.path() / "x.dump";
       if (arguments.empty()) {  // the library is there already
-        CHECK(culprit({"attach", number, "--out", (folder.path() / "first.dump").string()}).exit_code == 0);
-        CHECK(culprit({"detach", number}).exit_code == 0);
+        CHECK(run_culprit({"attach", number, "--out", (folder.path() / "first.dump").string()}).exit_code == 0);
+        CHECK(run_culprit({"detach", number}).exit_code == 0);
       }
       for (int tries = 0; tries < 400; ++tries) {
         const Finished attached =
-            culprit({"attach", number, "--out", dump},
-                    {{"LD_PRELOAD", subject_path("die_at_ptrace.so")}, {"DIE_AT", std::to_string(kills + 1)}});
+            run_culprit({"attach", number, "--out", dump},
+                        {{"LD_PRELOAD", subject_path("die_at_ptrace.so")}, {"DIE_AT", std::to_string(kills + 1)}});
         INFO("to be killed after step " << kills + 1 << ": " << attached.err);
         check_runs_alone(pid);
         if (attached.exit_code == 0) break;
@@ -330,10 +314,10 @@ TEST_CASE("culprit killed after any of its steps leaves the process as it was", 
         } else {
           // The thread that was abandoned at the last kill has finished the call.
           REQUIRE(attached.err.find("is attached already") != std::string::npos);
-          culprit({"detach", number});
+          run_culprit({"detach", number});
         }
       }
-      CHECK(culprit({"detach", number}).exit_code == 0);
+      CHECK(run_culprit({"detach", number}).exit_code == 0);
       CHECK(kills > 15);
     });
     check_fine(run);
@@ -347,9 +331,9 @@ TEST_CASE("slots that the loader fills and constants are replaced and put back",
     const TemporaryFolder folder;
     const std::string dump = folder.path() / "x.dump";
     const Run run = run_alone(subject, {}, [&](pid_t pid) {
-      CHECK(culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
+      CHECK(run_culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
       tell(pid, 3);
-      CHECK(culprit({"detach", std::to_string(pid)}).exit_code == 0);
+      CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);
     });
     check_fine(run);
     const Report report = read_report(dump);
@@ -372,9 +356,9 @@ TEST_CASE("children of an attached process run as before and are not recorded", 
   const TemporaryFolder folder;
   const Run run = run_alone("attach_fork", {}, [&](pid_t pid) {
     const std::string pattern = (folder.path() / "x.%p.dump").string();
-    CHECK(culprit({"attach", std::to_string(pid), "--out", pattern, "--timeout", "60s"}).exit_code == 0);
+    CHECK(run_culprit({"attach", std::to_string(pid), "--out", pattern, "--timeout", "60s"}).exit_code == 0);
     tell(pid, 5);
-    CHECK(culprit({"detach", std::to_string(pid), "--timeout", "60s"}).exit_code == 0);
+    CHECK(run_culprit({"detach", std::to_string(pid), "--timeout", "60s"}).exit_code == 0);
     tell(pid, 2);
   });
   check_fine(run);
@@ -389,8 +373,8 @@ TEST_CASE("children of an attached process run as before and are not recorded", 
 // The process with this program's name below `pid`, or that one.
 pid_t named_below(pid_t pid, const std::string& name) {
   const std::string folder = "/proc/" + std::to_string(pid);
-  if (read_file(folder + "/comm") == name + "\n") return pid;
-  std::istringstream children(read_file(folder + "/task/" + std::to_string(pid) + "/children"));
+  if (file_text(folder + "/comm") == name + "\n") return pid;
+  std::istringstream children(file_text(folder + "/task/" + std::to_string(pid) + "/children"));
   for (pid_t child = 0; children >> child;) {
     const pid_t found = named_below(child, name);
     if (found != 0) return found;
@@ -421,9 +405,9 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     REQUIRE(pid != 0);
     const std::string number = std::to_string(pid);
     const std::map<std::string, std::string> library = {{"CULPRIT_LIBRARY", here + "/libculprit.so"}};
-    const Finished relative = culprit({"attach", number, "--out", "relative.dump"}, library);
+    const Finished relative = run_culprit({"attach", number, "--out", "relative.dump"}, library);
     CHECK(relative.err.find("must be a path of its own") != std::string::npos);
-    const Finished attached = culprit({"attach", number, "--out", here + "/%p.dump"}, library);
+    const Finished attached = run_culprit({"attach", number, "--out", here + "/%p.dump"}, library);
     INFO(attached.err);
     REQUIRE(attached.exit_code == 0);
     // It has another pid inside.
@@ -431,14 +415,14 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     const std::string dump = "/proc/" + number + "/root" + here + "/" + inside + ".dump";
     CHECK(attached.err.find(dump) != std::string::npos);
     tell(pid, 3);
-    const Finished detached = culprit({"detach", number}, library);
+    const Finished detached = run_culprit({"detach", number}, library);
     INFO(detached.err);
     CHECK(detached.exit_code == 0);
     const std::vector<Group> leaks = read_report(dump).through("leak_after");
     REQUIRE(leaks.size() == 1);
     CHECK(leaks[0].count == 3);
     // The copy in the container is removed.
-    CHECK(read_file("/proc/" + number + "/maps").find("/libculprit.so (deleted)") != std::string::npos);
+    CHECK(file_text("/proc/" + number + "/maps").find("/libculprit.so (deleted)") != std::string::npos);
     check_runs_alone(pid);
   });
   check_fine(run);
@@ -448,10 +432,10 @@ TEST_CASE("attach says who may trace a process", "[attach]") {
   if (!may_trace() || getuid() != 0) return;
   constexpr uid_t kNobody = 65534;
   const auto refused = [](pid_t pid, const std::function<void()>& before, const std::string& because) {
-    SpawnOptions options;
+    ProgramOptions options;
     options.environment = {{"LD_PRELOAD", ""}, {"CULPRIT_LIBRARY", library_path().string()}};
     options.before_exec = before;
-    const Finished finished = spawn({culprit_path().string(), "attach", std::to_string(pid)}, options);
+    const Finished finished = run_program({culprit_path().string(), "attach", std::to_string(pid)}, options);
     if (finished.exit_code == 127) return;  // the tests are in a folder that the user may not read
     INFO(finished.err);
     CHECK(finished.exit_code == 3);
@@ -490,14 +474,14 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
   if (!may_trace()) return;
   const std::string library = subject_path("attach_slow_library.so").string();
   const Run alone = run_alone("attach_blocked", {"alone", library}, [&](pid_t pid) {
-    const Finished attached = culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     CHECK(attached.exit_code == 3);
     CHECK(attached.err.find("came to a point where it could be borrowed") != std::string::npos);
     check_runs_alone(pid);
   });
   check_fine(alone);
   const Run other = run_alone("attach_blocked", {"other", library}, [&](pid_t pid) {
-    const Finished attached = culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);
     CHECK(attached.err.find("is loading a library") != std::string::npos);
@@ -505,7 +489,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
   });
   check_fine(other);
   const Run parent = run_alone("attach_blocked", {"vfork", library}, [&](pid_t pid) {
-    const Finished attached = culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);
     CHECK(attached.err.find("in the kernel, which does not let it stop") != std::string::npos);
@@ -520,8 +504,8 @@ TEST_CASE("a thread that waits in system calls goes on waiting", "[attach]") {
   const std::string dump = folder.path() / "x.dump";
   const Run run = run_alone("attach_target", {"waiting"}, [&](pid_t pid) {
     for (int i = 0; i < 10; ++i) {
-      CHECK(culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
-      CHECK(culprit({"detach", std::to_string(pid)}).exit_code == 0);
+      CHECK(run_culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
+      CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);
       fs::remove(dump);
     }
     check_runs_alone(pid);
@@ -536,7 +520,7 @@ TEST_CASE("the dump of an attached process is whole however that ends", "[attach
     const TemporaryFolder folder;
     const std::string dump = folder.path() / "x.dump";
     const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
-      CHECK(culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
+      CHECK(run_culprit({"attach", std::to_string(pid), "--out", dump}).exit_code == 0);
       tell(pid, 3);
       if (killed) kill(pid, SIGKILL);
     });
@@ -554,7 +538,7 @@ TEST_CASE("the dump of an attached process is whole however that ends", "[attach
 TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
   if (!may_trace()) return;
   const auto refused = [](const std::vector<std::string>& words, const std::string& because) {
-    const Finished finished = culprit(words);
+    const Finished finished = run_culprit(words);
     INFO(finished.err);
     CHECK(finished.exit_code == (because.find("usage") == 0 ? 2 : 3));
     CHECK(finished.out.empty());
@@ -574,8 +558,8 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
     refused({"attach", number, "--out", "/nowhere/x.dump"}, "the dump cannot be created");
     if (!on_gpu()) {
       refused({"attach", number, "--backend", "cupti"}, "has no libcupti, and none was found: set CULPRIT_CUPTI");
-      const Finished taken = culprit({"attach", number, "--backend", "cupti"},
-                                     {{"CULPRIT_CUPTI", subject_path("fake_cupti.so").string()}});
+      const Finished taken = run_culprit({"attach", number, "--backend", "cupti"},
+                                         {{"CULPRIT_CUPTI", subject_path("fake_cupti.so").string()}});
       INFO(taken.err);
       CHECK(taken.exit_code == 3);
       CHECK(taken.err.find("another tool holds CUPTI") != std::string::npos);
@@ -594,9 +578,9 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
     REQUIRE(ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
     const TemporaryFolder folder;
     const std::string dump = folder.path() / "x.dump";
-    REQUIRE(culprit({"attach", number, "--out", dump}).exit_code == 0);
+    REQUIRE(run_culprit({"attach", number, "--out", dump}).exit_code == 0);
     refused({"attach", number}, "is attached already");
-    REQUIRE(culprit({"detach", number}).exit_code == 0);
+    REQUIRE(run_culprit({"detach", number}).exit_code == 0);
     refused({"detach", number}, "is not attached");
   });
   check_fine(run);

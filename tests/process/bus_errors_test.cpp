@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {
@@ -37,7 +37,7 @@ TEST_CASE("a dump that is cut off while its program runs costs the recording onl
     CHECK(run.out == "ready\ndone\n");
     CHECK(run.err.find("recording stopped: the dump was cut off") != std::string::npos);
     CHECK(run.err.find("not freed") == std::string::npos);
-    const Finished report = spawn({culprit_path().string(), "report", run.dump().string()}, {});
+    const Finished report = run_culprit({"report", run.dump().string()});
     CHECK(report.exit_code == 3);
     CHECK(report.err.find(left < 4096 ? "culprit: " : "was cut off while the program ran") != std::string::npos);
   }

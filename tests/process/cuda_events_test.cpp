@@ -1,7 +1,7 @@
 // CUDA events have a fast path of their own in the library (interpose/recorder/cuda_events.h), which must count like
 // the general one.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

@@ -1,6 +1,6 @@
 // A failed call is the cause for the memory that its function left behind, and for no other. At -O0 and -O2.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

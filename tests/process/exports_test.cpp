@@ -5,7 +5,8 @@
 #include <sstream>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -20,9 +21,9 @@ std::string binutils(const std::string& program, const std::vector<std::string>&
   std::vector<std::string> argv = {path};
   argv.insert(argv.end(), options.begin(), options.end());
   argv.push_back(library_path().string());
-  SpawnOptions english;
+  ProgramOptions english;
   english.environment["LC_ALL"] = "C";
-  const Finished finished = spawn(argv, english);
+  const Finished finished = run_program(argv, english);
   INFO(finished.err);
   REQUIRE(finished.exit_code == 0);
   return finished.out;
@@ -37,12 +38,7 @@ std::set<std::string> first_captures(const std::string& text, const std::string&
 }
 
 // A file of the source tree; empty when the tests run without it.
-std::string source_text(const std::string& path) {
-  std::ifstream file(std::string(CULPRIT_SOURCE_DIR "/") + path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+std::string source_text(const std::string& path) { return file_text(std::string(CULPRIT_SOURCE_DIR "/") + path); }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // Frees: memory freed by any call is not a leak; memory whose free the driver refused is one.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

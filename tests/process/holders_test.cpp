@@ -1,6 +1,6 @@
 // Memory that a global variable holds at exit is distinguished from memory that nothing points to.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

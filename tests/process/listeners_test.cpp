@@ -1,13 +1,12 @@
 // The listeners for Catch2 and GoogleTest: tests as marks, and tests that fail because they leak.
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 constexpr char kLeftBehind[] = "left 11001 bytes of GPU memory in 1 allocation behind";
 
@@ -62,7 +61,7 @@ TEST_CASE("the JUnit report has a case for each test", "[listeners]") {
   for (const Program& program : programs()) {
     const Run run = run_preloaded(program.name);
     const Finished junit =
-        spawn({culprit_path().string(), "report", "--format", "junit", run.dump().string()}, SpawnOptions());
+        run_program({culprit_path().string(), "report", "--format", "junit", run.dump().string()}, ProgramOptions());
     INFO(junit.out);
     CHECK(has(junit.out, "tests=\"" + std::to_string(program.tests) + "\""));
     CHECK(has(junit.out,

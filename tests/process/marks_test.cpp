@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -26,15 +27,11 @@ std::map<std::uint64_t, std::string> labels(const Report& report) {
 }
 
 Finished report_with(const std::vector<std::string>& options, const fs::path& dump) {
-  std::vector<std::string> argv = {culprit_path().string(), "report"};
-  argv.insert(argv.end(), options.begin(), options.end());
-  argv.push_back(dump.string());
-  SpawnOptions spawn_options;
-  spawn_options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}};
-  return spawn(argv, spawn_options);
+  std::vector<std::string> words = {"report"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back(dump.string());
+  return run_culprit(words);
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

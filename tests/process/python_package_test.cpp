@@ -4,7 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {
@@ -43,7 +43,7 @@ const nlohmann::json& torch_inside(const Report& report) {
   return caches[0].at("inside");
 }
 
-std::string text_report(const Run& run) { return spawn({culprit_path().string(), "report", run.dump()}, {}).out; }
+std::string text_report(const Run& run) { return run_culprit({"report", run.dump()}).out; }
 
 constexpr std::uint64_t kTensor = 700 * 1024;
 

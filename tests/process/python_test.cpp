@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {
@@ -24,11 +24,11 @@ std::vector<std::string> interpreters() {
 
 // An interpreter's version and path; both empty when there is none of that name.
 std::pair<std::string, std::string> version_and_path(const std::string& name, const std::string& pyenv_version) {
-  SpawnOptions options;
+  ProgramOptions options;
   if (!pyenv_version.empty()) options.environment["PYENV_VERSION"] = pyenv_version;
-  const Finished asked =
-      spawn({"/usr/bin/env", name, "-c", "import sys; print(*sys.version_info[:2], sep='.'); print(sys.executable)"},
-            options);
+  const Finished asked = run_program(
+      {"/usr/bin/env", name, "-c", "import sys; print(*sys.version_info[:2], sep='.'); print(sys.executable)"},
+      options);
   std::stringstream lines(asked.exit_code == 0 ? asked.out : "");
   std::pair<std::string, std::string> found;
   std::getline(lines, found.first);
@@ -134,7 +134,7 @@ TEST_CASE("each evaluation loop's Python frames come just before its own", "[pyt
     REQUIRE(run.exit_code == 0);
     if (is_unknown(read_report(run.dump()))) continue;
     const Finished full =
-        spawn({culprit_path().string(), "report", "--full-stacks", "--format", "json", run.dump()}, {});
+        run_program({culprit_path().string(), "report", "--full-stacks", "--format", "json", run.dump()}, {});
     REQUIRE(full.exit_code == 0);
     const nlohmann::json report = nlohmann::json::parse(full.out);
     for (const nlohmann::json& group : report.at("leaks")) {
@@ -188,7 +188,7 @@ TEST_CASE("the text report begins with the Python lines", "[python]") {
   const Run run = run_python(interpreters().front(), {"python_stacks.py", "1", "1"});
   REQUIRE(run.exit_code == 0);
   if (is_unknown(read_report(run.dump()))) return;
-  const Finished text = spawn({culprit_path().string(), "report", run.dump()}, {});
+  const Finished text = run_program({culprit_path().string(), "report", run.dump()}, {});
   const std::size_t allocated = text.out.find("   allocated  python_stacks.py:");
   REQUIRE(allocated != std::string::npos);
   CHECK(text.out.find("   native     ", allocated) != std::string::npos);

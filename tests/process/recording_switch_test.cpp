@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -12,16 +13,6 @@ RunOptions paused() {
   options.environment["CULPRIT_START"] = "signal";
   return options;
 }
-
-Finished culprit(const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = {culprit_path().string()};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  SpawnOptions options;
-  options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}};
-  return spawn(argv, options);
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -55,7 +46,7 @@ TEST_CASE("what was recorded is followed while recording is off", "[switch]") {
   CHECK(first.at("begin_ns") == 0);
   CHECK(first.at("end_ns") <= recording.at("spans")[1].at("begin_ns"));
   CHECK(recording.at("spans")[1].at("end_ns").is_null());
-  const std::string text = culprit({"report", run.dump().string()}).out;
+  const std::string text = run_culprit({"report", run.dump().string()}).out;
   CHECK(has(text, "\nrecorded from 0.00 ms to "));
 }
 
@@ -122,7 +113,7 @@ TEST_CASE("a process that never uses CUDA keeps its signals", "[switch]") {
 TEST_CASE("a program with the static runtime waits for the signal from its first CUDA call on", "[switch]") {
   RunOptions options = paused();
   options.when_ready = [](pid_t pid) {
-    const Finished early = culprit({"start", std::to_string(pid)});
+    const Finished early = run_culprit({"start", std::to_string(pid)});
     CHECK(early.exit_code == 3);
     CHECK(has(early.err, "has not used CUDA yet"));
     CHECK(has(early.err, "try again then"));
@@ -145,7 +136,7 @@ TEST_CASE("a signal that the program ignores stays ignored, and that is said", "
         "culprit: warning: signal USR2 is ignored: nothing is recorded, and no signal switches it on. Name another "
         "with CULPRIT_SIGNAL.\n");
   options.when_ready = [](pid_t pid) {
-    const Finished start = culprit({"start", std::to_string(pid)});
+    const Finished start = run_culprit({"start", std::to_string(pid)});
     CHECK(start.exit_code == 3);
     CHECK(has(start.err, "ignores signal USR2"));
   };
@@ -194,7 +185,7 @@ TEST_CASE("a value that cannot be used is said once, in a process that records",
 TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
   RunOptions options = paused();
   options.when_ready = [](pid_t pid) {
-    const Finished start = culprit({"start", std::to_string(pid)});
+    const Finished start = run_culprit({"start", std::to_string(pid)});
     INFO(start.err);
     CHECK(start.exit_code == 0);
     CHECK(has(start.out, "records from its next CUDA call on"));
@@ -205,9 +196,9 @@ TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
   options.when_ready = [](pid_t pid) {
     const std::string id = std::to_string(pid);
     // `start` a second time changes nothing.
-    CHECK(has(culprit({"start", id}).out, "records now: "));
-    CHECK(has(culprit({"start", id}).out, "records now: "));
-    const Finished stop = culprit({"stop", id});
+    CHECK(has(run_culprit({"start", id}).out, "records now: "));
+    CHECK(has(run_culprit({"start", id}).out, "records now: "));
+    const Finished stop = run_culprit({"stop", id});
     CHECK(stop.exit_code == 0);
     CHECK(has(stop.out, "records nothing new now: "));
   };
@@ -218,12 +209,12 @@ TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
 }
 
 TEST_CASE("culprit start says why a process cannot be switched", "[switch]") {
-  CHECK(has(culprit({"start", "999999999"}).err, "there is no process 999999999"));
-  CHECK(has(culprit({"start", std::to_string(getpid())}).err, "does not run under culprit"));
-  CHECK(culprit({"start", "x"}).exit_code == 2);
+  CHECK(has(run_culprit({"start", "999999999"}).err, "there is no process 999999999"));
+  CHECK(has(run_culprit({"start", std::to_string(getpid())}).err, "does not run under culprit"));
+  CHECK(run_culprit({"start", "x"}).exit_code == 2);
   RunOptions options;
   options.when_ready = [](pid_t pid) {
-    const Finished start = culprit({"start", std::to_string(pid)});
+    const Finished start = run_culprit({"start", std::to_string(pid)});
     CHECK(start.exit_code == 3);
     CHECK(has(start.err, "culprit run --paused"));
   };
@@ -233,7 +224,7 @@ TEST_CASE("culprit start says why a process cannot be switched", "[switch]") {
 TEST_CASE("culprit run --paused takes the pid of culprit run too", "[switch][run]") {
   RunOptions options;
   options.when_ready = [](pid_t pid) {
-    const Finished start = culprit({"start", std::to_string(pid)});
+    const Finished start = run_culprit({"start", std::to_string(pid)});
     INFO(start.err);
     CHECK(start.exit_code == 0);
   };

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 

@@ -1,6 +1,6 @@
 // Memory destroyed with its context is reported as released implicitly, with the call that ended the context.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

@@ -1,6 +1,6 @@
 // Threads and devices: every record has the right thread and device.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

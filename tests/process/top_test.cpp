@@ -2,19 +2,16 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
 
 Finished top(const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = {culprit_path().string(), "top"};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  SpawnOptions options;
-  options.environment = {{"LD_PRELOAD", ""}};
-  return spawn(argv, options);
+  std::vector<std::string> words = {"top"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_culprit(words);
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -52,17 +49,17 @@ TEST_CASE("culprit top ends with the process", "[top]") {
     // Goes on while the program ends; `culprit run` removes the dump.
     options.when_ready = [&](pid_t pid) {
       const std::string look = culprit_path().string() + " top " + std::to_string(pid) + " --times 600 --interval 0.1";
-      SpawnOptions shell;
+      ProgramOptions shell;
       shell.environment = {{"LD_PRELOAD", ""}};
-      spawn({"/bin/sh", "-c",
-             "(" + look + " >" + out + "; echo exit $? >>" + out + ") </dev/null >/dev/null 2>&1 &\n" +
-                 "until grep -q leak_here " + out + " 2>/dev/null; do sleep 0.05; done"},
-            shell);
+      run_program({"/bin/sh", "-c",
+                   "(" + look + " >" + out + "; echo exit $? >>" + out + ") </dev/null >/dev/null 2>&1 &\n" +
+                       "until grep -q leak_here " + out + " 2>/dev/null; do sleep 0.05; done"},
+                  shell);
     };
     const Run run = kept ? run_preloaded("end_how", {"live"}, options) : culprit_run({}, {"end_how", "live"}, options);
     CHECK_FALSE(run.timed_out);
     const Finished waited =
-        spawn({"/bin/sh", "-c", "until grep '^exit ' " + out + "; do sleep 0.05; done"}, SpawnOptions());
+        run_program({"/bin/sh", "-c", "until grep '^exit ' " + out + "; do sleep 0.05; done"}, ProgramOptions());
     CHECK(waited.out == "exit 0\n");
   }
 }

@@ -1,6 +1,6 @@
 // If exceptions cannot be recorded, the report says so.
 #include "tests/catch.h"
-#include "tests/process/run_preloaded.h"
+#include "tests/support/run_preloaded.h"
 
 namespace culprit::test {
 namespace {

@@ -1,11 +1,10 @@
 // Libraries that call the driver past the hooks are always reported.
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string library(const std::string& name) { return subject_path(name + ".so").string(); }
 

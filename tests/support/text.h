@@ -1,0 +1,25 @@
+// Text that tests look at.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace culprit::test {
+
+// Whether `text` contains `part`. A CHECK of the result that fails prints the whole text.
+inline bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) UNSCOPED_INFO("\"" << part << "\" is not in:\n" << text);
+  return found;
+}
+
+// The content of a file, also of one under /proc; "" when it cannot be read.
+inline std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace culprit::test

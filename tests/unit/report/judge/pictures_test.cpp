@@ -1,0 +1,131 @@
+// Pictures of the holders of memory: which of them are shown, in which order, and how.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/render/json/render_json.h"
+#include "report/render/render_markdown.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
+#include "tests/catch.h"
+#include "tests/support/text.h"
+#include "tests/unit/report/fixture.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using culprit::test::Program;
+
+namespace {
+
+struct Pictured : Program {
+  PictureRecord picture(PictureReason reason, std::uint8_t device, std::uint64_t time_ns,
+                        const std::vector<std::pair<std::string, std::uint64_t>>& shares) {
+    PictureRecord record = {};
+    record.state = 1;
+    record.reason = reason;
+    record.device = device;
+    record.time_ns = time_ns;
+    std::size_t next = 0;
+    for (const auto& [function, bytes] : shares) {
+      record.shares[next++] = {stack({function, "main"}), dump.add_api("cuMemAlloc_v2"), Kind::kDevice, 0, bytes, 1};
+      record.live_bytes += bytes;
+      ++record.live_count;
+    }
+    return record;
+  }
+  void add_failure(std::uint64_t time_ns, std::uint64_t asked,
+                   const std::vector<std::pair<std::string, std::uint64_t>>& shares) {
+    PictureRecord record = picture(PictureReason::kOutOfMemory, 0, time_ns, shares);
+    record.stack = stack({"load", "main"}, 12);
+    record.api = dump.add_api("cuMemAlloc_v2");
+    record.asked_bytes = asked;
+    record.times = 3;
+    record.total_bytes = 140ULL << 30;
+    record.free_bytes = 9ULL << 30;
+    record.other_bytes = 1 << 20;
+    record.other_count = 7;
+    record.other_stacks = 2;
+    dump.add_picture(record);
+  }
+};
+
+std::string text_of(const Report& report, bool peak, bool all = false) {
+  RenderOptions options;
+  options.at_peak = peak;
+  options.all = all;
+  std::ostringstream out;
+  render_text({report}, options, out);
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("the last out of memory stands before everything else", "[report][pictures]") {
+  Pictured program;
+  program.add_failure(1000000000, 1 << 20, {{"early", 5000}});
+  program.add_failure(2000000000, 8ULL << 30,
+                      {{"a", 70000}, {"b", 60000}, {"c", 50000}, {"d", 40000}, {"e", 30000}, {"f", 20000}});
+  program.dump.add_allocation(culprit::test::live_allocation(program.stack({"leak", "main"}), 4096));
+  const Report report = program.report();
+  REQUIRE(report.pictures.size() == 2);
+  CHECK(report.pictures[0].asked_bytes == 8ULL << 30);
+  const std::string text = text_of(report, false);
+  CHECK(
+      has(text,
+          "OUT OF MEMORY: cuMemAlloc asked for 8.00 GiB at app.cu:12  load, at 2.00 s, the last of 3 times; 131 GiB of "
+          "140 GiB of GPU 0 in use, 264 KiB by this process:\n"
+          "   68.4 KiB  1x     cuMemAlloc  device  app.cu:10  a\n"));
+  CHECK(has(text, "   1.02 MiB  8x     by 3 other stacks\n"));
+  CHECK_FALSE(has(text, "early"));
+  CHECK(text.find("OUT OF MEMORY") < text.find("LEAKED"));
+  CHECK(has(text_of(report, false, true), "early"));
+  std::ostringstream markdown;
+  render_markdown({report}, RenderOptions(), markdown);
+  CHECK(has(markdown.str(), "<pre>\nOUT OF MEMORY: cuMemAlloc asked for 8.00 GiB at app.cu:12  load"));
+  CHECK(markdown.str().find("</pre>") < markdown.str().find("| leaked |"));
+}
+
+TEST_CASE("the peak of each device is shown when it is asked for", "[report][pictures]") {
+  Pictured program;
+  program.dump.add_picture(program.picture(PictureReason::kPeak, 1, 3000000, {{"second", 2000}}));
+  program.dump.add_picture(program.picture(PictureReason::kPeak, 0, 1000000, {{"lower", 1000}}));
+  program.dump.add_picture(program.picture(PictureReason::kPeak, 0, 2000000, {{"higher", 9000}}));
+  program.dump.add_picture(program.picture(static_cast<PictureReason>(9), 0, 2000000, {{"unknown", 99000}}));
+  PictureRecord unfinished = program.picture(PictureReason::kPeak, 0, 1, {{"unfinished", 99000}});
+  unfinished.state = 0;
+  program.dump.add_picture(unfinished);
+  program.dump.add_allocation(culprit::test::live_allocation(program.stack({"leak", "main"}), 4096));
+  const Report report = program.report();
+  REQUIRE(report.pictures.size() == 2);
+  const std::string text = text_of(report, true);
+  CHECK(has(
+      text,
+      "PEAK of GPU 0: 8.79 KiB in 1 allocation at 2.00 ms\n   8.79 KiB  1x     cuMemAlloc  device  app.cu:10  higher"));
+  CHECK(text.find("PEAK of GPU 0") < text.find("PEAK of GPU 1"));
+  CHECK(has(text, "approximate"));
+  for (const char* absent : {"lower", "unknown", "unfinished", "app.cu:10  leak"}) CHECK_FALSE(has(text, absent));
+  CHECK(has(text_of(report, false), "leak"));
+  CHECK_FALSE(has(text_of(report, false), "PEAK"));
+}
+
+TEST_CASE("without a picture the peak says why", "[report][pictures]") {
+  Pictured program;
+  CHECK(has(text_of(program.report(), true), "no picture of the peak"));
+}
+
+TEST_CASE("pictures of a hostile dump lead nowhere and do no harm", "[report][pictures]") {
+  Pictured program;
+  PictureRecord record = program.picture(PictureReason::kOutOfMemory, 0xff, ~0ULL, {{"a", ~0ULL}});
+  record.stack = 0xfffffff0;
+  record.api = 0xffff;
+  record.free_bytes = ~0ULL;
+  record.total_bytes = 1;
+  record.shares[1] = {0xfffffff0, 0xffff, static_cast<Kind>(200), 0, ~0ULL, ~0ULL};
+  program.dump.add_picture(record);
+  const Report report = program.report();
+  REQUIRE(report.pictures.size() == 1);
+  CHECK(report.pictures[0].memory.total_bytes == 0);
+  CHECK(has(text_of(report, true), "OUT OF MEMORY"));
+  std::ostringstream json;
+  render_json({report}, json);
+  CHECK_NOTHROW(nlohmann::json::parse(json.str()));
+}

@@ -1,0 +1,165 @@
+// Incomplete recordings: every format says so, and no report without leaks reads as if recording had been complete.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/merge/report_merger.h"
+#include "report/model/not_recorded.h"
+#include "report/render/html/render_html.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_sarif.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
+#include "tests/catch.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/page_data.h"
+#include "tests/unit/report/shell.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+using Json = nlohmann::json;
+
+namespace {
+
+using Render = void (*)(const std::vector<Report>&, const RenderOptions&, std::ostream&);
+
+std::string in_format(const Report& report, Render render) {
+  std::ostringstream out;
+  render({report}, RenderOptions(), out);
+  return out.str();
+}
+
+void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }
+
+// A counter of the header, and the words that the report has for two of it.
+struct Counter {
+  std::uint64_t Header::*field;
+  const char* json_name;
+  const char* words;
+};
+constexpr Counter kCounters[] = {
+    {&Header::dropped_allocations, "dropped_allocations", "2 allocations"},
+    {&Header::dropped_stacks, "dropped_stacks", "2 stacks"},
+    {&Header::dropped_others, "dropped_others", "2 other events"},
+    {&Header::handler_calls, "handler_calls", "2 calls of signal handlers that interrupted culprit"},
+    {&Header::left_hooks, "left_hooks", "2 calls that siglongjmp or cancellation left"},
+    {&Header::lock_timeouts, "lock_timeouts", "2 events that could not wait for a lock"},
+};
+
+Report report_with(const Counter& counter) {
+  DumpBuilder dump;
+  dump.header().*counter.field = 2;
+  return report_of(dump, FakeSymbols());
+}
+
+}  // namespace
+
+TEST_CASE("each counter of what was not recorded comes first, and no report says that nothing leaked",
+          "[report][not-recorded]") {
+  for (const Counter& counter : kCounters) {
+    INFO(counter.json_name);
+    const Report report = report_with(counter);
+    CHECK_FALSE(is_complete(report));
+
+    const std::string text = in_format(report, render_text);
+    CHECK(text.rfind(std::string("NOT RECORDED: ") + counter.words, 0) == 0);
+    CHECK(has(text, "NO LEAK AMONG WHAT WAS RECORDED"));
+    CHECK(has(text, "· 2 not recorded"));
+    CHECK_FALSE(has(text, "NOTHING LEAKED"));
+
+    const Json summary = Json::parse(in_format(report, as_json)).at("summary");
+    CHECK(summary.at("dropped") == 2);
+    CHECK(summary.at(counter.json_name) == 2);
+    CHECK(summary.at("complete") == false);
+
+    const std::string markdown = in_format(report, render_markdown);
+    CHECK(markdown.rfind("### No leak among what was recorded", 0) == 0);
+    CHECK(has(markdown, std::string("**Not recorded:** ") + counter.words));
+
+    const std::string junit = in_format(report, render_junit);
+    CHECK(has(junit, "tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\""));
+    CHECK(has(junit, std::string("<skipped message=\"Not recorded: ") + counter.words));
+    CHECK_FALSE(has(junit, "nothing leaked"));
+
+    const Json invocation = Json::parse(in_format(report, render_sarif)).at("runs").at(0).at("invocations").at(0);
+    CHECK(invocation.at("executionSuccessful") == false);
+    CHECK(has(invocation.at("toolExecutionNotifications").at(0).at("message").at("text").get<std::string>(),
+              std::string("Not recorded: ") + counter.words));
+
+    const std::string page = page_data(in_format(report, render_html));
+    CHECK(has(page, std::string("\"incomplete\": [\"Not recorded: ") + counter.words));
+    CHECK(has(page, "\"complete\":false"));
+  }
+}
+
+TEST_CASE("what was not recorded is added up when reports are merged", "[report][not-recorded][merge]") {
+  for (const Counter& counter : kCounters) {
+    INFO(counter.json_name);
+    ReportMerger merger;
+    merger.add(report_with(counter));
+    merger.add(report_with(counter));
+    const Report report = merger.finish(false);
+    CHECK(report.dropped.total() == 4);
+    CHECK(Json::parse(in_format(report, as_json)).at("summary").at(counter.json_name) == 4);
+  }
+}
+
+TEST_CASE("a process that still runs is not said to hold nothing when something was not recorded",
+          "[report][not-recorded]") {
+  Report report = report_with(kCounters[0]);
+  report.process.status.ended = Ended::kRunning;
+  CHECK(has(in_format(report, render_text), "NOTHING HELD AMONG WHAT WAS RECORDED"));
+}
+
+TEST_CASE("a report to which nothing is missing says so", "[report][not-recorded]") {
+  DumpBuilder dump;
+  const Report report = report_of(dump, FakeSymbols());
+  CHECK(is_complete(report));
+  CHECK(not_recorded_text(report).empty());
+  CHECK(has(in_format(report, render_text), "NOTHING LEAKED"));
+  CHECK(Json::parse(in_format(report, as_json)).at("summary").at("complete") == true);
+  CHECK(has(in_format(report, render_junit), "nothing leaked"));
+}
+
+TEST_CASE("libraries that call the driver past the hooks come first in every format", "[report][not-recorded]") {
+  DumpBuilder dump;
+  constexpr char kUsers[] = "d/opt/lib/libdirect.so\0n/opt/lib/libapart\x1b.so";  // with a NUL at the end
+  const Ref ref = dump.add_string({kUsers, sizeof(kUsers)});
+  dump.header().unseen_users = ref;
+  dump.header().unseen_user_count = 2;
+  const Report report = report_of(dump, FakeSymbols());
+  REQUIRE(report.unseen.size() == 2);
+  CHECK(report.unseen[0].path == "/opt/lib/libdirect.so");
+  CHECK_FALSE(is_complete(report));
+
+  const std::string text = in_format(report, render_text);
+  CHECK(text.rfind("NOT SEEN: libdirect.so calls the driver directly (it was loaded with RTLD_DEEPBIND, ", 0) == 0);
+  CHECK(has(text, "\nNOT SEEN: libapart?.so has a CUDA driver of its own (it was loaded with dlmopen)"));
+  CHECK(has(text, "NO LEAK AMONG WHAT WAS RECORDED"));
+
+  const Json json = Json::parse(in_format(report, as_json));
+  CHECK(json.at("unseen").at(0) == Json({{"module", "/opt/lib/libdirect.so"}, {"how", "direct"}}));
+  CHECK(json.at("unseen").at(1).at("how") == "namespace");
+  CHECK(json.at("summary").at("complete") == false);
+  CHECK(json.at("summary").at("dropped") == 0);
+  CHECK(has(in_format(report, render_markdown), "**Not seen:** libdirect.so"));
+  CHECK(has(in_format(report, render_junit), "<skipped message=\"Not seen: libdirect.so"));
+  CHECK(has(in_format(report, render_sarif), "\"executionSuccessful\": false"));
+  CHECK(has(page_data(in_format(report, render_html)), "\"incomplete\": [\"Not seen: libdirect.so"));
+
+  ReportMerger merger;
+  merger.add(report_of(dump, FakeSymbols()));
+  merger.add(report_of(dump, FakeSymbols()));
+  CHECK(merger.finish(false).unseen.size() == 2);
+}
+
+TEST_CASE("a dump whose hooks were never called says that nothing was recorded", "[report][not-recorded]") {
+  DumpBuilder dump;
+  dump.header().hook_calls = 0;
+  const Report report = report_of(dump, FakeSymbols());
+  CHECK(has(in_format(report, render_text), "NOTHING RECORDED"));
+  CHECK(has(in_format(report, render_markdown), "### Nothing recorded"));
+  CHECK(has(in_format(report, render_junit), "no hook was ever called"));
+}

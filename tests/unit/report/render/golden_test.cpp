@@ -1,0 +1,280 @@
+// Whole reports against the files in tests/golden: dump in, text and JSON out. CULPRIT_APPROVE=1 rewrites them.
+#include <cstring>
+#include <sstream>
+
+#include "report/render/html/render_html.h"
+#include "report/render/json/render_json.h"
+#include "report/render/render_folded.h"
+#include "report/render/render_junit.h"
+#include "report/render/render_markdown.h"
+#include "report/render/render_pprof.h"
+#include "report/render/render_sarif.h"
+#include "report/render/text/render_text.h"
+#include "report/select/render_options.h"
+#include "tests/catch.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/golden.h"
+#include "tests/unit/report/page_data.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+
+namespace {
+
+std::string text_of(const std::vector<Report>& reports, bool resources = false) {
+  RenderOptions options;
+  options.resources = resources;
+  std::ostringstream out;
+  render_text(reports, options, out);
+  return out.str();
+}
+
+std::string json_of(const std::vector<Report>& reports) {
+  std::ostringstream out;
+  render_json(reports, out);
+  return out.str();
+}
+
+MemoryReading reading(std::uint64_t time_ns, std::uint64_t free_gib) { return {time_ns, free_gib << 30, 140ULL << 30}; }
+
+// A program with every sort of thing in it: an own leak, one inside a third-party library, a refused free, a torn-down
+// context, a library's workspace, two bad frees and some streams.
+struct Everything {
+  DumpBuilder dump;
+  FakeSymbols symbols;
+
+  Everything() {
+    const Ref executable = dump.add_string("/home/me/train");
+    const Ref command =
+        dump.add_string(std::string_view("./train\0--epochs\0"
+                                         "3\0",
+                                         19));
+    const Ref folder = dump.add_string("/home/me");
+    const Ref version = dump.add_string("0.1.0");
+    Header& header = dump.header();
+    header.executable = executable;
+    header.command_line = command;
+    header.working_directory = folder;
+    header.tool_version = version;
+    header.allocations = 120;
+    header.frees = 100;
+    header.late_frees = 2;
+
+    const std::uint32_t app = dump.add_module("/home/me/train", {0xaa, 0xbb}, kModuleExecutable);
+    const std::uint32_t runtime = dump.add_module("/usr/local/cuda/lib64/libcudart.so.13");
+    const std::uint32_t third =
+        dump.add_module("/opt/third/libthird.so.2", {0x9a, 0x77, 0xc1, 0x00, 0x11, 0x22, 0x33, 0x44});
+    const std::uint32_t cublas = dump.add_module("/usr/local/cuda/lib64/libcublas.so.13");
+    const std::uint32_t libc = dump.add_module("/lib/x86_64-linux-gnu/libc.so.6");
+
+    auto code = [this](std::uint32_t module, const char* path, std::uint64_t at, const char* function,
+                       const char* file = "", unsigned line = 0) {
+      symbols.add(path, at, function, file, line);
+      return DumpBuilder::frame(module, at);
+    };
+    const char* exe = "/home/me/train";
+    const auto start = code(libc, "/lib/x86_64-linux-gnu/libc.so.6", 0x29d90, "__libc_start_main");
+    const auto main_solve = code(app, exe, 0x1100, "main", "/src/train.cu", 88);
+    const auto main_third = code(app, exe, 0x1120, "main", "/src/train.cu", 90);
+    const auto main_reset = code(app, exe, 0x1140, "main", "/src/train.cu", 95);
+    CodeLocation grow;
+    grow.function = "Buffer::grow";
+    grow.file = "/src/buffer.h";
+    grow.line = 12;
+    grow.inlined = true;
+    symbols.add(exe, 0x2200, grow);
+    const auto step = code(app, exe, 0x2200, "Solver::step", "/src/solver.cu", 31);
+    const auto drop = code(app, exe, 0x2300, "Solver::drop", "/src/solver.cu", 60);
+    const char* cudart = "/usr/local/cuda/lib64/libcudart.so.13";
+    const auto cuda_malloc = code(runtime, cudart, 0x4000, "cudaMalloc");
+    const auto cuda_free = code(runtime, cudart, 0x4100, "cudaFree");
+    const auto cuda_reset = code(runtime, cudart, 0x4200, "cudaDeviceReset");
+    const auto cuda_stream = code(runtime, cudart, 0x4300, "cudaStreamCreate");
+    const auto third_solve = code(third, "/opt/third/libthird.so.2", 0x5000, "third_solve");
+    const auto cublas_create = code(cublas, "/usr/local/cuda/lib64/libcublas.so.13", 0x6000, "cublasCreate_v2");
+
+    const Ref solve_stack = dump.add_stack({cuda_malloc, step, main_solve, start});
+    const Ref drop_stack = dump.add_stack({cuda_free, drop, main_solve, start});
+    const Ref third_stack = dump.add_stack({cuda_malloc, third_solve, main_third, start}, kStackTruncated, 103);
+    const Ref reset_stack = dump.add_stack({cuda_reset, main_reset, start});
+    const Ref cublas_stack = dump.add_stack({cuda_malloc, cublas_create, main_solve, start});
+    const Ref stream_stack = dump.add_stack({cuda_stream, main_solve, start});
+    const std::uint32_t main_thread = dump.add_thread(4242, "train");
+    const std::uint32_t worker = dump.add_thread(4250, "worker-3", ThreadState::kEnded);
+    const std::uint16_t alloc_api = dump.add_api("cuMemAlloc_v2");
+    const std::uint16_t free_api = dump.add_api("cuMemFree_v2");
+    const std::uint16_t reset_api = dump.add_api("cuDevicePrimaryCtxReset_v2");
+    const std::uint16_t stream_api = dump.add_api("cuStreamCreate");
+
+    AllocationRecord record = live_allocation(solve_stack, 1ULL << 30);
+    record.api = alloc_api;
+    record.thread = worker;
+    record.time_ns = 12400000000;
+    dump.add_allocation(record);
+    record = live_allocation(third_stack, 256ULL << 20);
+    record.api = alloc_api;
+    record.thread = main_thread;
+    for (std::uint64_t time : {2000000000ULL, 3000000000ULL, 4000000000ULL}) {
+      record.time_ns = time;
+      dump.add_allocation(record);
+    }
+    ErrorRecord error = {};
+    error.state = 1;
+    error.type = ErrorType::kFailedFree;
+    error.kind = Kind::kDevice;
+    error.api = free_api;
+    error.code = 700;
+    error.stack = drop_stack;
+    error.allocation_stack = solve_stack;
+    error.handle = 0x7f1000000000;
+    error.bytes = 11001;
+    error.count = 1;
+    error.first_ns = error.last_ns = 15000000000;
+    error.thread = main_thread;
+    const Ref failed = dump.add_error(error);
+    record = live_allocation(solve_stack, 11001);
+    record.api = alloc_api;
+    record.thread = main_thread;
+    record.time_ns = 14000000000;
+    record.flags = kFlagFreeFailed;
+    EvidenceRecord evidence = {};
+    evidence.state = 1;
+    evidence.error = failed;
+    record.evidence = dump.add_evidence(evidence);
+    dump.add_allocation(record);
+    error.type = ErrorType::kDoubleFree;
+    error.code = 1;
+    error.free_stack = drop_stack;
+    error.free_thread = worker;
+    error.first_ns = error.last_ns = 16000000000;
+    error.count = 2;
+    dump.add_error(error);
+
+    ReleaseRecord release = {};
+    release.state = 1;
+    release.stack = solve_stack;
+    release.teardown_stack = reset_stack;
+    release.kind = Kind::kManaged;
+    release.api = alloc_api;
+    release.teardown_api = reset_api;
+    release.count = 4;
+    release.bytes = 4ULL << 20;
+    release.first_ns = 1000000000;
+    release.last_ns = 1500000000;
+    release.teardown_ns = 17000000000;
+    release.thread = main_thread;
+    dump.add_release(release);
+
+    record = live_allocation(cublas_stack, 8ULL << 20);
+    record.api = alloc_api;
+    record.thread = main_thread;
+    record.time_ns = 500000000;
+    dump.add_allocation(record);
+    record = live_allocation(stream_stack, 0, Kind::kStream);
+    record.api = stream_api;
+    record.thread = main_thread;
+    record.time_ns = 600000000;
+    dump.add_allocation(record);
+    dump.add_allocation(record);
+
+    DeviceRecord device = {};
+    device.state = 1;
+    device.uuid[0] = 0x5f;
+    device.uuid[1] = 0x3a;
+    std::strcpy(device.name, "NVIDIA H200");
+    device.first = reading(1000, 139);
+    device.peak = reading(13000000000, 120);
+    device.exit = reading(20000000000, 137);
+    device.pool_reserved = 64ULL << 20;
+    device.pool_used = 16ULL << 20;
+    dump.add_device(device);
+    TimeLineRecord line = {};
+    line.state = 4;
+    line.bucket_ns = 5000000000;
+    line.used = 3;
+    line.buckets[0] = {0, 1 << 20, 1 << 20};
+    line.buckets[1] = {1 << 20, 3 << 20, 2 << 20};
+    line.buckets[2] = {2 << 20, 2 << 20, 2 << 20};
+    line.peak_bytes = 3 << 20;
+    line.peak_ns = 6000000000;
+    dump.add_time_line(line);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("golden: everything, as text", "[report][golden]") {
+  Everything everything;
+  check_golden("everything.txt", text_of({report_of(everything.dump, everything.symbols)}));
+}
+
+TEST_CASE("golden: everything, with resources listed", "[report][golden]") {
+  Everything everything;
+  check_golden("everything_resources.txt", text_of({report_of(everything.dump, everything.symbols)}, true));
+}
+
+TEST_CASE("golden: everything, as JSON", "[report][golden]") {
+  Everything everything;
+  check_golden("everything.json", json_of({report_of(everything.dump, everything.symbols)}));
+}
+
+TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
+  Everything everything;
+  const std::vector<Report> reports = {report_of(everything.dump, everything.symbols)};
+  auto in_format = [&](auto render) {
+    std::ostringstream out;
+    render(reports, RenderOptions(), out);
+    return out.str();
+  };
+  check_golden("everything.md", in_format(render_markdown));
+  check_golden("everything.junit.xml", in_format(render_junit));
+  check_golden("everything.sarif", in_format(render_sarif));
+  check_golden("everything.pprof.gz", in_format(render_pprof));
+  check_golden("everything.folded", in_format(render_folded));
+}
+
+TEST_CASE("golden: everything, as the data of an HTML page", "[report][golden]") {
+  Everything everything;
+  std::ostringstream out;
+  render_html({report_of(everything.dump, everything.symbols)}, RenderOptions(), out);
+  check_golden("everything.page.json", culprit::test::page_data(out.str()));
+}
+
+TEST_CASE("golden: nothing leaked", "[report][golden]") {
+  DumpBuilder dump;
+  dump.header().allocations = 3;
+  dump.header().frees = 3;
+  check_golden("clean.txt", text_of({report_of(dump, FakeSymbols())}));
+}
+
+TEST_CASE("golden: two processes, one of them incomplete", "[report][golden]") {
+  Everything everything;
+  DumpBuilder dump;
+  dump.header().pid = 4300;
+  dump.header().dropped_allocations = 12;
+  dump.header().dropped_stacks = 1;
+  dump.header().stop_reason = StopReason::kFileSizeLimit;
+  dump.header().stop_time_ns = 1500000000;
+  const std::vector<Report> reports = {report_of(dump, FakeSymbols()), report_of(everything.dump, everything.symbols)};
+  check_golden("two_processes.txt", text_of(reports));
+  CHECK(json_of(reports).find("\"schema\": \"culprit.reports/1\"") != std::string::npos);
+}
+
+TEST_CASE("text that is no UTF-8 becomes valid JSON", "[report][golden]") {
+  DumpBuilder dump;
+  const Ref name = dump.add_string("\xff\xfe bad \x80");
+  dump.header().executable = name;
+  CHECK(json_of({report_of(dump, FakeSymbols())}).find("bad") != std::string::npos);
+}
+
+TEST_CASE("colours only when they are asked for", "[report][golden]") {
+  Everything everything;
+  const Report report = report_of(everything.dump, everything.symbols);
+  CHECK(text_of({report}).find('\x1b') == std::string::npos);
+  RenderOptions options;
+  options.colours = true;
+  std::ostringstream out;
+  render_text({report}, options, out);
+  CHECK(out.str().find("\x1b[1;31mLEAKED\x1b[0m") != std::string::npos);
+}

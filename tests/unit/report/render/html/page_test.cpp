@@ -1,0 +1,217 @@
+// HTML reports: the content of the page. tests/browser tests it with a browser, on the pages that "[.pages]" writes.
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "report/render/html/render_html.h"
+#include "report/select/render_options.h"
+#include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/page_data.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+
+namespace {
+
+std::string page_of(const std::vector<Report>& reports, const RenderOptions& options = {}) {
+  std::ostringstream out;
+  render_html(reports, options, out);
+  return out.str();
+}
+
+constexpr char kHostile[] = "</script><script>window.hacked=1</script><!--\"'><img src=x onerror=\"window.hacked=1\">";
+
+// A program all of whose names try to become markup.
+Report hostile_report() {
+  DumpBuilder dump;
+  FakeSymbols symbols;
+  const Ref text = dump.add_string(kHostile);
+  dump.header().executable = text;
+  dump.header().command_line = text;
+  dump.header().working_directory = text;
+  const std::uint32_t module = dump.add_module(kHostile, {}, kModuleExecutable);
+  symbols.add(kHostile, 0x1000, kHostile, kHostile, 7);
+  const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1000)});
+  AllocationRecord record = live_allocation(stack, 4096);
+  record.api = dump.add_api("<b>cuMemAlloc");
+  record.thread = dump.add_thread(1, "<i>\"thread'");
+  ThrowRecord thrown = {};
+  thrown.state = 1;
+  thrown.type = thrown.what = text;
+  thrown.stack = thrown.catch_stack = stack;
+  thrown.count = 1;
+  thrown.flags = kThrowCaught;
+  thrown.first_ns = thrown.last_ns = 5;
+  EvidenceRecord evidence = {};
+  evidence.state = 1;
+  evidence.thrown = dump.add_throw(thrown);
+  evidence.thrown_owner = 1;
+  record.evidence = dump.add_evidence(evidence);
+  dump.add_allocation(record);
+  return report_of(dump, symbols);
+}
+
+// `groups` leaks of all causes, on two GPUs, in five libraries, below stacks of 30 frames that share their outer parts.
+Report large_report(unsigned groups) {
+  DumpBuilder dump;
+  FakeSymbols symbols;
+  dump.header().executable = dump.add_string("/srv/train/bin/train");
+  dump.header().command_line =
+      dump.add_string(std::string_view("train\0--epochs\0"
+                                       "90",
+                                       17));
+  dump.header().end_time_ns = 60000000000;
+  const char* const libraries[] = {"/srv/train/bin/train", "/srv/train/lib/libsolver.so", "/srv/train/lib/libio.so.2",
+                                   "/opt/third/libthird.so.4", "/opt/vision/libvision.so"};
+  const char* const words[] = {"advance", "assemble",     "batch",   "convolve",
+                               "gather",  "precondition", "scatter", "solve"};
+  std::vector<std::uint32_t> modules;
+  for (const char* library : libraries)
+    modules.push_back(dump.add_module(library, {}, modules.empty() ? kModuleExecutable : 0U));
+  const std::uint32_t runtime = dump.add_module("/usr/local/cuda/lib64/libcudart.so.13");
+  symbols.add("/usr/local/cuda/lib64/libcudart.so.13", 0x4000, "cudaMalloc");
+  for (unsigned ordinal = 0; ordinal < 2; ++ordinal) {
+    DeviceRecord device = {};
+    device.state = 1;
+    device.ordinal = ordinal;
+    std::strcpy(device.name, "NVIDIA H200");
+    device.uuid[0] = static_cast<std::uint8_t>(ordinal);
+    device.first = {1000, 139ULL << 30, 140ULL << 30};
+    device.peak_live_bytes = 90ULL << 30;
+    dump.add_device(device);
+    TimeLineRecord line = {};
+    line.state = 2;
+    line.device = ordinal;
+    line.bucket_ns = 1 << 27;
+    line.used = 447;
+    for (std::uint64_t i = 0; i < line.used; ++i) {
+      const std::uint64_t bytes = (i + i % 40) * (184ULL << 20);
+      line.buckets[i] = {bytes / 2, bytes, bytes / 2 + i};
+      if (bytes > line.peak_bytes) line.peak_bytes = bytes;
+      if (bytes == line.peak_bytes) line.peak_ns = i * line.bucket_ns + 1000;
+    }
+    dump.add_time_line(line);
+  }
+  const std::uint16_t api = dump.add_api("cuMemAlloc_v2");
+  const std::uint32_t thread = dump.add_thread(4242, "train");
+  // One function a number; those of equal number stand in one library.
+  std::set<unsigned> known;
+  auto frame = [&](unsigned number) {
+    const unsigned library = number % 5;
+    const std::uint64_t at = 0x10000 + number * 0x40ULL;
+    if (known.insert(number).second) {
+      symbols.add(libraries[library], at, std::string("train::") + words[number % 8] + "_" + std::to_string(number),
+                  "/src/train/" + std::string(words[number / 8 % 8]) + ".cu", number % 900 + 1);
+    }
+    return DumpBuilder::frame(modules[library], at);
+  };
+  for (unsigned i = 0; i < groups; ++i) {
+    std::vector<std::uint64_t> frames = {DumpBuilder::frame(runtime, 0x4000), frame(1000 + i)};
+    for (unsigned depth = 28; depth > 0; --depth) frames.push_back(frame(depth * 8 + i % (depth / 4 + 1)));
+    const Ref stack = dump.add_stack(frames);
+    AllocationRecord record = live_allocation(stack, 4096 + (i * 7919ULL % 100003) * 64);
+    record.api = api;
+    record.thread = thread;
+    record.device = static_cast<std::uint8_t>(i % 3 == 0);
+    record.time_ns = 1000000ULL * (i % 50000);
+    if (i % 4 == 1) {
+      ThrowRecord thrown = {};
+      thrown.state = 1;
+      thrown.type = dump.add_string("St13runtime_error");
+      thrown.what = dump.add_string("the residual is NaN in step " + std::to_string(i));
+      thrown.stack = stack;
+      thrown.catch_stack = dump.add_stack({frames[3], frames[4]});
+      thrown.count = 1;
+      thrown.flags = kThrowCaught;
+      thrown.first_ns = thrown.last_ns = record.time_ns + 5000;
+      EvidenceRecord evidence = {};
+      evidence.state = 1;
+      evidence.thrown = dump.add_throw(thrown);
+      evidence.thrown_owner = 20;
+      record.evidence = dump.add_evidence(evidence);
+    } else if (i % 4 == 2) {
+      FailedCallRecord call = {};
+      call.state = 1;
+      call.stack = stack;
+      call.code = 2;
+      call.api = api;
+      call.count = 1;
+      call.first_ns = call.last_ns = record.time_ns + 7000;
+      EvidenceRecord evidence = {};
+      evidence.state = 1;
+      evidence.failed_call = dump.add_failed_call(call);
+      evidence.failed_call_owner = 20;
+      record.evidence = dump.add_evidence(evidence);
+    }
+    dump.add_allocation(record);
+  }
+  return report_of(dump, symbols);
+}
+
+}  // namespace
+
+TEST_CASE("a page needs nothing but itself", "[report][html]") {
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"f", "main"}), 4096));
+  const std::string page = page_of({program.report()});
+  CHECK(page.find("{{") == page.find("{{", page.find("<script>")));  // only scripts may hold what looks like a marker
+  CHECK(page.find("<script src") == std::string::npos);
+  CHECK(page.find("href=\"http") == std::string::npos);
+  CHECK(page.find("@import") == std::string::npos);
+  CHECK(page.find("default-src 'none'") != std::string::npos);
+  CHECK(page.find("Mike Bostock") != std::string::npos);  // D3's licence
+  CHECK(page.find("<title>4.00 KiB leaked") != std::string::npos);
+}
+
+TEST_CASE("names can not become markup", "[report][html]") {
+  const std::string page = page_of({hostile_report()});
+  CHECK(page.find("<script>window.hacked") == std::string::npos);
+  CHECK(page.find("<img src=x") == std::string::npos);
+  const nlohmann::json data = nlohmann::json::parse(page_data(page));
+  CHECK(data["reports"][0]["leaks"][0]["evidence"][0]["what"] == kHostile);
+}
+
+TEST_CASE("stacks of a page share their frames and strings", "[report][html]") {
+  Program program;
+  const auto main = program.frame("/bin/app", program.module, "main", 90);
+  for (const char* name : {"f", "g"}) {
+    const auto inner = program.frame("/bin/app", program.module, name, 12);
+    program.dump.add_allocation(live_allocation(program.dump.add_stack({inner, main}), 4096));
+  }
+  const nlohmann::json report = nlohmann::json::parse(page_data(page_of({program.report()})))["reports"][0];
+  CHECK(report["frames"].size() == 3);
+  REQUIRE(report["leaks"].size() == 2);
+  CHECK(report["leaks"][0]["stack"][1] == report["leaks"][1]["stack"][1]);
+  const auto& frame = report["frames"][report["leaks"][0]["stack"][1].get<std::size_t>()];
+  CHECK(report["strings"][frame[0].get<std::size_t>()] == "main");
+  CHECK(frame[2] == 90);
+}
+
+TEST_CASE("source lines stand in a page unless they are not wanted", "[report][html]") {
+  TemporaryFolder folder;
+  std::ofstream(folder.file("app.cu")) << "one\ntwo\nthree</script>\nfour\n";
+  Program program;
+  program.dump.add_allocation(live_allocation(program.stack({"f", "main"}, 2), 4096));
+  RenderOptions options;
+  options.source_dirs = {folder.path().string()};
+  const std::string with = page_data(page_of({program.report()}, options));
+  CHECK(with.find("three\\u003c/script>") != std::string::npos);
+  options.source = false;
+  CHECK(page_data(page_of({program.report()}, options)).find("three") == std::string::npos);
+}
+
+TEST_CASE("the pages that the browser test looks at", "[.pages]") {
+  const char* folder = std::getenv("CULPRIT_PAGES");
+  REQUIRE(folder != nullptr);
+  std::ofstream(std::string(folder) + "/hostile.html") << page_of({hostile_report()});
+  std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
+  Program clean;
+  std::ofstream(std::string(folder) + "/clean.html") << page_of({clean.report()});
+  std::ofstream(std::string(folder) + "/two.html") << page_of({clean.report(), large_report(12)});
+}

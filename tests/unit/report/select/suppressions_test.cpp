@@ -1,0 +1,182 @@
+// Suppressions: what lines of LeakSanitizer's syntax, and of culprit's own, hide.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "report/base/file_error.h"
+#include "report/select/suppressions.h"
+#include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/shell.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+
+namespace {
+
+struct File {
+  TemporaryFolder folder;
+  std::string path = folder.file("known.supp");
+  explicit File(const std::string& text) { std::ofstream(path) << text; }
+};
+
+struct Leaky : Program {
+  std::uint32_t library = dump.add_module("/opt/third/libthird.so.2");
+  Leaky() {
+    dump.add_allocation(live_allocation(stack({"Solver::step", "main"}), 1000));
+    dump.add_allocation(live_allocation(stack({"Cache::grow", "main"}), 2000, Kind::kManaged));
+    const std::uint64_t inside = frame("/opt/third/libthird.so.2", library, "third_solve", 0);
+    dump.add_allocation(live_allocation(dump.add_stack({inside, frame("/bin/app", module, "main", 7)}), 4000));
+    dump.add_allocation(live_allocation(stack({"make_stream", "main"}), 0, Kind::kStream));
+  }
+};
+
+// The sum of the bytes that are left after the suppressions in `text`; each leak has a bit of its own.
+std::uint64_t left(const std::string& text, Report* report = nullptr, std::vector<std::string>* unused = nullptr) {
+  const File file(text);
+  Leaky program;
+  Report made = program.report();
+  Suppressions suppressions;
+  suppressions.read(file.path);
+  suppressions.apply(&made);
+  std::uint64_t bytes = 0;
+  for (const Group& group : made.leaks) bytes += group.bytes;
+  if (report != nullptr) *report = made;
+  if (unused != nullptr) *unused = suppressions.unused();
+  return bytes;
+}
+
+std::string complaint(const std::string& text) {
+  const File file(text);
+  try {
+    Suppressions().read(file.path);
+  } catch (const FileError& error) {
+    std::string message = error.what();
+    for (std::size_t at = 0; (at = message.find(file.path)) != std::string::npos;)
+      message.replace(at, file.path.size(), "FILE");
+    return message;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("patterns are those of LeakSanitizer", "[report][suppressions]") {
+  CHECK(matches_pattern("foo", "foo"));
+  CHECK(matches_pattern("foo", "a foo b"));
+  CHECK_FALSE(matches_pattern("foo", "fo o"));
+  CHECK(matches_pattern("^foo", "foobar"));
+  CHECK_FALSE(matches_pattern("^foo", "a foo"));
+  CHECK(matches_pattern("foo$", "a foo"));
+  CHECK_FALSE(matches_pattern("foo$", "foobar"));
+  CHECK(matches_pattern("^foo$", "foo"));
+  CHECK_FALSE(matches_pattern("^foo$", "foo2"));
+  CHECK(matches_pattern("a*c", "xxabbbcxx"));
+  CHECK(matches_pattern("^a*b*c$", "a--b-b--c-c"));
+  CHECK_FALSE(matches_pattern("^a*b*c$", "a--c--b"));
+  CHECK(matches_pattern("*", ""));
+  CHECK(matches_pattern("^$", ""));
+  CHECK_FALSE(matches_pattern("^$", "x"));
+  CHECK(matches_pattern("operator^", "X::operator^"));
+  // No pattern takes exponential time.
+  std::string slow;
+  for (int i = 0; i < 40; ++i) slow += "a*";
+  CHECK_FALSE(matches_pattern("^" + slow + "b$", std::string(20000, 'a')));
+}
+
+TEST_CASE("each sort of line hides what it names", "[report][suppressions]") {
+  CHECK(left("") == 7000);
+  CHECK(left("# leak:Solver\n\n   \n") == 7000);
+  CHECK(left("leak:Solver") == 6000);
+  CHECK(left("  leak:^Solver::*ep$  \r\n") == 6000);
+  CHECK(left("leak:app.cu") == 0);  // every one comes from that source file
+  CHECK(left("leak:libthird") == 3000);
+  CHECK(left("module:libthird.so") == 3000);
+  CHECK(left("module:^libthird.so.2$") == 3000);
+  CHECK(left("module:third_solve") == 7000);
+  CHECK(left("kind:managed") == 5000);
+  CHECK(left("cause:never-freed") == 0);
+  CHECK(left("cause:exception") == 7000);
+  CHECK(left("leak:main\nmax-bytes:1000") == 6000);
+  CHECK(left("leak:main\n# why\nmax-bytes:1.5K\nkind:managed\n") == 4000);
+}
+
+TEST_CASE("what each line hid is counted, and those that hid nothing are named", "[report][suppressions]") {
+  Report report;
+  std::vector<std::string> unused;
+  left("# known\nleak:nobody\nleak:Cache\nleak:main\nkind:managed\nkind:stream\n", &report, &unused);
+  REQUIRE(report.suppressed.size() == 2);
+  CHECK(report.suppressed[0].line == 3);
+  CHECK(report.suppressed[0].text == "leak:Cache");
+  CHECK(report.suppressed[0].hidden.bytes == 2000);
+  CHECK(report.suppressed[1].line == 4);
+  CHECK(report.suppressed[1].hidden.groups == 3);  // the stream too
+  CHECK(report.resources.empty());
+  REQUIRE(unused.size() == 3);
+  CHECK(has(unused[0], "known.supp:2: leak:nobody"));
+  CHECK(has(unused[1], "known.supp:5: kind:managed"));
+  SECTION("a cause says nothing of resources") {
+    left("cause:never-freed", &report);
+    CHECK(report.leaks.empty());
+    CHECK(report.resources.size() == 1);
+  }
+}
+
+TEST_CASE("all malformed lines are named with their numbers", "[report][suppressions]") {
+  const std::string message = complaint(
+      "leak:fine\nSolver::step\nleak:\nrace:x\ncause:bad-luck\nkind:teapot\nmax-bytes:many\nmax-bytes:1\nmax-bytes:"
+      "2\n");
+  CHECK_FALSE(has(message, "FILE:1:"));
+  CHECK(has(message, "FILE:2: Solver::step: \"Solver:\" is not known"));
+  CHECK(has(message, "FILE:3: leak:: nothing stands behind"));
+  CHECK(has(message, "FILE:4: race:x: \"race:\" is not known"));
+  CHECK(has(message, "FILE:5: cause:bad-luck: there is no cause \"bad-luck\""));
+  CHECK(has(message, "FILE:6: kind:teapot: there is no kind \"teapot\""));
+  CHECK(has(message, "FILE:7: max-bytes:many: many is no size"));
+  CHECK_FALSE(has(message, "FILE:8:"));
+  CHECK(has(message, "FILE:9: max-bytes:2: the line above has a limit already"));
+  CHECK(has(complaint("max-bytes:1\nplain"), "FILE:1: max-bytes:1: there is no line above"));
+  CHECK(has(complaint("max-bytes:1\nplain"), "FILE:2: plain: no \"leak:\""));
+  CHECK_THROWS_WITH(Suppressions().read("/nonexistent/s"), Catch::Contains("/nonexistent/s: cannot be read"));
+}
+
+TEST_CASE("suggested suppressions hide what they were made from", "[report][suppressions]") {
+  Leaky program;
+  const std::string suggested = suggest_suppressions({program.report()}, false);
+  CHECK(has(suggested, "# 1000 B in 1x: "));
+  CHECK(has(suggested, "\nleak:^Solver::step$\n"));
+  Report report;
+  std::vector<std::string> unused;
+  CHECK(left(suggested, &report, &unused) == 0);
+  CHECK(unused.empty());
+  CHECK(report.resources.size() == 1);
+}
+
+TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[report][suppressions][cli]") {
+  const File kinds("kind:device\nleak:nobody\n");
+  const std::string dump = kinds.folder.file("a.dump");
+  DumpBuilder builder;
+  builder.add_allocation(live_allocation(0, 11001));
+  builder.write(dump);
+  const std::string report = "CULPRIT report --fail-on leaks " + dump;
+  CHECK(shell(report).exit_code == 1);
+  const Finished hidden = shell(report + " --suppressions " + kinds.path);
+  CHECK(hidden.exit_code == 0);
+  CHECK(has(hidden.out, "NOTHING LEAKED"));
+  CHECK(has(hidden.out, "hidden  10.7 KiB in 1 allocation by " + kinds.path + ":1 kind:device"));
+  CHECK(has(hidden.out, "this suppression hid nothing: " + kinds.path + ":2: leak:nobody"));
+  CHECK(shell("CULPRIT_SUPPRESSIONS=" + kinds.path + " " + report).exit_code == 0);
+  const nlohmann::json json = nlohmann::json::parse(shell(report + " --format json --suppressions " + kinds.path).out);
+  CHECK(json["suppressed"][0]["bytes"] == 11001);
+  CHECK(json["suppressed"][0]["line"] == 1);
+  CHECK(json["summary"]["leaked_bytes"] == 0);
+
+  const File bad("leak\n");
+  const Finished refused = shell(report + " --suppressions " + bad.path + " 2>&1");
+  CHECK(refused.exit_code == 3);
+  CHECK(has(refused.out, bad.path + ":1: leak: "));
+  const Finished suggested = shell("CULPRIT report --suggest-suppressions " + dump);
+  CHECK(suggested.exit_code == 0);
+  CHECK(has(suggested.out, "# 10.7 KiB in 1x"));
+}
