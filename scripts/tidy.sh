@@ -42,7 +42,13 @@ compiled() { grep -oE '"file": "[^"]+"' build/compile_commands.json | sed -E 's/
 wanted() { files | grep -E '^(interpose|report)/.*\.cpp$' | sed "s|^|$PWD/|" | sort -u; }
 mapfile -t sources < <(comm -12 <(compiled) <(wanted))
 [ ${#sources[@]} -gt 0 ] || exit 0
-[ "${1:-}" != --all ] || echo "tidy.sh: ${#sources[@]} files, about 5 s for each" >&2
+# A file takes about 5 s, so that a change of many files would make scripts/check.sh take minutes.
+most=20
+if [ "${1:-}" = --all ]; then
+  echo "tidy.sh: ${#sources[@]} files, about 5 s for each" >&2
+elif [ ${#sources[@]} -gt $most ]; then
+  left_out "${#sources[@]} changed files, more than $most: cmake --build build --target tidy checks all"
+fi
 # Each process prints at once what it found in its file. clang-tidy counts warnings in system headers on stderr.
 export tidy
 one_file() {

@@ -71,7 +71,9 @@ std::optional<Text> find_text(const std::string& path, const SourcePlaces& place
     for (std::size_t tail = path.find('/'); tail != std::string::npos; tail = path.find('/', tail + 1)) {
       if (std::optional<Text> text = read_text(folder + path.substr(tail))) return text;
     }
-    if (std::optional<Text> text = read_text(folder + "/" + path)) return text;
+    std::string file = folder;
+    file.append("/").append(path);
+    if (std::optional<Text> text = read_text(file)) return text;
   }
   return {};
 }
