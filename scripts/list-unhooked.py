@@ -4,10 +4,10 @@
     list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt
     [--stub libcuda.so]
 
-A function is decided about when it is a row of hooks.def (HOOK_CHECK does not say what it makes: that is none) or
-stands, with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions come from the
-toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and, where the
-toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has looked at
+A function is decided about when it is a row of hooks.def (HOOK_CHECK and HOOK_SWITCH do not say what they make: those
+are none) or stands, with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions
+come from the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and,
+where the toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has looked at
 what it brought.
 
 A line of exclusions.txt is a name or a shell pattern and its reason; # begins a comment. A line that excludes nothing
@@ -80,7 +80,7 @@ def exported_functions(stub):
 def hooked_functions(path):
     """(functions with a row about a resource, functions with any row)."""
     rows = re.findall(r"^([A-Z_0-9]+)\s*\(\s*(cu\w+)", path.read_text(), re.MULTILINE)
-    return {name for row, name in rows if row != "HOOK_CHECK"}, {name for _, name in rows}
+    return {name for row, name in rows if row not in ("HOOK_CHECK", "HOOK_SWITCH")}, {name for _, name in rows}
 
 
 def exclusions(path):

@@ -169,6 +169,10 @@ void look_at_new_modules() {
 
 }  // namespace culprit
 
-CULPRIT_EXPORT void culprit_attach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::attach); }
+CULPRIT_EXPORT void culprit_attach(culprit::format::AttachRequest* request) {
+  culprit::from_outside(request, culprit::attach);
+}
 
-CULPRIT_EXPORT void culprit_detach(culprit::format::AttachRequest* request) { culprit::from_outside(request, culprit::detach); }
+CULPRIT_EXPORT void culprit_detach(culprit::format::AttachRequest* request) {
+  culprit::from_outside(request, culprit::detach);
+}

@@ -93,15 +93,15 @@ namespace observers {
   }
 #define HOOK_END(symbol, parameters, arguments, kind, ended_handle) \
   void symbol parameters { begin_ending(Api::symbol, format::Kind::kind, ended_handle); }
-#define HOOK_CUSTOM(symbol, parameters, arguments)                                   \
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
   CUresult answer_of_##symbol parameters { return observed.answer; }                 \
   void symbol parameters {                                                           \
     HookScope scope;                                                                 \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
-    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);     \
+    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
   }
-#define HOOK_CHECK(symbol, parameters, arguments) \
+#define HOOK_SWITCH(symbol, parameters, arguments) \
   void symbol parameters { thread_state.dump.context.forget(); }
 #include "interpose/driver/hooks.def"
 
@@ -144,9 +144,11 @@ CallObserver call_observer(Api api) {
 #define HOOK_CUSTOM(symbol, ...) \
   case Api::symbol:              \
     return {nullptr, exit<&observers::symbol>};
-#define HOOK_CHECK(symbol, ...)                                           \
-  case Api::symbol:                                                       \
-    if (changes_context(api)) return {nullptr, exit<&observers::symbol>}; \
+#define HOOK_SWITCH(symbol, ...) \
+  case Api::symbol:              \
+    return {nullptr, exit<&observers::symbol>};
+#define HOOK_CHECK(symbol, ...) \
+  case Api::symbol:             \
     break;
 #include "interpose/driver/hooks.def"
     case Api::kCount:

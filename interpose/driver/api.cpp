@@ -6,17 +6,8 @@ namespace culprit {
 
 const char* api_name(Api api) {
   switch (api) {
-#define HOOK_MAKE(symbol, ...) \
-  case Api::symbol:            \
-    return #symbol;
-#define HOOK_END(symbol, ...) \
+#define HOOK_ANY(symbol, ...) \
   case Api::symbol:           \
-    return #symbol;
-#define HOOK_CUSTOM(symbol, ...) \
-  case Api::symbol:              \
-    return #symbol;
-#define HOOK_CHECK(symbol, ...) \
-  case Api::symbol:             \
     return #symbol;
 #include "interpose/driver/hooks.def"
     case Api::kCount:
@@ -27,10 +18,7 @@ const char* api_name(Api api) {
 
 std::uint32_t api_hash(Api api) {
   static constexpr std::uint32_t kHashes[] = {
-#define HOOK_MAKE(symbol, ...) gnu_hash_of(#symbol),
-#define HOOK_END(symbol, ...) gnu_hash_of(#symbol),
-#define HOOK_CUSTOM(symbol, ...) gnu_hash_of(#symbol),
-#define HOOK_CHECK(symbol, ...) gnu_hash_of(#symbol),
+#define HOOK_ANY(symbol, ...) gnu_hash_of(#symbol),
 #include "interpose/driver/hooks.def"
   };
   static_assert(sizeof(kHashes) / sizeof(kHashes[0]) == static_cast<std::size_t>(kApiCount));

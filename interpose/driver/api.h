@@ -6,15 +6,34 @@
 namespace culprit {
 
 enum class Api : std::uint16_t {
-#define HOOK_MAKE(symbol, ...) symbol,
-#define HOOK_END(symbol, ...) symbol,
-#define HOOK_CUSTOM(symbol, ...) symbol,
-#define HOOK_CHECK(symbol, ...) symbol,
+#define HOOK_ANY(symbol, ...) symbol,
 #include "interpose/driver/hooks.def"
   kCount
 };
 
 constexpr int kApiCount = static_cast<int>(Api::kCount);
+
+// The last column of a HOOK_CUSTOM row.
+enum HookFlags : std::uint8_t {
+  kPlain = 0,
+  // The generic hook records its failures. Custom rows that know the requested size record failures themselves; refused
+  // frees are ErrorRecords; failures of look-ups, initializations and launches are not recorded.
+  kRecordFailure = 1,
+  // Another context may be current to the calling thread afterwards. (Not the deprecated cuGLCtxCreate: it creates a
+  // context on the device that the thread already uses.)
+  kSwitchContext = 2,
+  kAllocate = 4,  // takes memory of its own: CULPRIT_FAIL counts it as an allocation
+};
+
+inline constexpr std::uint8_t kHookFlags[] = {
+#define HOOK_ANY(...) kPlain,
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags) (flags),
+#define HOOK_SWITCH(...) kSwitchContext,
+#include "interpose/driver/hooks.def"
+};
+
+constexpr bool records_failure(Api api) { return (kHookFlags[static_cast<int>(api)] & kRecordFailure) != 0; }
+constexpr bool changes_context(Api api) { return (kHookFlags[static_cast<int>(api)] & kSwitchContext) != 0; }
 
 // The ELF symbol of a row, e.g. "cuMemAlloc_v2".
 const char* api_name(Api api);

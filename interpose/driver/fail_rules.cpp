@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "interpose/format/dump_format.h"
 
@@ -108,22 +109,16 @@ bool parse_fail_rules(const char* text, FailRules* rules) {
 }
 
 bool allocates_memory(Api api) {
-  if (api == Api::cuExternalMemoryGetMappedMipmappedArray) return false;
-  switch (api) {
-    case Api::cuMemAllocAsync:
-    case Api::cuMemAllocAsync_ptsz:
-    case Api::cuMemAllocFromPoolAsync:
-    case Api::cuMemAllocFromPoolAsync_ptsz:
-    case Api::cuMemCreate:
-    case Api::cuGraphAddMemAllocNode:
-      return true;
-#define HOOK_MAKE(symbol, parameters, arguments, kind, ...) \
-  case Api::symbol:                                         \
-    return is_physical(format::Kind::kind);
+  static constexpr bool kAllocates[] = {
+#define HOOK_ANY(...) false,
+// Some calls map what was allocated before: their rows have 0 bytes.
+#define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, ...) \
+  is_physical(format::Kind::kind) && std::string_view(#bytes) != "0",
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags) ((flags)&kAllocate) != 0,
 #include "interpose/driver/hooks.def"
-    default:
-      return false;
-  }
+  };
+  static_assert(sizeof(kAllocates) == static_cast<std::size_t>(kApiCount));
+  return kAllocates[static_cast<int>(api)];
 }
 
 }  // namespace culprit

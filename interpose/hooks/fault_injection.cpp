@@ -61,28 +61,20 @@ bool fails(Api api, CUresult* code) {
   return thread_state.failures.injected;
 }
 
-#define CULPRIT_STUB(symbol, parameters, arguments)                                           \
+#define HOOK_ANY(symbol, parameters, arguments)                                               \
   CUresult stub_##symbol parameters {                                                         \
     CUresult injected_code = CUDA_SUCCESS;                                                    \
     if (fails(Api::symbol, &injected_code)) return injected_code;                             \
     auto* call = reinterpret_cast<decltype(&::symbol)>(address_behind_stand_in(Api::symbol)); \
     return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call arguments;                     \
   }
-#define HOOK_MAKE(symbol, parameters, arguments, ...) CULPRIT_STUB(symbol, parameters, arguments)
-#define HOOK_END(symbol, parameters, arguments, ...) CULPRIT_STUB(symbol, parameters, arguments)
-#define HOOK_CUSTOM(symbol, parameters, arguments) CULPRIT_STUB(symbol, parameters, arguments)
-#define HOOK_CHECK(symbol, parameters, arguments) CULPRIT_STUB(symbol, parameters, arguments)
 #include "interpose/driver/hooks.def"
 
 void* stub_of(Api api) {
   switch (api) {
-#define CULPRIT_STUB_ADDRESS(symbol) \
-  case Api::symbol:                  \
+#define HOOK_ANY(symbol, ...) \
+  case Api::symbol:           \
     return reinterpret_cast<void*>(&stub_##symbol);
-#define HOOK_MAKE(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
-#define HOOK_END(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
-#define HOOK_CUSTOM(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
-#define HOOK_CHECK(symbol, ...) CULPRIT_STUB_ADDRESS(symbol)
 #include "interpose/driver/hooks.def"
     case Api::kCount:
       break;

@@ -65,14 +65,14 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments)                                  \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
-    CULPRIT_ENTER(symbol, arguments)                                                \
-    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
-    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);              \
-    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
-    if constexpr (is_followed(Api::symbol)) note_result(Api::symbol, status, 0);    \
-    return status;                                                                  \
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
+    CULPRIT_ENTER(symbol, arguments)                                                 \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);               \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
+    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
+    return status;                                                                   \
   }
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \
@@ -91,17 +91,8 @@ namespace culprit {
 
 void* hook_address(Api api) {
   switch (api) {
-#define HOOK_MAKE(symbol, ...) \
-  case Api::symbol:            \
-    return reinterpret_cast<void*>(&::symbol);
-#define HOOK_END(symbol, ...) \
+#define HOOK_ANY(symbol, ...) \
   case Api::symbol:           \
-    return reinterpret_cast<void*>(&::symbol);
-#define HOOK_CUSTOM(symbol, ...) \
-  case Api::symbol:              \
-    return reinterpret_cast<void*>(&::symbol);
-#define HOOK_CHECK(symbol, ...) \
-  case Api::symbol:             \
     return reinterpret_cast<void*>(&::symbol);
 #include "interpose/driver/hooks.def"
     case Api::kCount:

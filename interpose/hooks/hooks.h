@@ -54,66 +54,6 @@ class Reentry {
   Entry entry_;
 };
 
-// Custom rows whose failures the generic hook records. Rows that know the requested size record failures themselves;
-// refused frees are ErrorRecords; failures of look-ups, initializations and launches are not recorded.
-inline constexpr bool is_followed(Api api) {
-  switch (api) {
-    case Api::cuMemRetainAllocationHandle:
-    case Api::cuMemImportFromShareableHandle:
-    case Api::cuMemMap:
-    case Api::cuMulticastCreate:
-    case Api::cuIpcOpenMemHandle:
-    case Api::cuIpcOpenMemHandle_v2:
-    case Api::cuCtxCreate:
-    case Api::cuCtxCreate_v2:
-    case Api::cuCtxCreate_v3:
-    case Api::cuCtxCreate_v4:
-    case Api::cuCtxAttach:
-    case Api::cuDevicePrimaryCtxRetain:
-    case Api::cuGreenCtxCreate:
-    case Api::cuCtxFromGreenCtx:
-    case Api::cuStreamBeginCapture:
-    case Api::cuStreamBeginCapture_ptsz:
-    case Api::cuStreamBeginCapture_v2:
-    case Api::cuStreamBeginCapture_v2_ptsz:
-    case Api::cuStreamBeginCaptureToGraph:
-    case Api::cuStreamBeginCaptureToGraph_ptsz:
-    case Api::cuStreamEndCapture:
-    case Api::cuStreamEndCapture_ptsz:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Calls after which another context may be current to the calling thread. (Not the deprecated cuGLCtxCreate: it creates
-// a context on the device that the thread already uses.)
-inline constexpr bool changes_context(Api api) {
-  switch (api) {
-    case Api::cuCtxSetCurrent:
-    case Api::cuCtxPushCurrent:
-    case Api::cuCtxPushCurrent_v2:
-    case Api::cuCtxPopCurrent:
-    case Api::cuCtxPopCurrent_v2:
-    case Api::cuCtxCreate:
-    case Api::cuCtxCreate_v2:
-    case Api::cuCtxCreate_v3:
-    case Api::cuCtxCreate_v4:
-    case Api::cuCtxAttach:
-    case Api::cuCtxDetach:
-    case Api::cuCtxDestroy:
-    case Api::cuCtxDestroy_v2:
-    case Api::cuDevicePrimaryCtxRelease:
-    case Api::cuDevicePrimaryCtxRelease_v2:
-    case Api::cuDevicePrimaryCtxReset:
-    case Api::cuDevicePrimaryCtxReset_v2:
-    case Api::cuGreenCtxDestroy:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
@@ -149,7 +89,7 @@ void* hook_address(Api api);
 
 namespace custom {
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments) \
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags) \
   CUresult symbol(decltype(&::symbol) call, CULPRIT_UNPAREN parameters);
 #include "interpose/driver/hooks.def"
 #undef CULPRIT_UNPAREN

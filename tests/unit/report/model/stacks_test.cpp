@@ -1,7 +1,6 @@
 // Which frames are shown, and which runtime call is named.
-#include "interpose/format/python_versions.h"
-#include "report/judge/library_rules.h"
 #include "report/model/stacks.h"
+#include "interpose/format/python_versions.h"
 #include "report/judge/library_rules.h"
 #include "report/render/text/evidence_text.h"
 #include "tests/catch.h"
