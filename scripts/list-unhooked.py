@@ -7,8 +7,8 @@
 A function is decided about when it is a row of hooks.def (HOOK_CHECK and HOOK_SWITCH do not say what they make: those
 are none) or stands, with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions
 come from the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and,
-where the toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has looked at
-what it brought.
+where the toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has
+looked at its functions.
 
 A line of exclusions.txt is a name or a shell pattern and its reason; # begins a comment. A line that excludes nothing
 (no such function any more, or one that is hooked) is an error too, so that the list cannot rot. With --prune-ok such
