@@ -4,7 +4,8 @@
 # --all checks every source of interpose/ and report/; FILE... those among the files. Without arguments the script
 # checks what differs from the branch main, or from the last commit but one on main itself, and what is not committed.
 # Takes the compile commands of build/. Prints what clang-tidy found; exit code 1 when it found something. Where
-# clang-tidy 14 or the compile commands are missing one line says so, and the exit code is 0.
+# clang-tidy 14 or the compile commands are missing, or more than 20 files changed, one line says so, and the exit code
+# is 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 left_out() {
