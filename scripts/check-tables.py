@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""The tables (.def), and the texts and tests that must have an entry for each row. Prints a line for each one missing."""
+"""Checks that texts and tests have an entry for each row of the tables (.def): scripts/check-tables.py
+
+Prints a line for each entry that is missing.
+"""
 import pathlib
 import re
 
@@ -55,8 +58,7 @@ def python_versions():
         yield f"interpose/python/pyproject.toml: python_versions.def begins with {oldest}"
 
 
-# Hooks that no test names: twins of tested ones, and calls that tests reach through the runtime only. The list only gets
-# shorter.
+# Hooks that no test names. The list only gets shorter.
 UNTESTED_HOOKS = set("""
     cuMemAllocFromPoolAsync_ptsz cuMemFreeAsync_ptsz cuImportExternalSemaphore cuDestroyExternalSemaphore cuCtxAttach
     cuCtxDetach cuGraphAddNode cuGraphAddNode_v2 cuGraphLaunch_ptsz cuGraphInstantiateWithParams_ptsz

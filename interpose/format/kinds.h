@@ -132,7 +132,7 @@ constexpr bool is_physical(Kind kind) { return kinds::has(kinds::kPhysical, kind
 // Released with its context.
 constexpr bool lives_in_context(Kind kind) { return kinds::has(kinds::kInContext, kind); }
 // A failed call that would have made one is recorded.
-constexpr bool records_failures(Kind kind) { return kinds::has(kinds::kFailureRecorded, kind); }
+constexpr bool has_recorded_failures(Kind kind) { return kinds::has(kinds::kFailureRecorded, kind); }
 // The functions that end kind `by` also end kind `what`.
 constexpr bool ends(Kind by, Kind what) {
   return by == what || kinds::has(kinds::kColumns.also_ended[static_cast<unsigned>(what) & 63], by);

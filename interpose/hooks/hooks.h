@@ -58,7 +58,7 @@ class Reentry {
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
   // The size of a pitched allocation is known only if it succeeded.
-  if constexpr (records_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  if constexpr (has_recorded_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
 }
 
 // Values for rows.
