@@ -54,6 +54,7 @@ add_executable(report_unit_test
   ${unit}/report_source_test.cpp
   ${unit}/report_symbolizer_test.cpp
   ${unit}/report_suppressions_test.cpp
+  ${unit}/report_tables_test.cpp
 )
 target_link_libraries(report_unit_test PRIVATE culprit_test_main culprit_quick_to_compile culprit_report dump_builder nlohmann_json::nlohmann_json Catch2::Catch2)
 target_compile_definitions(report_unit_test PRIVATE
