@@ -2,16 +2,16 @@
 #include "report/model/report_model.h"
 
 namespace culprit::report {
-
 namespace {
 
 constexpr CauseRow kCauseRows[] = {
-#define CAUSE(enumerator, name, while_running, ...) {name, WhileRunning::while_running, __VA_ARGS__},
+#define CAUSE(enumerator, name, while_running, title, title_while_running, colour, sentence) \
+  {name, WhileRunning::while_running, title, title_while_running, colour, sentence},
 #include "report/model/causes.def"
 };
 
 constexpr EvidenceRow kEvidenceRows[] = {
-#define EVIDENCE(enumerator, function, name, cause, ...) {name, Cause::cause, __VA_ARGS__},
+#define EVIDENCE(enumerator, function, name, cause, label, event) {name, Cause::cause, label, event},
 #include "report/model/causes.def"
 };
 
