@@ -6,13 +6,10 @@
 
 #include "report/base/byte_size.h"
 #include "report/cuda/kinds.h"
-#include "report/model/report_model.h"
+#include "report/model/cause.h"
 
 namespace culprit::report {
 namespace {
-
-constexpr Cause kCauses[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld,      Cause::kException,
-                             Cause::kErrorReturn, Cause::kContextTeardown, Cause::kNeverFreed};
 
 bool is_in(const std::vector<std::string>& list, const std::string& one) {
   return std::find(list.begin(), list.end(), one) != list.end();

@@ -29,19 +29,20 @@ class OpenFile {
   const int fd_;
 };
 
-// Whether the owner of the memory is gone, or a free of it was refused. Other unfreed memory of a running program is
-// live.
-bool is_lost(Cause cause) {
-  return cause == Cause::kException || cause == Cause::kErrorReturn || cause == Cause::kFailedFree ||
-         cause == Cause::kContextTeardown;
-}
-
 void add_group(const Group& group, Inside* inside) {
   if (kind_class(group.kind) != KindClass::kDeviceMemory) return;
-  const bool lost = is_lost(group.cause);
-  (group.cause == Cause::kCached ? inside->cached_bytes
-   : lost                        ? inside->lost_bytes
-                                 : inside->live_bytes) += group.bytes;
+  const WhileRunning state = row_of(group.cause).while_running;
+  switch (state) {
+    case WhileRunning::kKept:
+      inside->cached_bytes += group.bytes;
+      break;
+    case WhileRunning::kLost:
+      inside->lost_bytes += group.bytes;
+      break;
+    case WhileRunning::kLive:
+      inside->live_bytes += group.bytes;
+      break;
+  }
   Inside::Stack stack;
   stack.id = group.id;
   stack.bytes = group.bytes;
@@ -52,7 +53,7 @@ void add_group(const Group& group, Inside* inside) {
     const std::string place = frame_place(frame);
     stack.place = place + (place.empty() ? "" : "  ") + frame_function(frame);
   }
-  if (lost || group.cause == Cause::kCached) stack.cause = cause_name(group.cause);
+  if (state != WhileRunning::kLive) stack.cause = cause_name(group.cause);
   inside->stacks.push_back(stack);
 }
 

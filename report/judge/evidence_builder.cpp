@@ -18,6 +18,13 @@ bool is_believed(const EvidenceRecord& known, std::uint8_t earlier, Ref stack, c
   return (known.flags & earlier) == 0 || without.count(stack) == 0;
 }
 
+Evidence evidence_of(EvidenceType type) {
+  Evidence evidence;
+  evidence.type = type;
+  evidence.points_to = row_of(type).cause;
+  return evidence;
+}
+
 }  // namespace
 
 EvidenceBuilder::EvidenceBuilder(const Dump& dump, const StackResolver& stacks, const Tables& tables)
@@ -33,37 +40,44 @@ void EvidenceBuilder::note_without(Ref stack, Ref evidence) {
   if (known.failed_call == 0) without_failed_call_.insert(stack);
 }
 
+EvidenceBuilder::Facts EvidenceBuilder::facts_of(Ref evidence, Ref stack, std::uint64_t count) const {
+  Facts facts;
+  if (!dump_.evidence(evidence, &facts.known)) facts.known = {};
+  facts.stack = stack;
+  facts.count = count;
+  return facts;
+}
+
 std::vector<Evidence> EvidenceBuilder::of(const AllocationGroup& group) const {
-  std::vector<Evidence> evidence;
-  EvidenceRecord known = {};
-  if (!dump_.evidence(group.evidence, &known)) known = {};
-  if (group.free_failed) evidence.push_back(failed_free(known.error, group.count));
-  if (group.holder != nullptr) evidence.push_back(held(group));
-  add_thrown(known, group.stack, &evidence);
-  add_failed_call(known, group.stack, &evidence);
-  return evidence;
+  Facts facts = facts_of(group.evidence, group.stack, group.count);
+  facts.free_failed = group.free_failed;
+  facts.allocated = &group;
+  return all_of(facts);
 }
 
 std::vector<Evidence> EvidenceBuilder::of(const ReleaseRecord& release) const {
-  std::vector<Evidence> evidence;
-  EvidenceRecord known = {};
-  if (!dump_.evidence(release.evidence, &known)) known = {};
-  if (known.error != 0) evidence.push_back(failed_free(known.error, release.count));
-  add_thrown(known, release.stack, &evidence);
-  add_failed_call(known, release.stack, &evidence);
-  evidence.push_back(teardown(release));
-  return evidence;
+  Facts facts = facts_of(release.evidence, release.stack, release.count);
+  facts.free_failed = facts.known.error != 0;
+  facts.released = &release;
+  return all_of(facts);
+}
+
+std::vector<Evidence> EvidenceBuilder::all_of(const Facts& facts) const {
+  std::vector<Evidence> list;
+#define EVIDENCE(type, function, ...) add_##function(facts, &list);
+#define INFORMATION(...)
+#include "report/model/causes.def"
+  return list;
 }
 
 // The refused free is known even when the table of errors was full, so the evidence may lack the details.
-Evidence EvidenceBuilder::failed_free(Ref ref, std::uint64_t count) const {
-  Evidence evidence;
-  evidence.type = EvidenceType::kFailedFree;
-  evidence.points_to = Cause::kFailedFree;
+void EvidenceBuilder::add_failed_free(const Facts& facts, std::vector<Evidence>* list) const {
+  if (!facts.free_failed) return;
+  Evidence evidence = evidence_of(EvidenceType::kFailedFree);
   evidence.stack = &stacks_.stack(0);
-  evidence.count = count;
+  evidence.count = facts.count;
   ErrorRecord error;
-  if (dump_.error(ref, &error)) {
+  if (dump_.error(facts.known.error, &error)) {
     evidence.stack = &stacks_.stack(error.stack);
     evidence.api = api_of(dump_, error.api, *evidence.stack);
     evidence.code = error.code;
@@ -72,40 +86,39 @@ Evidence EvidenceBuilder::failed_free(Ref ref, std::uint64_t count) const {
     evidence.count = error.count;
     evidence.time_ns = error.last_ns;
     evidence.first_ns = error.first_ns;
-    evidence.records.push_back(ref);
+    evidence.records.push_back(facts.known.error);
   }
-  return evidence;
+  list->push_back(std::move(evidence));
 }
 
-Evidence EvidenceBuilder::held(const AllocationGroup& group) const {
-  Evidence evidence;
-  evidence.type = EvidenceType::kHeld;
-  evidence.points_to = Cause::kHeld;
+void EvidenceBuilder::add_held(const Facts& facts, std::vector<Evidence>* list) const {
+  if (facts.allocated == nullptr || facts.allocated->holder == nullptr) return;
+  Evidence evidence = evidence_of(EvidenceType::kHeld);
   evidence.stack = &stacks_.stack(0);
-  evidence.count = group.count;
+  evidence.count = facts.count;
   evidence.time_ns = dump_.header().end_time_ns;
-  evidence.variable = group.holder;
-  evidence.offset = group.holder_place & kFrameOffsetMask;
-  return evidence;
+  evidence.variable = facts.allocated->holder;
+  evidence.offset = facts.allocated->holder_place & kFrameOffsetMask;
+  list->push_back(std::move(evidence));
 }
 
-Evidence EvidenceBuilder::teardown(const ReleaseRecord& release) const {
-  Evidence evidence;
-  evidence.type = EvidenceType::kContextTeardown;
-  evidence.points_to = Cause::kContextTeardown;
+void EvidenceBuilder::add_context_teardown(const Facts& facts, std::vector<Evidence>* list) const {
+  if (facts.released == nullptr) return;
+  const ReleaseRecord& release = *facts.released;
+  Evidence evidence = evidence_of(EvidenceType::kContextTeardown);
   evidence.stack = &stacks_.stack(release.teardown_stack);
   evidence.api = api_of(dump_, release.teardown_api, *evidence.stack);
   evidence.count = release.count;
   evidence.time_ns = release.teardown_ns;
-  return evidence;
+  list->push_back(std::move(evidence));
 }
 
-void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
+void EvidenceBuilder::add_exception(const Facts& facts, std::vector<Evidence>* list) const {
+  const EvidenceRecord& known = facts.known;
   ThrowRecord thrown;
-  if (!dump_.thrown(known.thrown, &thrown) || !is_believed(known, kEvidenceEarlier, stack, without_throw_)) return;
-  Evidence evidence;
-  evidence.type = EvidenceType::kException;
-  evidence.points_to = Cause::kException;
+  if (!dump_.thrown(known.thrown, &thrown) || !is_believed(known, kEvidenceEarlier, facts.stack, without_throw_))
+    return;
+  Evidence evidence = evidence_of(EvidenceType::kException);
   evidence.stack = &stacks_.stack(thrown.stack);
   evidence.exception = type_name(std::string(dump_.string(thrown.type)));
   evidence.what = dump_.string(thrown.what);
@@ -114,7 +127,7 @@ void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::ve
   evidence.forced = (thrown.flags & kThrowForced) != 0;
   evidence.rethrown = (thrown.flags & kThrowRethrown) != 0;
   evidence.ambiguous = (known.flags & kEvidenceAmbiguous) != 0;
-  evidence.owner = stacks_.frame_from_outermost(stack, known.thrown_owner);
+  evidence.owner = stacks_.frame_from_outermost(facts.stack, known.thrown_owner);
   evidence.thread = thread_of(dump_, thrown.thread);
   evidence.count = thrown.count;
   evidence.time_ns = thrown.last_ns;
@@ -125,16 +138,15 @@ void EvidenceBuilder::add_thrown(const EvidenceRecord& known, Ref stack, std::ve
 
 // Two calls that share only a library's function, or the start of their thread, are unrelated. So the frame left by an
 // error return must be code that could have freed the memory.
-void EvidenceBuilder::add_failed_call(const EvidenceRecord& known, Ref stack, std::vector<Evidence>* list) const {
+void EvidenceBuilder::add_error_return(const Facts& facts, std::vector<Evidence>* list) const {
+  const EvidenceRecord& known = facts.known;
   FailedCallRecord failed;
   if (!dump_.failed_call(known.failed_call, &failed) ||
-      !is_believed(known, kEvidenceEarlierCall, stack, without_failed_call_))
+      !is_believed(known, kEvidenceEarlierCall, facts.stack, without_failed_call_))
     return;
-  const Frame* owner = stacks_.frame_from_outermost(stack, known.failed_call_owner);
+  const Frame* owner = stacks_.frame_from_outermost(facts.stack, known.failed_call_owner);
   if (owner == nullptr || is_system_code(*owner) || is_known_library(*owner)) return;
-  Evidence evidence;
-  evidence.type = EvidenceType::kErrorReturn;
-  evidence.points_to = Cause::kErrorReturn;
+  Evidence evidence = evidence_of(EvidenceType::kErrorReturn);
   evidence.stack = &stacks_.stack(failed.stack);
   evidence.api = api_of(dump_, failed.api, *evidence.stack);
   evidence.code = failed.code;

@@ -20,11 +20,23 @@ class EvidenceBuilder {
 
  private:
   void note_without(format::Ref stack, format::Ref evidence);
-  Evidence failed_free(format::Ref error, std::uint64_t count) const;
-  Evidence held(const AllocationGroup& group) const;
-  Evidence teardown(const format::ReleaseRecord& release) const;
-  void add_thrown(const format::EvidenceRecord& known, format::Ref stack, std::vector<Evidence>* evidence) const;
-  void add_failed_call(const format::EvidenceRecord& known, format::Ref stack, std::vector<Evidence>* evidence) const;
+
+  // What the dump has about one group of allocations.
+  struct Facts {
+    format::EvidenceRecord known = {};
+    format::Ref stack = 0;
+    std::uint64_t count = 0;
+    bool free_failed = false;
+    const AllocationGroup* allocated = nullptr;       // nullptr: they went with their context
+    const format::ReleaseRecord* released = nullptr;  // of those that went with their context
+  };
+  Facts facts_of(format::Ref evidence, format::Ref stack, std::uint64_t count) const;
+  std::vector<Evidence> all_of(const Facts& facts) const;
+
+  // add_failed_free(), add_held(), ...: append the evidence of their type if the facts have it.
+#define EVIDENCE(type, function, ...) void add_##function(const Facts& facts, std::vector<Evidence>* list) const;
+#define INFORMATION(...)
+#include "report/model/causes.def"
 
   const Dump& dump_;
   const StackResolver& stacks_;

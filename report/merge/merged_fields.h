@@ -90,8 +90,8 @@ void fields(Archive& archive, HolderSearchInfo* search) {
 
 template <typename Archive>
 void fields(Archive& archive, Evidence* evidence) {
-  archive.number("type", &evidence->type, EvidenceType::kThreadEnded);
-  archive.number("points_to", &evidence->points_to, Cause::kNeverFreed);
+  archive.number("type", &evidence->type, kLastEvidenceType);
+  archive.number("points_to", &evidence->points_to, kLastCause);
   archive("api", &evidence->api);
   archive("code", &evidence->code);
   archive("code_name", &evidence->code_name);
@@ -134,7 +134,7 @@ void fields(Archive& archive, Group* group) {
   archive.number("kind", &group->kind, static_cast<format::Kind>(0xff));
   archive("api", &group->api);
   archive("driver_api", &group->driver_api);
-  archive.number("cause", &group->cause, Cause::kNeverFreed);
+  archive.number("cause", &group->cause, kLastCause);
   archive("evidence", &group->evidence);
   archive("first_ns", &group->first_ns);
   archive("last_ns", &group->last_ns);

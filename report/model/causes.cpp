@@ -1,45 +1,25 @@
-// The names of causes, evidence and errors in the JSON report. Scripts rely on them.
+// The rows of causes and evidence, and the names of errors in the JSON report. Scripts rely on the names.
 #include "report/model/report_model.h"
 
 namespace culprit::report {
+namespace {
 
-const char* cause_name(Cause cause) {
-  switch (cause) {
-    case Cause::kCached:
-      return "cached";
-    case Cause::kFailedFree:
-      return "failed-free";
-    case Cause::kHeld:
-      return "held";
-    case Cause::kException:
-      return "exception";
-    case Cause::kErrorReturn:
-      return "error-return";
-    case Cause::kContextTeardown:
-      return "context-teardown";
-    case Cause::kNeverFreed:
-      break;
-  }
-  return "never-freed";
-}
+constexpr CauseRow kCauseRows[] = {
+#define CAUSE(enumerator, name, while_running, title, title_while_running, colour, sentence) \
+  {name, WhileRunning::while_running, title, title_while_running, colour, sentence},
+#include "report/model/causes.def"
+};
 
-const char* evidence_name(EvidenceType type) {
-  switch (type) {
-    case EvidenceType::kFailedFree:
-      return "failed-free";
-    case EvidenceType::kHeld:
-      return "held";
-    case EvidenceType::kException:
-      return "exception";
-    case EvidenceType::kErrorReturn:
-      return "error-return";
-    case EvidenceType::kContextTeardown:
-      return "context-teardown";
-    case EvidenceType::kThreadEnded:
-      break;
-  }
-  return "thread-ended";
-}
+constexpr EvidenceRow kEvidenceRows[] = {
+#define EVIDENCE(enumerator, function, name, cause, label, event) {name, Cause::cause, label, event},
+#include "report/model/causes.def"
+};
+
+}  // namespace
+
+const CauseRow& row_of(Cause cause) { return kCauseRows[static_cast<std::size_t>(cause)]; }
+
+const EvidenceRow& row_of(EvidenceType type) { return kEvidenceRows[static_cast<std::size_t>(type)]; }
 
 const char* holder_search_name(format::HolderSearch state) {
   using format::HolderSearch;

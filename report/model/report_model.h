@@ -10,21 +10,11 @@
 
 #include "interpose/format/dump_format.h"
 #include "report/dump/process_status.h"
+#include "report/model/cause.h"
 #include "report/model/pool.h"
 #include "report/model/stacks.h"
 
 namespace culprit::report {
-
-// Why memory was not freed. A group's cause is the first of these, in this order, that holds; the others are evidence.
-enum class Cause {
-  kCached,           // a segment of a known pooling allocator
-  kFailedFree,       // a free of it was refused
-  kHeld,             // a global still has the pointer
-  kException,        // an exception left the function that owned the memory
-  kErrorReturn,      // the owner returned early after a failed call
-  kContextTeardown,  // destroyed together with its context
-  kNeverFreed,       // no further evidence
-};
 
 struct ThreadInfo {
   std::uint32_t tid = 0;
@@ -40,8 +30,6 @@ struct ThreadSum {
   std::uint64_t ended = 0;  // how many of `threads` have ended
   std::uint64_t processes = 0;
 };
-
-enum class EvidenceType { kFailedFree, kHeld, kException, kErrorReturn, kContextTeardown, kThreadEnded };
 
 // One fact about why memory was not freed. A group keeps all its evidence; its cause is the first, in the order of
 // Cause, that any of it points to.
@@ -425,10 +413,6 @@ std::string mark_text(const MarkShare& share);
 // "mark", "range", "moment": the kind in the JSON report.
 const char* mark_kind_name(format::MarkKind kind);
 
-// "never-freed", "failed-free": the names in the JSON report.
-const char* cause_name(Cause cause);
-// "failed-free", "exception": the type of a piece of evidence in the JSON report.
-const char* evidence_name(EvidenceType type);
 // "done", "off", ...: how the search for holders went, in the JSON report.
 const char* holder_search_name(format::HolderSearch state);
 // "double-free": the names in the JSON report.

@@ -10,6 +10,7 @@
 #include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
 #include "report/model/summary.h"
+#include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"
 #include "report/select/render_options.h"
 
@@ -18,24 +19,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Rule {
-  const char* id;
-  const char* text;
-};
-
-// Leaks by cause, in the order of Cause; then errors by type, in the order of ErrorType.
-constexpr Rule kLeakRules[] = {
-    {"cached", "Memory that a caching allocator keeps."},
-    {"failed-free", "Memory whose free was refused."},
-    {"held", "Memory that a global variable still holds at exit."},
-    {"exception", "Memory whose owner was left by an exception."},
-    {"error-return", "Memory that was left behind after a failed call."},
-    {"context-teardown", "Memory that went with its context."},
-    {"never-freed", "Memory that was never freed."},
-};
+// The rules: leaks by cause, in the order of Cause; then errors by type, in this order.
 constexpr format::ErrorType kErrorTypes[] = {format::ErrorType::kDoubleFree, format::ErrorType::kInvalidFree,
                                              format::ErrorType::kMismatchedFree, format::ErrorType::kFailedFree};
-constexpr std::size_t kLeakRuleCount = sizeof(kLeakRules) / sizeof(kLeakRules[0]);
+constexpr std::size_t kLeakRuleCount = std::size(kCauses);
 
 // A path as a URI reference: characters with a meaning in RFC 3986 are escaped.
 std::string uri(const std::string& path) {
@@ -113,24 +100,9 @@ class Result {
 };
 
 void relate_evidence(const Evidence& evidence, Result* result) {
-  switch (evidence.type) {
-    case EvidenceType::kException:
-      result->relate(evidence.exception.empty() ? "thrown here" : "thrown here: " + evidence.exception, evidence.stack);
-      result->relate("caught here", evidence.caught);
-      break;
-    case EvidenceType::kFailedFree:
-      result->relate("free refused here: " + evidence.code_name, evidence.stack);
-      break;
-    case EvidenceType::kErrorReturn:
-      result->relate(evidence.api + " failed here: " + evidence.code_name, evidence.stack);
-      break;
-    case EvidenceType::kContextTeardown:
-      result->relate("context ended here by " + evidence.api, evidence.stack);
-      break;
-    case EvidenceType::kHeld:
-    case EvidenceType::kThreadEnded:
-      break;
-  }
+  const std::string text = event_place(evidence);
+  if (!text.empty()) result->relate(text, evidence.stack);
+  result->relate("caught here", evidence.caught);
 }
 
 Json leak_json(const Group& group, bool running) {
@@ -163,7 +135,8 @@ Json error_json(const ErrorGroup& error) {
 
 Json rules_json() {
   Json rules = Json::array();
-  for (const Rule& rule : kLeakRules) rules.push_back({{"id", rule.id}, {"shortDescription", {{"text", rule.text}}}});
+  for (const Cause cause : kCauses)
+    rules.push_back({{"id", cause_name(cause)}, {"shortDescription", {{"text", row_of(cause).sentence}}}});
   for (const format::ErrorType type : kErrorTypes) {
     rules.push_back({{"id", std::string("error/") + error_type_name(type)},
                      {"shortDescription",

@@ -33,10 +33,7 @@ bool any_frame(const Group& group, const std::string& pattern, bool only_modules
 }
 
 bool is_cause(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Cause::kNeverFreed); ++i) {
-    if (name == cause_name(static_cast<Cause>(i))) return true;
-  }
-  return false;
+  return std::any_of(std::begin(kCauses), std::end(kCauses), [&](Cause cause) { return name == cause_name(cause); });
 }
 
 }  // namespace

@@ -24,17 +24,15 @@ culprit.evidenceTitle = function (evidence) {
 culprit.detail = (function () {
   const { el, card, stack } = culprit;
 
-  const labels = { exception: "Thrown", "error-return": "Failed", "failed-free": "Refused",
-    "context-teardown": "Ended by", held: "Held by" };
-
   function evidenceCards(model, evidence) {
     const times = evidence.count > 1 ? ", " + culprit.number(evidence.count) + " times" : "";
     const when = evidence.time_ns ? el("span", { class: "quiet" }, " at " + culprit.time(evidence.time_ns)) : null;
     const cards = [];
-    if (evidence.type === "vmm" || evidence.type === "thread-ended") return cards;
+    const words = culprit.evidence[evidence.type];
+    if (!words || !words.label) return cards;
     const title = [culprit.evidenceTitle(evidence) + times, evidence.rethrown && ", rethrown",
       evidence.injected && " (injected by culprit)", when].filter(Boolean);
-    cards.push(card(evidence.type, labels[evidence.type] || evidence.type, title,
+    cards.push(card(evidence.type, words.label, title,
       evidence.stack && evidence.stack.length > 0 && stack(model, evidence.stack, evidence.at)));
     if (evidence.caught_stack && evidence.caught_stack.length > 0)
       cards.push(card("caught", "Caught", evidence.ambiguous ? "here, or by another handler for the same type" : "here",

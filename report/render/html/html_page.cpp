@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "report/base/markdown_text.h"
+#include "report/render/html/page_causes.h"
 
 namespace culprit::report {
 
@@ -71,6 +72,10 @@ void write_html_page(const std::string& title, const std::function<void(std::ost
       DataBuffer buffer(out);
       std::ostream data(&buffer);
       write_data(data);
+    } else if (name == "causes") {
+      out << page_causes();
+    } else if (name == "cause-colours") {
+      out << page_cause_colours();
     } else {
       out << asset(name);
     }

@@ -1,20 +1,12 @@
 // The data of the page (report/render/html/render_html.cpp) as the scripts use it.
 "use strict";
 
-// Causes in the order of their weight; `colour` is a class, see page.css.
-culprit.causes = {
-  "failed-free": { title: "Free refused", text: "a free of it was refused" },
-  held: { title: "Held", text: "a global variable still has the pointer" },
-  exception: { title: "Exception", text: "an exception left the function that owned it" },
-  "error-return": { title: "Error return", text: "left behind after a failed call" },
-  "context-teardown": { title: "Went with its context", text: "the context was destroyed before it was freed" },
-  "never-freed": { title: "Never freed", text: "nothing more is known" },
-  cached: { title: "Cached", text: "kept by a caching allocator" },
-};
+// The words of causes and evidence, by name (report/model/causes.def); the causes in the order of the bar of causes.
+Object.assign(culprit, JSON.parse(document.getElementById("causes").textContent));
 
 culprit.causeTitle = function (cause, running) {
-  if (cause === "never-freed" && running) return "Not freed yet";
-  return (culprit.causes[cause] || { title: cause }).title;
+  const words = culprit.causes[cause];
+  return words ? (running ? words.running : words.title) : cause;
 };
 
 // One process's report: what the data has, with stacks as lists of frames.

@@ -43,8 +43,6 @@ culprit.TimeLine = class {
 
   // Events: throws, failed calls, refused frees, teardowns. Device null: on all.
   events() {
-    const kinds = { exception: "exception", "error-return": "error-return", "failed-free": "failed-free",
-      "context-teardown": "context-teardown" };
     const events = [], seen = new Map();
     const add = (event) => {
       const key = event.type + event.time + event.text + event.device;
@@ -59,7 +57,8 @@ culprit.TimeLine = class {
     };
     for (const group of this.model.leaks) {
       for (const evidence of group.evidence) {
-        if (!kinds[evidence.type] || !evidence.time_ns) continue;
+        const words = culprit.evidence[evidence.type];
+        if (!words || !words.event || !evidence.time_ns) continue;
         // Of several equal events only the first and the last time are known.
         for (const time of new Set([evidence.first_ns || evidence.time_ns, evidence.time_ns]))
           add({ type: evidence.type, time, device: group.device, group, text: culprit.evidenceTitle(evidence) });
@@ -75,13 +74,11 @@ culprit.TimeLine = class {
 
   legend(events) {
     const { el } = culprit;
-    const titles = { exception: "exception", "error-return": "failed call", "failed-free": "bad free",
-      "context-teardown": "context ended" };
     const types = [...new Set(events.map((one) => one.type))];
     return el("div", { class: "legend" },
       el("span", { class: "legend-entry" }, el("i", { class: "swatch peak-swatch" }), "peak"),
       types.map((type) => el("span", { class: "legend-entry" }, el("i", { class: "swatch round cause-" + type }),
-        titles[type])));
+        culprit.evidence[type].event)));
   }
 
   draw(entry, width) {

@@ -47,7 +47,32 @@ Json thread_json(const ThreadInfo& thread) {
   return {{"tid", thread.tid}, {"name", thread.name}, {"ended", thread.ended}};
 }
 
-Json held_json(const Evidence& evidence, Json one) {
+// Adds to an event how often and when it happened, and its stack.
+Json event_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
+  one["count"] = evidence.count;
+  if (evidence.first_ns != 0) one["first_ns"] = evidence.first_ns;
+  one["time_ns"] = evidence.time_ns;
+  one["stack"] = stack_to_json(evidence.stack);
+  return one;
+}
+
+// Adds the owner of the memory and the thread in which a throw or failed call happened while the owner was running.
+void add_owner(const Evidence& evidence, Json* one) {
+  (*one)["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
+  (*one)["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
+}
+
+// For each type of evidence, ..._json() adds its members to `one`, which has the type.
+
+Json failed_free_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
+  one["api"] = evidence.api;
+  one["code"] = evidence.code;
+  one["code_name"] = evidence.code_name;
+  one["handle"] = hex_text(evidence.handle);
+  return event_json(evidence, stack_to_json, std::move(one));
+}
+
+Json held_json(const Evidence& evidence, const StackToJson&, Json one) {
   const Variable& variable = *evidence.variable;
   one["symbol"] = variable.name.empty() ? Json() : Json(variable.name);
   one["symbol_offset"] = variable.name.empty() ? Json() : Json(evidence.offset - variable.begin);
@@ -58,7 +83,7 @@ Json held_json(const Evidence& evidence, Json one) {
   return one;
 }
 
-Json exception_json(const Evidence& evidence, Json one) {
+Json exception_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
   one["exception"] = evidence.exception.empty() ? Json() : Json(evidence.exception);
   one["what"] = evidence.what.empty() ? Json() : Json(evidence.what);
   one["caught"] = evidence.caught != nullptr;
@@ -66,58 +91,43 @@ Json exception_json(const Evidence& evidence, Json one) {
   one["rethrown"] = evidence.rethrown;
   one["forced"] = evidence.forced;
   one["ambiguous"] = evidence.ambiguous;
+  add_owner(evidence, &one);
+  one = event_json(evidence, stack_to_json, std::move(one));
+  one["caught_stack"] = stack_to_json(evidence.caught);
   return one;
 }
 
-Json failed_call_json(const Evidence& evidence, Json one) {
+Json error_return_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
   one["api"] = evidence.api;
   one["code"] = evidence.code;
   one["code_name"] = evidence.code_name;
   one["injected"] = evidence.injected;
   one["bytes"] = evidence.bytes;
+  add_owner(evidence, &one);
+  return event_json(evidence, stack_to_json, std::move(one));
+}
+
+Json context_teardown_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
+  one["api"] = evidence.api;
+  return event_json(evidence, stack_to_json, std::move(one));
+}
+
+Json thread_ended_json(const Evidence& evidence, const StackToJson&, Json one) {
+  one["tid"] = evidence.thread->tid;
+  one["name"] = evidence.thread->name;
+  one["time_ns"] = evidence.time_ns;
   return one;
 }
 
-// The throw or failed call that happened while the owner of the memory was running.
-Json struck_json(const Evidence& evidence, Json one) {
-  one["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
-  one["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
-  return one;
-}
+constexpr Json (*kToJson[])(const Evidence& evidence, const StackToJson& stack_to_json, Json one) = {
+#define EVIDENCE(type, function, ...) function##_json,
+#include "report/model/causes.def"
+};
 
 Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
   Json one;
   one["type"] = evidence_name(evidence.type);
-  switch (evidence.type) {
-    case EvidenceType::kHeld:
-      return held_json(evidence, std::move(one));
-    case EvidenceType::kThreadEnded:
-      one["tid"] = evidence.thread->tid;
-      one["name"] = evidence.thread->name;
-      one["time_ns"] = evidence.time_ns;
-      return one;
-    case EvidenceType::kFailedFree:
-      one["api"] = evidence.api;
-      one["code"] = evidence.code;
-      one["code_name"] = evidence.code_name;
-      one["handle"] = hex_text(evidence.handle);
-      break;
-    case EvidenceType::kContextTeardown:
-      one["api"] = evidence.api;
-      break;
-    case EvidenceType::kException:
-      one = struck_json(evidence, exception_json(evidence, std::move(one)));
-      break;
-    case EvidenceType::kErrorReturn:
-      one = struck_json(evidence, failed_call_json(evidence, std::move(one)));
-      break;
-  }
-  one["count"] = evidence.count;
-  if (evidence.first_ns != 0) one["first_ns"] = evidence.first_ns;
-  one["time_ns"] = evidence.time_ns;
-  one["stack"] = stack_to_json(evidence.stack);
-  if (evidence.type == EvidenceType::kException) one["caught_stack"] = stack_to_json(evidence.caught);
-  return one;
+  return kToJson[static_cast<std::size_t>(evidence.type)](evidence, stack_to_json, std::move(one));
 }
 
 // The share of each process (indices into "processes"). Processes with equal shares are listed together, because ranks

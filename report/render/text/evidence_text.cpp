@@ -51,6 +51,53 @@ void print_callers(const ResolvedStack& stack, const Group& group, TextFields* f
   if (!callers.empty()) fields->stack("", callers);
 }
 
+// " at solver.cu:33": where the event of the evidence happened; "" when that is not known.
+std::string at_event(const Evidence& evidence) {
+  const Frame* frame = evidence.stack != nullptr ? named_frame(*evidence.stack) : nullptr;
+  return frame != nullptr ? " at " + spot(frame) : "";
+}
+
+// Three functions for each type of evidence: print_...() prints its lines below a group; ..._fate() says how the leaked
+// allocations ended, for the end of "the 3 that leaked all ..." (`one`: a single one leaked); ..._place() describes the
+// event at its place in the source. The last two return "" when the evidence has no such text.
+
+void print_failed_free(const Group&, const Evidence& evidence, TextFields* fields) {
+  std::string text = evidence.api.empty() ? "a free of it" : printable(evidence.api);
+  if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
+  fields->field("refused", text);
+  fields->mixed_stack("", evidence.stack->frames, false);
+}
+
+std::string failed_free_fate(const Evidence&, bool one) {
+  return one ? "had its free refused" : "had their free refused";
+}
+
+std::string failed_free_place(const Evidence& evidence) { return "free refused here: " + evidence.code_name; }
+
+void print_held(const Group&, const Evidence& evidence, TextFields* fields) {
+  const Variable& variable = *evidence.variable;
+  const std::string module = printable(variable.module->name);
+  std::string text;
+  if (variable.python) {
+    text = printable(variable.name);
+  } else if (variable.name.empty()) {
+    text = module + "+" + hex(evidence.offset) + " (a global without a symbol)";
+  } else {
+    text = printable(variable.name);
+    if (evidence.offset > variable.begin) text += "+" + hex(evidence.offset - variable.begin);
+    text += " in " + module;
+  }
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
+  fields->field("held by", text);
+}
+
+std::string held_fate(const Evidence& evidence, bool one) {
+  return (one ? "is held by " : "are held by ") + variable_text(*evidence.variable);
+}
+
+std::string held_place(const Evidence&) { return {}; }
+
 void print_exception(const Group& group, const Evidence& evidence, TextFields* fields) {
   const Frame* thrower = named_frame(*evidence.stack);
   const Frame* catcher = evidence.caught != nullptr ? named_frame(*evidence.caught) : nullptr;
@@ -76,7 +123,16 @@ void print_exception(const Group& group, const Evidence& evidence, TextFields* f
   }
 }
 
-void print_failed_call(const Group& group, const Evidence& evidence, TextFields* fields) {
+std::string exception_fate(const Evidence& evidence, bool) {
+  if (evidence.forced) return "went with a thread that pthread_exit or cancellation ended";
+  return "left through " + printable(exception_text(evidence)) + " thrown" + at_event(evidence);
+}
+
+std::string exception_place(const Evidence& evidence) {
+  return evidence.exception.empty() ? "thrown here" : "thrown here: " + evidence.exception;
+}
+
+void print_error_return(const Group& group, const Evidence& evidence, TextFields* fields) {
   const Frame* caller = named_frame(*evidence.stack);
   std::string text = caller != nullptr ? spot(caller) + "  " : "";
   text += printable(evidence.api) + ": " + evidence.code_name;
@@ -86,46 +142,41 @@ void print_failed_call(const Group& group, const Evidence& evidence, TextFields*
   print_callers(*evidence.stack, group, fields);
 }
 
-void print_held(const Evidence& evidence, TextFields* fields) {
-  const Variable& variable = *evidence.variable;
-  const std::string module = printable(variable.module->name);
-  std::string text;
-  if (variable.python) {
-    text = printable(variable.name);
-  } else if (variable.name.empty()) {
-    text = module + "+" + hex(evidence.offset) + " (a global without a symbol)";
-  } else {
-    text = printable(variable.name);
-    if (evidence.offset > variable.begin) text += "+" + hex(evidence.offset - variable.begin);
-    text += " in " + module;
-  }
-  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
-  fields->field("held by", text);
+std::string error_return_fate(const Evidence& evidence, bool) {
+  return "stayed behind when " + printable(evidence.api) + " failed" + at_event(evidence);
 }
 
-// What happened to the leaked allocations, for the end of "the 3 that leaked all ...".
-std::string fate_text(const Group& group, bool one) {
-  const Evidence* evidence = deciding_evidence(group);
-  if (evidence == nullptr) return {};
-  const Frame* frame = evidence->stack != nullptr ? named_frame(*evidence->stack) : nullptr;
-  const std::string at = frame != nullptr ? " at " + spot(frame) : "";
-  switch (evidence->type) {
-    case EvidenceType::kFailedFree:
-      return one ? "had its free refused" : "had their free refused";
-    case EvidenceType::kHeld:
-      return (one ? "is held by " : "are held by ") + variable_text(*evidence->variable);
-    case EvidenceType::kException:
-      if (evidence->forced) return "went with a thread that pthread_exit or cancellation ended";
-      return "left through " + printable(exception_text(*evidence)) + " thrown" + at;
-    case EvidenceType::kErrorReturn:
-      return "stayed behind when " + printable(evidence->api) + " failed" + at;
-    case EvidenceType::kContextTeardown:
-      return one ? "went with its context" : "went with their context";
-    case EvidenceType::kThreadEnded:
-      break;
-  }
-  return {};
+std::string error_return_place(const Evidence& evidence) {
+  return evidence.api + " failed here: " + evidence.code_name;
 }
+
+void print_context_teardown(const Group&, const Evidence& evidence, TextFields* fields) {
+  fields->field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
+  fields->mixed_stack("", evidence.stack->frames, false);
+}
+
+std::string context_teardown_fate(const Evidence&, bool one) {
+  return one ? "went with its context" : "went with their context";
+}
+
+std::string context_teardown_place(const Evidence& evidence) { return "context ended here by " + evidence.api; }
+
+// An ended thread is mentioned with the threads instead.
+void print_thread_ended(const Group&, const Evidence&, TextFields*) {}
+std::string thread_ended_fate(const Evidence&, bool) { return {}; }
+std::string thread_ended_place(const Evidence&) { return {}; }
+
+struct EvidenceText {
+  void (*print)(const Group& group, const Evidence& evidence, TextFields* fields);
+  std::string (*fate)(const Evidence& evidence, bool one);
+  std::string (*place)(const Evidence& evidence);
+};
+constexpr EvidenceText kTexts[] = {
+#define EVIDENCE(type, function, ...) {print_##function, function##_fate, function##_place},
+#include "report/model/causes.def"
+};
+
+const EvidenceText& text_of(const Evidence& evidence) { return kTexts[static_cast<std::size_t>(evidence.type)]; }
 
 }  // namespace
 
@@ -166,7 +217,8 @@ std::string history_text(const Group& group) {
   if (group.freed == 0) return {};
   std::string text = "freed in " + std::to_string(group.freed) + " of " + plural(group.made, "call", "calls");
   const std::uint64_t leaked = group.made - group.freed;
-  const std::string fate = fate_text(group, group.count == 1);
+  const Evidence* evidence = deciding_evidence(group);
+  const std::string fate = evidence != nullptr ? text_of(*evidence).fate(*evidence, group.count == 1) : "";
   if (fate.empty() || leaked < group.count) return text;
   if (leaked == 1) return text + "; the one that leaked " + fate;
   const std::string all = std::to_string(leaked) + " that leaked ";
@@ -174,32 +226,10 @@ std::string history_text(const Group& group) {
   return text + "; " + std::to_string(group.count) + " of the " + all + fate;
 }
 
+std::string event_place(const Evidence& evidence) { return text_of(evidence).place(evidence); }
+
 void print_evidence(const Group& group, const Evidence& evidence, TextFields* fields) {
-  switch (evidence.type) {
-    case EvidenceType::kFailedFree: {
-      std::string text = evidence.api.empty() ? "a free of it" : printable(evidence.api);
-      if (!evidence.code_name.empty()) text += ": " + evidence.code_name;
-      if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + " times";
-      fields->field("refused", text);
-      fields->mixed_stack("", evidence.stack->frames, false);
-      break;
-    }
-    case EvidenceType::kHeld:
-      print_held(evidence, fields);
-      break;
-    case EvidenceType::kException:
-      print_exception(group, evidence, fields);
-      break;
-    case EvidenceType::kErrorReturn:
-      print_failed_call(group, evidence, fields);
-      break;
-    case EvidenceType::kContextTeardown:
-      fields->field("ended by", printable(evidence.api) + " at " + format_time(evidence.time_ns));
-      fields->mixed_stack("", evidence.stack->frames, false);
-      break;
-    case EvidenceType::kThreadEnded:
-      break;
-  }
+  text_of(evidence).print(group, evidence, fields);
 }
 
 }  // namespace culprit::report

@@ -28,6 +28,9 @@ const Evidence* deciding_evidence(const Group& group);
 // call's memory was freed.
 std::string history_text(const Group& group);
 
+// "thrown here: std::runtime_error", for the frame where the event happened. "" for evidence without an event.
+std::string event_place(const Evidence& evidence);
+
 // Prints the lines for one piece of evidence. An ended thread is mentioned with the threads instead.
 void print_evidence(const Group& group, const Evidence& evidence, TextFields* fields);
 

@@ -1,5 +1,6 @@
 #include "report/render/text/group_text.h"
 
+#include <cctype>
 #include <cstdio>
 
 #include "report/base/words.h"
@@ -61,23 +62,10 @@ bool is_foreign(const ResolvedStack& stack) {
 }  // namespace
 
 std::string GroupText::cause_text(const Group& group) const {
-  switch (group.cause) {
-    case Cause::kCached:
-      return std::string("CACHED by the ") + group.pool->name;
-    case Cause::kFailedFree:
-      return "FREE REFUSED";
-    case Cause::kHeld:
-      return "HELD";
-    case Cause::kException:
-      return "EXCEPTION";
-    case Cause::kErrorReturn:
-      return "ERROR RETURN";
-    case Cause::kContextTeardown:
-      return "WENT WITH ITS CONTEXT";
-    case Cause::kNeverFreed:
-      break;
-  }
-  return running() ? "NOT FREED YET" : "NEVER FREED";
+  const CauseRow& row = row_of(group.cause);
+  std::string text = running() ? row.title_while_running : row.title;
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return group.cause == Cause::kCached ? text + " by the " + group.pool->name : text;
 }
 
 void GroupText::print(const Group& group, std::size_t number) {

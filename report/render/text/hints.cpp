@@ -70,7 +70,7 @@ std::string error_return_hint(const Group& group, const Evidence& evidence) {
          ": free before returning, or give the pointer an owner (RAII)";
 }
 
-std::string teardown_hint(const Group& group, const Evidence& evidence) {
+std::string context_teardown_hint(const Group& group, const Evidence& evidence) {
   return "free it before " + printable(evidence.api) + at(evidence, group);
 }
 
@@ -93,14 +93,13 @@ std::string never_freed_hint(const Group& group) {
   return {};
 }
 
-struct CauseHint {
-  Cause cause;
-  std::string (*text)(const Group& group, const Evidence& evidence);
-};
-constexpr CauseHint kHints[] = {
-    {Cause::kFailedFree, failed_free_hint},   {Cause::kHeld, held_hint},
-    {Cause::kException, exception_hint},      {Cause::kErrorReturn, error_return_hint},
-    {Cause::kContextTeardown, teardown_hint},
+// An ended thread decides no cause; never_freed_hint() mentions it.
+std::string thread_ended_hint(const Group&, const Evidence&) { return {}; }
+
+// The hint for the evidence that decided the cause.
+constexpr std::string (*kHints[])(const Group& group, const Evidence& evidence) = {
+#define EVIDENCE(type, function, ...) function##_hint,
+#include "report/model/causes.def"
 };
 
 }  // namespace
@@ -110,11 +109,7 @@ std::string hint_for(const Group& group, bool running) {
   if (group.cause == Cause::kNeverFreed) return running ? std::string() : never_freed_hint(group);
   if (group.pool != nullptr) return group.pool->hint != nullptr ? group.pool->hint : "";
   const Evidence* evidence = deciding_evidence(group);
-  if (evidence == nullptr) return {};
-  for (const CauseHint& hint : kHints) {
-    if (hint.cause == group.cause) return hint.text(group, *evidence);
-  }
-  return {};
+  return evidence != nullptr ? kHints[static_cast<std::size_t>(evidence->type)](group, *evidence) : "";
 }
 
 }  // namespace culprit::report

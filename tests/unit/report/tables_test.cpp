@@ -1,0 +1,134 @@
+// Each row of a table of report/ has its words wherever a user meets it: a row that was added without them fails here.
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "report/commands/commands.h"
+#include "report/model/cause.h"
+#include "report/render/formats.h"
+#include "report/render/html/render_html.h"
+#include "tests/catch.h"
+#include "tests/unit/report_fixture.h"
+#include "tests/unit/shell.h"
+
+using namespace culprit::report;
+using namespace culprit::test;
+
+namespace {
+
+std::string text_of_file(const std::string& path_in_report) {
+  std::ifstream file(std::string(CULPRIT_GOLDEN_DIR) + "/../../report/" + path_in_report);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  REQUIRE_FALSE(text.empty());
+  return text;
+}
+
+// The lines that begin with `begin`.
+std::string lines_with(const std::string& text, const std::string& begin) {
+  std::istringstream in(text);
+  std::string found;
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, begin.size(), begin) == 0) found += line + "\n";
+  }
+  return found;
+}
+
+std::string page() {
+  DumpBuilder dump;
+  const FakeSymbols symbols;
+  std::ostringstream out;
+  render_html({report_of(dump, symbols)}, {}, out);
+  return out.str();
+}
+
+std::string in_ticks(const std::string& name) { return "`" + name + "`"; }
+
+}  // namespace
+
+TEST_CASE("every cause has its words in the documents and in the page", "[report][tables]") {
+  const std::string whole = page();
+  const std::string begin = "<script type=\"application/json\" id=\"causes\">";
+  const std::size_t from = whole.find(begin);
+  REQUIRE(from != std::string::npos);
+  const std::size_t to = whole.find("</script>", from);
+  const nlohmann::json words = nlohmann::json::parse(whole.substr(from + begin.size(), to - from - begin.size()));
+  const std::string counted = lines_with(text_of_file("README.md"), "| ");
+  const std::string schema = text_of_file("SCHEMA.md");
+  std::set<std::string> names;
+  for (const Cause cause : kCauses) {
+    const CauseRow& row = row_of(cause);
+    INFO(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(std::regex_match(row.name, std::regex("[a-z]+(-[a-z]+)*")));
+    CHECK(std::regex_match(row.colour, std::regex("#[0-9a-f]{6}")));
+    CHECK(std::regex_match(row.sentence, std::regex("Memory .*[^.]\\.")));
+    CHECK(words["causes"][row.name] == nlohmann::json{{"title", row.title}, {"running", row.title_while_running}});
+    CHECK(std::regex_match(row.title, std::regex("[A-Z][a-z ]+")));
+    CHECK(std::regex_match(row.title_while_running, std::regex("[A-Z][a-z ]+")));
+    CHECK(has(whole, "\n.cause-" + std::string(row.name) + " { --fill: " + row.colour));
+    CHECK(has(lines_with(schema, "**Cause**: "), in_ticks(row.name)));
+    std::string title = row.title;
+    for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    CHECK(has(counted, in_ticks(title)));
+  }
+  CHECK(words["causes"].size() == std::size(kCauses));
+}
+
+TEST_CASE("every type of evidence has its words in the documents and in the page", "[report][tables]") {
+  const std::string scripts = text_of_file("render/html/detail.js");
+  const std::string schema = text_of_file("SCHEMA.md");
+  std::set<Cause> causes = {Cause::kCached, Cause::kNeverFreed};  // need no evidence
+  std::set<std::string> names;
+  for (const EvidenceType type : kEvidenceTypes) {
+    const EvidenceRow& row = row_of(type);
+    INFO(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(has(scripts, "case \"" + std::string(row.name) + "\":"));
+    CHECK_FALSE(lines_with(schema, "| " + in_ticks(row.name) + " |").empty());
+    CHECK((row.label[0] != '\0') == (row.cause != Cause::kNeverFreed));
+    causes.insert(row.cause);
+  }
+  for (const Cause cause : kCauses) {
+    INFO(cause_name(cause));
+    CHECK(causes.count(cause) == 1);
+  }
+}
+
+TEST_CASE("every format is in the help and in the documents", "[report][tables]") {
+  const std::string help = shell("CULPRIT report --help 2>/dev/null").output;
+  const std::string diff_help = shell("CULPRIT diff --help 2>/dev/null").output;
+  const std::string options = lines_with(text_of_file("README.md"), "| `--format F`");
+  const std::vector<std::string> of_diff = diff_formats();
+  for (const std::string& name : report_formats()) {
+    INFO(name);
+    const std::regex word("[ ,{]" + name + "[ ,;}]");
+    CHECK(std::regex_search(help, word));
+    CHECK(std::regex_search(options, word));
+    const bool for_diffs = std::find(of_diff.begin(), of_diff.end(), name) != of_diff.end();
+    CHECK(std::regex_search(lines_with(diff_help, "  --format"), word) == for_diffs);
+    REQUIRE(find_format(name) != nullptr);
+    CHECK(find_format(name)->write != nullptr);
+    CHECK((find_format(name)->write_diff != nullptr) == for_diffs);
+  }
+}
+
+TEST_CASE("every sub-command is in the help and in the documents", "[report][tables]") {
+  const std::string help = shell("CULPRIT --help 2>/dev/null").output;
+  const std::string table = lines_with(text_of_file("README.md"), "| `");
+  for (const Command& command : make_commands()) {
+    const std::string& name = command.options.command();
+    INFO(name);
+    CHECK(std::regex_search(help, std::regex("\n  " + name + " +" + command.options.help().substr(0, 20))));
+    CHECK((has(table, "`" + name + " ") || has(table, in_ticks(name))));
+    const Finished own = shell("CULPRIT " + name + " --help 2>/dev/null");
+    CHECK(own.exit_code == 0);
+    CHECK(has(own.output, command.options.help()));
+    CHECK(has(own.output, "Exit codes"));
+  }
+}
