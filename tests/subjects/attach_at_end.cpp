@@ -16,16 +16,16 @@
 
 namespace {
 
-using Call = void (*)(culprit::AttachRequest*);
+using Call = void (*)(culprit::format::AttachRequest*);
 Call attach, detach;
 const char* dump;
 pthread_key_t key;
 thread_local int rounds = 0;
 
 void call(Call function, const char* what) {
-  static culprit::AttachRequest request;
+  static culprit::format::AttachRequest request;
   request = {};
-  request.version = culprit::kAttachVersion;
+  request.version = culprit::format::kAttachVersion;
   request.backend = culprit::AttachBackend::kRedirect;
   request.time_limit_ms = 10000;
   request.depth = -1;
