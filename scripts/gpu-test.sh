@@ -1,22 +1,37 @@
 #!/usr/bin/env bash
 # Runs the tests on a GPU: scripts/gpu-test.sh [TARBALL|FOLDER]
+#                          scripts/gpu-test.sh --check CHECK BUILD_FOLDER
 #
 # TARBALL is a package of scripts/package.sh --with-tests, FOLDER an unpacked one; by default the tree of this script.
 # Nothing is installed or downloaded: the machine needs a driver, a libcudart.so.13 and Python 3. Tests whose framework
 # or tool (PyTorch, CuPy, Numba, cuda-python, JAX, compute-sanitizer, the compiler for PyCUDA) is not there are skipped
 # rows. Prints a table. Exit code 1: a row failed; 2: there is no GPU, or no package.
+#
+# --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
+# tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+check=''
+if [ "${1:-}" = --check ]; then
+  [ $# -eq 3 ] || { echo "usage: gpu-test.sh --check CHECK BUILD_FOLDER" >&2; exit 2; }
+  check=$2
+  shift 2
+fi
 tree=${1:-$here/..}
 if [ -f "$tree" ]; then
   tar -C "$work" -xzf "$tree" || exit 2
   tree=$(find "$work" -mindepth 1 -maxdepth 1 -type d)
 fi
 tree=$(cd "$tree" && pwd) || exit 2
-[ -x "$tree/bin/process_test" ] || { echo "gpu-test.sh: no bin/process_test in $tree" >&2; exit 2; }
-gpu=$("$tree/scripts/has-gpu.sh") || { echo "gpu-test.sh: this machine has no NVIDIA GPU" >&2; exit 2; }
+[ -n "$check" ] || [ -x "$tree/bin/process_test" ] || { echo "gpu-test.sh: no bin/process_test in $tree" >&2; exit 2; }
+# A package has the scripts and the sources of the examples; a build tree has not.
+source=$tree examples=$tree/sources/examples pycuda_source=$tree/pycuda_source no_gpu=2
+if [ -n "$check" ]; then
+  source=$(dirname "$here") examples=$(dirname "$here")/examples pycuda_source=$tree/deps/pycuda-source no_gpu=77
+fi
+gpu=$("$source/scripts/has-gpu.sh") || { echo "gpu-test.sh: this machine has no NVIDIA GPU" >&2; exit $no_gpu; }
 export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
 
 # The examples and subjects need libcudart.so.13. They get a folder with that file only, because its own folder has
@@ -43,7 +58,7 @@ row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
 # Checks without measurements run at the same time, the process tests in parts: one after the other takes ten minutes.
 run_check() {
-  python3 "$tree/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null
+  python3 "$source/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null
   echo $? >"$work/$1.status"
 }
 last_words() { tail -c "$1" "$2" | tr '\n\t' '  '; }
@@ -68,7 +83,7 @@ run_guests() {
 run_examples() {
   local pycuda='' status=0 why
   if ! python3 -c 'import pycuda.driver' 2>/dev/null; then
-    why=$(python3 "$tree/tests/gpu/build_pycuda.py" "$tree/pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" \
+    why=$(python3 "$source/tests/gpu/build_pycuda.py" "$pycuda_source" "$tree/simcuda/libcuda.so.1" "$work/pycuda" \
       2>"$work/pycuda.errors") || status=$?
     case $status in
       0) pycuda=$work/pycuda; row PASS "PyCUDA from source" "$why" ;;
@@ -76,10 +91,30 @@ run_examples() {
       *) row FAIL "PyCUDA from source" "exit code $status: $(last_words 600 "$work/pycuda.errors")" ;;
     esac
   fi
-  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$tree/scripts/check-examples.py" \
-    --programs "$tree/examples" --sources "$tree/sources/examples" \
+  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$source/scripts/check-examples.py" \
+    --programs "$tree/examples" --sources "$examples" \
     --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 </dev/null || true
 }
+# The reason of a failed run is on the indented lines below it.
+rows_of_examples() {
+  awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why
+                               outcome = $1; name = "example " substr($0, 7); why = ""; next }
+       /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
+       END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
+  tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(last_words 300 "$work/examples")"
+}
+
+if [ -n "$check" ]; then
+  case $check in
+    process) CULPRIT_TEST_GPU=1 "$tree/bin/process_test" </dev/null; exit ;;
+    guests) CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" </dev/null; exit ;;
+    examples) run_examples && rows_of_examples ;;
+    *) run_check "$check" && rows_of "$check" ;;
+  esac
+  if grep -q '^FAIL' "$rows"; then exit 1; fi
+  grep -q '^PASS' "$rows" || exit 77
+  exit 0
+fi
 
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
@@ -124,12 +159,7 @@ else
   row FAIL "guest programs" "exit code $(cat "$work/guests.status"): $summary"
   cat "$work/guests.log" >&2
 fi
-# The reason of a failed run is on the indented lines below it.
-awk '/^(PASS|FAIL|SKIP)  / { if (name) print outcome "\t" name "\t" why
-                             outcome = $1; name = "example " substr($0, 7); why = ""; next }
-     /^      / { sub(/^ +/, ""); gsub(/\t/, " "); why = why (why ? " " : "") $0 }
-     END { if (name) print outcome "\t" name "\t" why }' "$work/examples" | tee -a "$rows"
-tail -1 "$work/examples" | grep -qE '^[0-9]+ passed' || row FAIL "examples" "$(last_words 300 "$work/examples")"
+rows_of_examples
 for check in "${beside[@]}"; do rows_of "$check"; done
 # These compare times, or list the processes on the GPU: nothing else may run meanwhile.
 for check in launch_ratio doctor_ghost sanitizer_compare; do

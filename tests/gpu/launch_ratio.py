@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from preloaded import FAIL, PASS, finish, row, run
+from preloaded import FAIL, PASS, compiled, finish, row, run
 
 ROUNDS = 5
 NOISE = 0.05  # two runs of the same program differ by less
@@ -22,7 +22,7 @@ def measure(program, preload):
 
 
 def main():
-    program = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent / "launch_cost"
+    program = Path(sys.argv[1]) if len(sys.argv) > 1 else compiled("launch_cost")
     plain, under = [], []
     for _ in range(ROUNDS):
         plain.append(measure(program, preload=False))

@@ -4,7 +4,7 @@ block keeps, and the program's own use of NVTX goes on as before."""
 import json
 import sys
 
-from preloaded import FAIL, LIBRARY, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import FAIL, LIBRARY, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
 
 SCRIPT = """
 import json, sys
@@ -38,7 +38,9 @@ def main():
         row(SKIP, "torch: NVTX ranges and culprit.check()", "PyTorch is not installed")
         return
     name = "torch: NVTX ranges and culprit.check()"
-    package = TREE / "share" / "culprit" / "python"
+    package = TREE / "share" / "culprit" / "python"  # of an installed tree
+    if not package.is_dir():
+        package = PACKAGE
     finished = run([sys.executable, "-c", SCRIPT, package], PYTORCH_NO_CUDA_MEMORY_CACHING="1",
                    NVTX_INJECTION64_PATH=str(LIBRARY))
     if finished.returncode != 0:

@@ -1,17 +1,24 @@
 """What the checks on a GPU share: run a command under libculprit.so, read its report, print one row of the table.
 
 A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed.
-CULPRIT_TREE names the unpacked tree with bin/culprit and lib/libculprit.so.
+CULPRIT_TREE names the tree with bin/culprit and lib/libculprit.so: an unpacked package, which has these scripts too,
+or a build tree.
 """
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-TREE = Path(os.environ.get("CULPRIT_TREE", Path(__file__).resolve().parents[2]))
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import reports  # noqa: E402
+
+TREE = Path(os.environ.get("CULPRIT_TREE", ROOT))
+# The Python package: a package of the tests has a copy, a build tree has none.
+PACKAGE = TREE / "python_package" if (TREE / "python_package").is_dir() else ROOT / "interpose" / "python"
 CULPRIT = TREE / "bin" / "culprit"
 LIBRARY = TREE / "lib" / "libculprit.so"
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
@@ -27,6 +34,12 @@ def row(outcome, name, detail=""):
 
 def finish():
     sys.exit(1 if failed else 0)
+
+
+def compiled(program):
+    """The path of a compiled program of this folder: beside the scripts in a package, in gpu/ of a build tree."""
+    beside = HERE / program
+    return beside if beside.exists() else TREE / "gpu" / program
 
 
 def installed(package):
@@ -62,17 +75,13 @@ def run(command, preload=True, report_options=(), timeout=300, **environment):
             variables.update(LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{folder}/%n.%p.dump", CULPRIT_QUIET="1")
         result = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, timeout=timeout)
-        reports = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir())
-                   if dump.suffix != ".json"]
-        return Run(result.returncode, result.stdout, result.stderr, reports)
+        found = [read_report(dump, report_options) for dump in sorted(Path(folder).iterdir())
+                 if dump.suffix != ".json"]
+        return Run(result.returncode, result.stdout, result.stderr, found)
 
 
 def read_report(dump, options=()):
-    command = [str(CULPRIT), "report", "--format", "json", *options, str(dump)]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    if result.returncode != 0:
-        raise RuntimeError(f"culprit report: exit code {result.returncode}: {result.stderr}")
-    return json.loads(result.stdout)
+    return reports.read_report(CULPRIT, dump, *options)
 
 
 def groups(report):

@@ -4,10 +4,9 @@ recorded."""
 import sys
 from pathlib import Path
 
-from preloaded import FAIL, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import FAIL, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
 
 TENSOR = 700 * 1024
-PACKAGE = TREE / "python_package"
 # As if the package were installed: its .pth file is read.
 INSTALLED = ("import runpy, site, sys\n"
              f"site.addsitedir({str(PACKAGE)!r})\n"

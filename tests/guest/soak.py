@@ -6,7 +6,6 @@ failed.
 
 import argparse
 import itertools
-import json
 import os
 import pathlib
 import random
@@ -17,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import reports
 
 KILLS = 500  # at least, for each number of threads, in the long form
 
@@ -48,11 +50,10 @@ class Soak:
         return str(self.build / "guest/programs" / name)
 
     def report(self, dump):
-        result = subprocess.run([self.build / "bin/culprit", "report", "--format", "json", dump], capture_output=True,
-                                text=True, stdin=subprocess.DEVNULL, timeout=300, check=False,
-                                env=dict(os.environ, DEBUGINFOD_URLS=""))
-        demand(result.returncode == 0, f"culprit report ended with {result.returncode}: {result.stderr}")
-        return json.loads(result.stdout)
+        try:
+            return reports.read_report(self.build / "bin/culprit", dump)
+        except RuntimeError as error:
+            raise Failed(str(error)) from None
 
     def only_dump(self):
         dumps = sorted(self.folder.glob("*.dump*"))

@@ -40,16 +40,6 @@ TEST_CASE("memory that is never freed is reported with its size and function", "
   }
 }
 
-TEST_CASE("the line of the allocation is reported", "[frees]") {
-  const Report report = read_report(run_preloaded("leak_one").dump());
-  REQUIRE(report.leaks.size() == 1);
-  REQUIRE_FALSE(report.leaks[0].stack.empty());
-  const Frame& innermost = report.leaks[0].stack.front();
-  CHECK(innermost.function.rfind("leak_here", 0) == 0);
-  CHECK(std::filesystem::path(innermost.file).filename() == "leak_one.cpp");
-  CHECK(innermost.line == 8);
-}
-
 TEST_CASE("a free on another thread finds its allocation", "[frees]") {
   check_clean(run_preloaded("free_elsewhere", {"thread"}));
 }

@@ -50,13 +50,6 @@ TEST_CASE("static variables of functions and members of globals are named by the
   CHECK(evidence_of(report.leaks[0], "held").at("symbol_offset") == 32);
 }
 
-TEST_CASE("the pointers of one array are one group", "[holders]") {
-  const Report report = report_of({"array"});
-  REQUIRE(report.leaks.size() == 1);
-  check_held(report.leaks[0], "g_array", "holders");
-  CHECK(report.leaks[0].count == 64);
-}
-
 TEST_CASE("a pointer at several places is held by the first", "[holders]") {
   const Report report = report_of({"two-places"});
   REQUIRE(report.leaks.size() == 1);

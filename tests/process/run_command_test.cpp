@@ -4,42 +4,35 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("culprit run passes output and exit code through and reports on stderr", "[run]") {
   const Run run = culprit_run({}, {"leak_one"});
   INFO(run.err);
   CHECK(run.exit_code == 7);
   CHECK(run.out == "done\n");
-  CHECK(mentions(run.err, "leak_here"));
-  CHECK(mentions(run.err, "cudaMalloc"));
-  CHECK(mentions(run.err, "leak_one.cpp:8"));
-  CHECK_FALSE(mentions(run.err, "allocate_and_free"));
+  CHECK(has(run.err, "leak_here"));
+  CHECK(has(run.err, "cudaMalloc"));
+  CHECK(has(run.err, "leak_one.cpp:8"));
+  CHECK_FALSE(has(run.err, "allocate_and_free"));
 }
 
 TEST_CASE("culprit run fails on leaks only when asked to", "[run]") {
   CHECK(culprit_run({}, {"driver_leak_one"}).exit_code == 0);
   CHECK(culprit_run({"--fail-on", "leaks"}, {"driver_leak_one"}).exit_code == 1);
-  CHECK(culprit_run({"--fail-on", "leaks", "--error-exitcode", "42"}, {"driver_leak_one"}).exit_code == 42);
-  CHECK(culprit_run({"--fail-on", "leaks", "--error-exitcode", "42"}, {"leak_one"}).exit_code == 7);
   CHECK(culprit_run({"--fail-on", "leaks"}, {"free_null"}).exit_code == 0);
   CHECK(culprit_run({"--fail-on", "errors"}, {"bad_free", "double"}).exit_code == 1);
-  CHECK(culprit_run({"--fail-on", "errors"}, {"driver_leak_one"}).exit_code == 0);
 }
 
 TEST_CASE("culprit run ends by the signal that ended the command", "[run]") {
   const Run run = culprit_run({}, {"end_how", "kill"});
   INFO(run.err);
   CHECK((run.signal == SIGKILL || run.exit_code == 128 + SIGKILL));
-  CHECK(mentions(run.err, "leak_here"));
+  CHECK(has(run.err, "leak_here"));
 }
 
 TEST_CASE("culprit run forwards signals and standard input", "[run]") {
@@ -54,7 +47,7 @@ TEST_CASE("culprit run forwards signals and standard input", "[run]") {
   INFO(terminated.err);
   CHECK((terminated.signal == SIGTERM || terminated.exit_code == 128 + SIGTERM));
   CHECK_FALSE(terminated.timed_out);
-  CHECK(mentions(terminated.err, "leak_here"));
+  CHECK(has(terminated.err, "leak_here"));
 
   options.when_ready = [](pid_t) {};  // standard input is closed after this
   const Run closed = culprit_run({}, {"end_how", "live"}, options);
@@ -65,8 +58,8 @@ TEST_CASE("culprit run reports every process that left a dump", "[run]") {
   const Run run = culprit_run({}, {"start_other", "spawn", subject_path("leak_one").string()});
   INFO(run.err);
   CHECK(run.exit_code == 7);
-  CHECK(mentions(run.err, "leak_in_starter"));
-  CHECK(mentions(run.err, "leak_here"));
+  CHECK(has(run.err, "leak_in_starter"));
+  CHECK(has(run.err, "leak_here"));
 }
 
 TEST_CASE("culprit run keeps the dump where it is told to", "[run]") {
@@ -85,9 +78,6 @@ TEST_CASE("culprit run of a program without CUDA says that it saw none", "[run]"
   CHECK(run.out == "hello\n");
   INFO(run.err);
   CHECK_FALSE(run.err.empty());
-  const Run missing = culprit_run({}, {"/no/such/program"});
-  CHECK(missing.exit_code != 0);
-  CHECK(mentions(missing.err, "/no/such/program"));
 }
 
 }  // namespace culprit::test

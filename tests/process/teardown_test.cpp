@@ -25,23 +25,21 @@ void check_released(const Group& group, std::uint64_t bytes, const std::string& 
 
 }  // namespace
 
-TEST_CASE("memory of a destroyed context is released implicitly", "[teardown]") {
-  const Run run = run_preloaded("teardown", {"destroy"});
-  INFO("stderr: " << run.err);
-  REQUIRE(run.exit_code == 0);
-  const Report report = read_report(run.dump());
-  REQUIRE(report.leaks.size() == 1);
-  check_released(report.leaks[0], 11001, "allocate_here", "destroy_context");
-  CHECK(report.error_count() == 0);
-}
-
-TEST_CASE("memory of a reset primary context is released implicitly", "[teardown]") {
-  const Run run = run_preloaded("teardown", {"reset"});
-  INFO("stderr: " << run.err);
-  REQUIRE(run.exit_code == 0);
-  const Report report = read_report(run.dump());
-  REQUIRE(report.leaks.size() == 1);
-  check_released(report.leaks[0], 11001, "allocate_here", "reset_primary");
+TEST_CASE("memory is released implicitly by the call that ends its context", "[teardown]") {
+  struct Row {
+    const char* how;
+    const char* released_in;
+  };
+  const Row rows[] = {{"destroy", "destroy_context"}, {"reset", "reset_primary"}, {"release-both", "release_last"}};
+  for (const Row& row : rows) {
+    const Run run = run_preloaded("teardown", {row.how});
+    INFO(row.how << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    const Report report = read_report(run.dump());
+    REQUIRE(report.leaks.size() == 1);
+    check_released(report.leaks[0], 11001, "allocate_here", row.released_in);
+    CHECK(report.error_count() == 0);
+  }
 }
 
 TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
@@ -52,15 +50,6 @@ TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
   REQUIRE(report.leaks.size() == 1);
   CHECK(report.leaks[0].bytes == 11001);
   CHECK(report.leaks[0].cause == "never-freed");
-}
-
-TEST_CASE("releasing the last reference tears the primary context down", "[teardown]") {
-  const Run run = run_preloaded("teardown", {"release-both"});
-  INFO("stderr: " << run.err);
-  REQUIRE(run.exit_code == 0);
-  const Report report = read_report(run.dump());
-  REQUIRE(report.leaks.size() == 1);
-  check_released(report.leaks[0], 11001, "allocate_here", "release_last");
 }
 
 TEST_CASE("cudaDeviceReset releases what came before and nothing after", "[teardown]") {

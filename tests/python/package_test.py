@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """The Python package and the pytest plugin, on the simulated driver: package_test.py BUILD_FOLDER SOURCE_FOLDER"""
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,9 @@ import venv
 
 BUILD, SOURCE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+import reports  # noqa: E402
+
 CULPRIT = os.path.join(BUILD, "bin", "culprit")
 LIBRARY = os.path.join(BUILD, "lib", "libculprit.so")
 PACKAGE = os.path.join(SOURCE, "interpose", "python")
@@ -50,9 +52,7 @@ class InFolder(unittest.TestCase):
         return [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.endswith(".dump")]
 
     def report(self, dump, *options):
-        done = subprocess.run([CULPRIT, "report", dump, "--format", "json", *options], env=environment(),
-                              capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
+        return reports.read_report(CULPRIT, dump, *options)
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:

@@ -16,22 +16,22 @@
 
 namespace {
 
-using Call = void (*)(culprit::AttachRequest*);
+using Call = void (*)(culprit::format::AttachRequest*);
 Call attach, detach;
 const char* dump;
 pthread_key_t key;
 thread_local int rounds = 0;
 
 void call(Call function, const char* what) {
-  static culprit::AttachRequest request;
+  static culprit::format::AttachRequest request;
   request = {};
-  request.version = culprit::kAttachVersion;
-  request.backend = culprit::AttachBackend::kRedirect;
+  request.version = culprit::format::kAttachVersion;
+  request.backend = culprit::format::AttachBackend::kRedirect;
   request.time_limit_ms = 10000;
   request.depth = -1;
   std::snprintf(request.out, sizeof(request.out), "%s", dump);
   function(&request);
-  if (request.result == culprit::AttachResult::kDone) return;
+  if (request.result == culprit::format::AttachResult::kDone) return;
   std::fprintf(stderr, "cannot %s: %u\n", what, static_cast<unsigned>(request.result));
   std::exit(3);
 }

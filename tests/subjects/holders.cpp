@@ -77,9 +77,6 @@ int main(int argc, char** argv) {
   if (how == "global" || how == "quick_exit") g_pointer = allocate_here();
   if (how == "static") *cache() = allocate_here();
   if (how == "member") g_engine.tile.memory = allocate_here();
-  if (how == "array") {
-    for (void*& pointer : g_array) pointer = allocate_here();
-  }
   if (how == "heap") {
     g_vector.push_back(allocate_here());
     g_engine.on_heap = std::make_unique<Tile>();

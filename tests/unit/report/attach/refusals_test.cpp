@@ -8,6 +8,7 @@ using culprit::report::AttachError;
 using culprit::report::TracedProcess;
 using culprit::test::FakeMachine;
 using culprit::test::FakeProcess;
+using culprit::test::has;
 
 namespace {
 

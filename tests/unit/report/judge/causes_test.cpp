@@ -252,31 +252,39 @@ TEST_CASE("memory left behind when a call failed is an error return", "[report][
 }
 
 TEST_CASE("an error return needs an owner that is the user's code", "[report][causes]") {
-  Thrower program;
-  auto cause_with_owner_in = [&](const std::string& path, const std::string& function, std::uint32_t flags = 0) {
-    Thrower other;
-    const std::uint32_t module = other.dump.add_module(path, {}, flags);
-    const std::uint64_t owner = other.frame(path, module, function, 0);
-    const Ref stack = other.dump.add_stack({other.frame("/bin/app", other.module, "make", 3), owner});
-    other.allocate(stack, other.evidence_of(other.failed_record(), 1));
-    const Report report = other.report();
-    if (report.leaks.at(0).cause == Cause::kNeverFreed) CHECK(report.leaks[0].evidence.empty());
-    return report.leaks[0].cause;
+  struct Row {
+    const char* module;
+    const char* owner;
+    Cause cause;
+    std::uint32_t flags = 0;
   };
-  CHECK(cause_with_owner_in("/lib/libuser.so", "user_function") == Cause::kErrorReturn);
-  CHECK(cause_with_owner_in("/bin/other", "main") == Cause::kErrorReturn);
-  CHECK(cause_with_owner_in("/lib/libc.so.6", "start_thread") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libc.so.6", "__libc_start_main") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libstdc++.so.6", "execute_native_thread_routine") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libcudart.so.13", "cudaMalloc3DArray") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/bin/static", "cudaMalloc") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/bin/static", "libcudart_static_f74e2f2b") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libcublas.so.13", "cublasCreate_v2") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libcuda.so.1", "cuLaunchKernel") == Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/usr/bin/python3.12", "_PyEval_EvalFrameDefault", kModuleExecutable) ==
-        Cause::kNeverFreed);
-  CHECK(cause_with_owner_in("/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault") == Cause::kNeverFreed);
+  const Row rows[] = {
+      {"/lib/libuser.so", "user_function", Cause::kErrorReturn},
+      {"/bin/other", "main", Cause::kErrorReturn},
+      {"/lib/libc.so.6", "start_thread", Cause::kNeverFreed},
+      {"/lib/libc.so.6", "__libc_start_main", Cause::kNeverFreed},
+      {"/lib/libstdc++.so.6", "execute_native_thread_routine", Cause::kNeverFreed},
+      {"/lib/libcudart.so.13", "cudaMalloc3DArray", Cause::kNeverFreed},
+      {"/bin/static", "cudaMalloc", Cause::kNeverFreed},
+      {"/bin/static", "libcudart_static_f74e2f2b", Cause::kNeverFreed},
+      {"/lib/libcublas.so.13", "cublasCreate_v2", Cause::kNeverFreed},
+      {"/lib/libcuda.so.1", "cuLaunchKernel", Cause::kNeverFreed},
+      {"/usr/bin/python3.12", "_PyEval_EvalFrameDefault", Cause::kNeverFreed, kModuleExecutable},
+      {"/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault", Cause::kNeverFreed},
+  };
+  for (const Row& row : rows) {
+    INFO(row.owner << " of " << row.module);
+    Thrower program;
+    const std::uint64_t owner =
+        program.frame(row.module, program.dump.add_module(row.module, {}, row.flags), row.owner, 0);
+    const Ref stack = program.dump.add_stack({program.frame("/bin/app", program.module, "make", 3), owner});
+    program.allocate(stack, program.evidence_of(program.failed_record(), 1));
+    const Group group = program.report().leaks.at(0);
+    CHECK(group.cause == row.cause);
+    CHECK(group.evidence.empty() == (row.cause == Cause::kNeverFreed));
+  }
 
+  Thrower program;
   SECTION("the depth counts from the outermost frame") {
     const Ref stack = program.stack({"make", "step", "main"});
     program.allocate(stack, program.evidence_of(program.failed_record(), 2));

@@ -12,6 +12,7 @@
 
 using namespace culprit::report;
 using namespace culprit::format;
+using culprit::test::has;
 using culprit::test::Program;
 
 namespace {
