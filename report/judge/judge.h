@@ -20,9 +20,15 @@ struct JudgeOptions {
 // The first cause, in the order of the enumeration, that any evidence points to; kNeverFreed without evidence.
 Cause decide_cause(const std::vector<Evidence>& evidence);
 
-// Fills leaks, library, resources, errors and the summary of `report`. The stacks must have been resolved; the report
-// keeps pointers into `stacks`.
-void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
-           Report* report);
+// The groups of a report, sorted as it lists them. They point into the stacks.
+struct Verdicts {
+  std::vector<Group> leaks;
+  std::vector<Group> library;
+  std::vector<Group> resources;
+  std::vector<ErrorGroup> errors;
+};
+
+// The fourth step of a report. The stacks of the tables must have been resolved.
+Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options);
 
 }  // namespace culprit::report
