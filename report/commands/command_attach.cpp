@@ -21,6 +21,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
 #include "report/dump/run_dumps.h"
+#include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
 #include "report/render/text/render_survivors.h"

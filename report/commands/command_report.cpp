@@ -5,6 +5,7 @@
 
 #include "report/base/exit_codes.h"
 #include "report/commands/selection_options.h"
+#include "report/model/report.h"
 #include "report/render/formats.h"
 
 namespace culprit::report {

@@ -18,6 +18,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/progress.h"
 #include "report/dump/run_dumps.h"
+#include "report/model/report.h"
 #include "report/render/json/render_sweep_json.h"
 #include "report/render/text/render_sweep.h"
 #include "report/run/child_pool.h"

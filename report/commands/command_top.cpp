@@ -15,6 +15,7 @@
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
 #include "report/select/grouped_rows.h"

@@ -15,6 +15,8 @@ class App;
 
 namespace culprit::report {
 
+struct Report;
+
 struct OutputOptions {
   std::string format = "text";
   std::string output;       // file; empty: the command's default stream

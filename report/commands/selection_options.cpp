@@ -7,7 +7,7 @@
 
 #include "report/base/byte_size.h"
 #include "report/cuda/kinds.h"
-#include "report/model/report_model.h"
+#include "report/model/causes.h"
 
 namespace culprit::report {
 namespace {

@@ -9,6 +9,7 @@
 #include "report/doctor/diagnosis.h"
 #include "report/judge/load_report.h"
 #include "report/model/frame_text.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 namespace {

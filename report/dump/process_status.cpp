@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "report/dump/dump_reader.h"
 #include "report/proc/proc_text.h"
 
 namespace culprit::report {

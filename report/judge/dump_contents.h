@@ -9,7 +9,7 @@
 #include "report/dump/process_status.h"
 #include "report/dump/tables.h"
 #include "report/judge/python_view.h"
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

@@ -7,6 +7,9 @@
 
 #include "report/base/parallel.h"
 #include "report/cuda/kinds.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
 
 namespace culprit::report {
 namespace {

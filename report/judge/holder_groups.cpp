@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "report/model/stacks.h"
+
 namespace culprit::report {
 
 HolderGroups group_by_holder(DumpContents* contents, const Dump& dump, const StackResolver& stacks) {

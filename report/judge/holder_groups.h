@@ -7,9 +7,11 @@
 #include "report/dump/dump_reader.h"
 #include "report/dump/tables.h"
 #include "report/judge/dump_contents.h"
-#include "report/model/stacks.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
+
+class StackResolver;
 
 struct HolderGroups {
   Tables tables;                                               // its groups and `held` point to variables

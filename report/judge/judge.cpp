@@ -13,6 +13,7 @@
 #include "report/judge/pool_rules.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
+#include "report/model/stacks.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

@@ -7,15 +7,13 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/dump/tables.h"
-#include "report/model/report_model.h"
+#include "report/judge/load_options.h"
+#include "report/model/causes.h"
+#include "report/model/group.h"
 
 namespace culprit::report {
 
-struct JudgeOptions {
-  bool default_suppressions = true;  // list memory that libraries hold for themselves in a section of its own
-  bool strict = false;               // count that section and cached memory as leaks
-  bool ids = true;  // give the groups their ids; a caller that merges groups assigns the ids afterwards
-};
+class StackResolver;
 
 // The first cause, in the order of the enumeration, that any evidence points to; kNeverFreed without evidence.
 Cause decide_cause(const std::vector<Evidence>& evidence);

@@ -7,6 +7,7 @@
 #include "report/judge/dump_contents.h"
 #include "report/judge/holder_groups.h"
 #include "report/judge/summarise.h"
+#include "report/model/stacks.h"
 
 namespace culprit::report {
 namespace {

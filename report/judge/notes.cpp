@@ -4,6 +4,9 @@
 #include <set>
 
 #include "report/base/words.h"
+#include "report/model/frame_rules.h"
+#include "report/model/report.h"
+#include "report/model/stacks.h"
 
 namespace culprit::report {
 

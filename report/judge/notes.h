@@ -2,9 +2,11 @@
 #pragma once
 
 #include "report/dump/dump_reader.h"
-#include "report/model/report_model.h"
 
 namespace culprit::report {
+
+struct Report;
+class StackResolver;
 
 // Appends the notes to Report::notes. The groups must have their causes; `stacks` are those of the report.
 void add_notes(const format::Header& header, const StackResolver& stacks, Report* report);

@@ -3,7 +3,7 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/dump/process_status.h"
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

@@ -7,7 +7,8 @@
 #include "report/judge/dump_contents.h"
 #include "report/judge/holder_groups.h"
 #include "report/judge/judge.h"
-#include "report/model/report_model.h"
+#include "report/model/report.h"
+#include "report/model/stacks.h"
 
 namespace culprit::report {
 

@@ -1,5 +1,5 @@
-// The names of causes, evidence and errors in the JSON report. Scripts rely on them.
-#include "report/model/report_model.h"
+// The names of causes and evidence in the JSON report. Scripts rely on them.
+#include "report/model/causes.h"
 
 namespace culprit::report {
 
@@ -39,38 +39,6 @@ const char* evidence_name(EvidenceType type) {
       break;
   }
   return "thread-ended";
-}
-
-const char* holder_search_name(format::HolderSearch state) {
-  using format::HolderSearch;
-  switch (state) {
-    case HolderSearch::kDone:
-      return "done";
-    case HolderSearch::kOff:
-      return "off";
-    case HolderSearch::kStopped:
-      return "stopped";
-    case HolderSearch::kNotRun:
-      break;
-  }
-  return "not-run";
-}
-
-const char* error_type_name(format::ErrorType type) {
-  using format::ErrorType;
-  switch (type) {
-    case ErrorType::kDoubleFree:
-      return "double-free";
-    case ErrorType::kInvalidFree:
-      return "invalid-free";
-    case ErrorType::kMismatchedFree:
-      return "mismatched-free";
-    case ErrorType::kFailedFree:
-      return "failed-free";
-    case ErrorType::kNone:
-      break;
-  }
-  return "unknown";
 }
 
 }  // namespace culprit::report

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "report/base/words.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 namespace {

@@ -15,7 +15,7 @@
 #include <functional>
 #include <sstream>
 
-#include "interpose/format/dump_format.h"
+#include "interpose/format/dump_file.h"
 #include "report/proc/proc_text.h"
 
 namespace culprit::report {

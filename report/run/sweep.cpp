@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <set>
 
+#include "report/model/frame_rules.h"
+
 namespace culprit::report {
 namespace {
 

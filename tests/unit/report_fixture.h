@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
 #include "tests/unit/dump_builder.h"
 

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "report/dump/dump_reader.h"
 #include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/unit/dump_builder.h"

@@ -1,6 +1,7 @@
 #include "report/render/html/page_frames.h"
 
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 

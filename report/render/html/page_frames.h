@@ -7,10 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/model/stacks.h"
 #include "report/render/json/report_json.h"
 
 namespace culprit::report {
+
+struct Frame;
+struct ResolvedStack;
 
 // More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "report/model/frames.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/json/diff_json.h"

@@ -5,6 +5,7 @@
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"

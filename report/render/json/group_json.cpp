@@ -5,6 +5,11 @@
 
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
+#include "report/model/names.h"
+#include "report/model/pool.h"
 #include "report/render/json/report_json.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"

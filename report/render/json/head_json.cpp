@@ -1,6 +1,9 @@
 // The facts about the run as a whole in a JSON report.
 #include "report/cuda/kinds.h"
+#include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/pool.h"
+#include "report/model/report.h"
 #include "report/render/json/report_json.h"
 
 namespace culprit::report {

@@ -1,6 +1,7 @@
 // The difference of two runs as one object of schema culprit.diff/1.
 #include "report/render/json/render_diff_json.h"
 
+#include "report/model/frames.h"
 #include "report/render/json/diff_json.h"
 #include "report/render/json/render_json.h"
 

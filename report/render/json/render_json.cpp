@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "report/base/parallel.h"
+#include "report/model/report.h"
 #include "report/render/json/report_json.h"
 
 namespace culprit::report {

@@ -5,9 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct ErrorGroup;
+struct Frame;
+struct Group;
+struct Report;
+struct ResolvedStack;
 
 using Json = nlohmann::ordered_json;
 

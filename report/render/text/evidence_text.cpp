@@ -5,7 +5,10 @@
 #include <cstdio>
 
 #include "report/base/words.h"
+#include "report/model/causes.h"
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
 #include "report/render/text/text_fields.h"
 
 namespace culprit::report {

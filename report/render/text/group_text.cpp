@@ -5,6 +5,7 @@
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/pool.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"
 #include "report/select/render_options.h"
