@@ -41,14 +41,9 @@ std::string stop_reason_text(const Header& header) {
 }
 
 std::string uuid_text(const DeviceRecord& device) {
-  static const char kDigits[] = "0123456789abcdef";
-  std::string text = (device.flags & kDeviceMig) != 0 ? "MIG-" : "GPU-";
-  for (std::size_t i = 0; i < sizeof(device.uuid); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += kDigits[device.uuid[i] >> 4];
-    text += kDigits[device.uuid[i] & 15];
-  }
-  return text;
+  std::string text = hex_bytes(device.uuid, sizeof(device.uuid));
+  for (const std::size_t dash : {20, 16, 12, 8}) text.insert(dash, 1, '-');
+  return ((device.flags & kDeviceMig) != 0 ? "MIG-" : "GPU-") + text;
 }
 
 ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {

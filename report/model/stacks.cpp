@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "report/base/parallel.h"
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/dump/dump_reader.h"
 #include "report/model/frame_rules.h"
@@ -18,16 +19,6 @@ namespace {
 
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
-}
-
-std::string hex(const std::uint8_t* bytes, std::size_t count) {
-  static const char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
 }
 
 }  // namespace
@@ -141,7 +132,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     Module module;
     module.path = questions[i].path;
     module.name = base_name(module.path);
-    module.build_id = hex(questions[i].build_id.data(), questions[i].build_id.size());
+    module.build_id = hex_bytes(questions[i].build_id.data(), questions[i].build_id.size());
     module.executable = executable[i];
     module.has_debug_info = questions[i].has_debug_info;
     module.own_unwinder = questions[i].own_unwinder;

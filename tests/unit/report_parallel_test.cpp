@@ -2,6 +2,7 @@
 #include "report/base/parallel.h"
 #include "report/render/json/render_json.h"
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 

@@ -2,6 +2,9 @@
 // number. Five thousand leaks share most of their frames.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <unordered_map>
@@ -34,8 +37,11 @@ class PageFrames {
  private:
   std::size_t number_of(const Frame* frame);
 
-  Json frames_ = Json::array();
-  Json strings_ = Json::array();
+  // Function, file, line, module, offset, flags: function, file and module are numbers of strings.
+  using Row = std::array<std::uint64_t, 6>;
+
+  std::vector<Row> frames_;
+  std::vector<std::string> strings_;
   std::unordered_map<const Frame*, std::size_t> frame_numbers_;
   std::unordered_map<std::string, std::size_t> string_numbers_;
 };

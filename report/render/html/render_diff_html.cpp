@@ -2,6 +2,7 @@
 #include "report/render/html/render_diff_html.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "report/model/frames.h"
 #include "report/render/html/html_page.h"

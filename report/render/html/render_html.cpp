@@ -2,6 +2,7 @@
 #include "report/render/html/render_html.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"

@@ -1,8 +1,8 @@
 // Groups, errors and their evidence in a JSON report.
-#include <cinttypes>
-#include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/causes.h"
@@ -16,12 +16,6 @@
 #include "report/select/baseline.h"
 
 namespace culprit::report {
-
-std::string hex_text(std::uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
-  return text;
-}
 
 Json device_json(const std::optional<unsigned>& device) { return device ? Json(*device) : Json(); }
 

@@ -1,4 +1,7 @@
 // The facts about the run as a whole in a JSON report.
+#include <nlohmann/json.hpp>
+
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"

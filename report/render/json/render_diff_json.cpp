@@ -1,6 +1,8 @@
 // The difference of two runs as one object of schema culprit.diff/1.
 #include "report/render/json/render_diff_json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "report/model/frames.h"
 #include "report/render/json/diff_json.h"
 #include "report/render/json/render_json.h"

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 namespace culprit::report {
@@ -18,8 +19,6 @@ using Json = nlohmann::ordered_json;
 // How a stack is written; the stack is nullptr when nothing is known.
 using StackToJson = std::function<Json(const ResolvedStack*)>;
 
-// "0x7f10"
-std::string hex_text(std::uint64_t value);
 Json device_json(const std::optional<unsigned>& device);
 Json frame_json(const Frame& frame);
 // An empty list for nullptr.
