@@ -18,6 +18,7 @@
 #include <map>
 
 #include "report/attach/injector.h"
+#include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
 #include "report/dump/run_dumps.h"
@@ -33,20 +34,6 @@ namespace culprit::report {
 namespace {
 
 using std::chrono::milliseconds;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // Converts a time with a unit (seconds, minutes, ...) into seconds.
 CLI::AsNumberWithUnit duration() {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "report/base/descriptor.h"
 #include "report/cuda/kinds.h"
 #include "report/doctor/diagnosis.h"
 #include "report/judge/load_report.h"
@@ -15,20 +16,6 @@ namespace culprit::report {
 namespace {
 
 constexpr std::size_t kShownStacks = 3;
-
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // Whether the owner of the memory is gone, or a free of it was refused. Other unfreed memory of a running program is
 // live.
@@ -79,7 +66,7 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump) {
 InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) {
   Inside unreadable;
   unreadable.dump = process.dump;
-  const OpenFile file(open_in_process(proc.root, process.pid, process.dump));
+  const Descriptor file(open_in_process(proc.root, process.pid, process.dump));
   if (file.get() < 0) {
     unreadable.problem = std::strerror(errno);
     return {{"", unreadable}};
