@@ -18,6 +18,7 @@
 #include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/proc/proc_facts.h"
+#include "report/proc/process_folder.h"
 #include "report/proc/target_process.h"
 #include "report/select/grouped_rows.h"
 #include "report/symbols/shared_symbols.h"
@@ -42,9 +43,7 @@ class Source {
   }
 
   // The prefix of the process's files: in a container they are below its own root.
-  std::string sysroot() const {
-    return process_ ? std::string(kProc) + "/" + std::to_string(process_->pid) + "/root" : "";
-  }
+  std::string sysroot() const { return process_ ? ProcessFolder(kProc, process_->pid).root() : ""; }
 
   Report read(const LoadOptions& options) const {
     if (!process_) return load_report(path_, options);

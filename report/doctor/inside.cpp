@@ -11,6 +11,7 @@
 #include "report/judge/load_report.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
@@ -74,7 +75,7 @@ InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) 
   try {
     LoadOptions options;
     options.machine.proc = proc.root;
-    options.symbols.sysroot = proc.root + "/" + std::to_string(process.pid) + "/root";
+    options.symbols.sysroot = ProcessFolder(proc.root, process.pid).root();
     return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);
   } catch (const DumpError& error) {
     unreadable.problem = error.what();
