@@ -31,6 +31,7 @@ while IFS= read -r line; do problem "report/ may include only interpose/format/ 
   grep -rnE '#include "interpose/' report | grep -vE '"interpose/(format/|base/signal_names\.h")')
 while IFS= read -r line; do problem "interpose/ may not include report/: $line"; done < <(grep -rnE '#include "report/' interpose)
 while IFS= read -r line; do problem "$line"; done < <(scripts/check-layers.py)
+while IFS= read -r line; do problem "$line"; done < <(scripts/check-headers.py)
 
 # Long files are hard to read. Tables (.def, .txt) and golden files are exempt.
 for file in "${cxx[@]}" "${shell[@]}" "${python[@]}"; do

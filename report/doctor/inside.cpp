@@ -1,4 +1,5 @@
-// Reads the dump of a running process under libculprit.so.
+#include "report/doctor/inside.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 
 #include "report/base/descriptor.h"
 #include "report/cuda/kinds.h"
-#include "report/doctor/diagnosis.h"
 #include "report/judge/load_report.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "report/cuda/cuda_names.h"
+#include "report/cuda/library_names.h"
 
 namespace culprit::report {
 namespace {
@@ -60,7 +61,7 @@ bool is_python(const Frame& frame) {
 bool is_system_code(const Frame& frame) {
   if (frame.python) return false;
   return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
-         in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
+         in_module(frame, kRuntimeLibrary) || names_runtime_api(frame) || is_runtime_helper(frame) ||
          is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
          in_module(frame, "libgcc_s.so");
 }

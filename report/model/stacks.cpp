@@ -8,6 +8,7 @@
 #include "report/base/parallel.h"
 #include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
+#include "report/cuda/library_names.h"
 #include "report/dump/dump_reader.h"
 #include "report/model/frame_rules.h"
 
@@ -214,7 +215,7 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   // the public function that the user called.
   std::size_t runtime_end = begin;
   const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
-  const bool shared_runtime = begin < all.size() && in_module(*all[begin], "libcudart.so");
+  const bool shared_runtime = begin < all.size() && in_module(*all[begin], kRuntimeLibrary);
   for (std::size_t i = begin; i < all.size(); ++i) {
     const Frame& frame = *all[i];
     const bool named = names_runtime_api(frame);

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "interpose/format/dump_file.h"
+#include "report/cuda/library_names.h"
 #include "report/proc/proc_text.h"
 #include "report/proc/process_folder.h"
 
@@ -186,7 +187,7 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
       read_descriptors(folder, &process);
       for_each_mapped_file(folder, &process, [&](const MappedRange& range) {
         note_path(range.path, &process);
-        process.maps_driver = process.maps_driver || range.path.find("/libcuda.so") != std::string::npos;
+        process.maps_driver = process.maps_driver || names_library(range.path, kDriverLibrary);
       });
     }
     if (!process.unreadable.empty() && facts.unreadable++ == 0) facts.unreadable_reason = process.unreadable;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interpose/format/signal_names.h"
+#include "report/cuda/library_names.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
 
@@ -88,7 +89,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   target.catches_signal = has_signal(process, "SigCgt", target.signal_number);
   target.ignores_signal = has_signal(process, "SigIgn", target.signal_number);
   const std::string maps = process.text("maps");
-  target.has_cuda = maps.find("/libcuda.so") != std::string::npos || maps.find("/libcudart") != std::string::npos;
+  target.has_cuda = names_library(maps, kDriverLibrary) || names_library(maps, kRuntimeLibrary);
   return target;
 }
 

@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "report/doctor/diagnosis.h"
+#include "report/doctor/explain.h"
+#include "report/doctor/inside.h"
+#include "report/doctor/nvml.h"
 #include "report/dump/run_dumps.h"
 
 namespace culprit::test {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "report/render/json/report_json.h"
+#include "report/render/json/json.h"
 #include "tests/catch.h"
 #include "tests/unit/report_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/render/json/report_json.h"
+#include "report/render/json/json.h"
 
 namespace culprit::report {
 

@@ -1,4 +1,5 @@
-// Groups, errors and their evidence in a JSON report.
+#include "report/render/json/group_json.h"
+
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +11,6 @@
 #include "report/model/group.h"
 #include "report/model/names.h"
 #include "report/model/pool.h"
-#include "report/render/json/report_json.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"
 #include "report/select/baseline.h"

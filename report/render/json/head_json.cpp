@@ -1,4 +1,5 @@
-// The facts about the run as a whole in a JSON report.
+#include "report/render/json/head_json.h"
+
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
@@ -7,7 +8,7 @@
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
-#include "report/render/json/report_json.h"
+#include "report/render/json/group_json.h"
 
 namespace culprit::report {
 namespace {

@@ -12,7 +12,8 @@
 
 #include "report/base/parallel.h"
 #include "report/model/report.h"
-#include "report/render/json/report_json.h"
+#include "report/render/json/group_json.h"
+#include "report/render/json/head_json.h"
 
 namespace culprit::report {
 namespace {
