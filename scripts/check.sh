@@ -67,6 +67,7 @@ check_layers() {
     grep -rnE '#include "interpose/' report | grep -vE '"interpose/format/')
   each_is_a_problem "interpose/ may not include report/: " < <(grep -rnE '#include "report/' interpose)
   each_is_a_problem < <(scripts/check-layers.py)
+  each_is_a_problem < <(scripts/check-headers.py)
   each_is_a_problem < <(scripts/check-tables.py)
   # CLI11 is a large header: one file pays for it, and the rest of report/ declares its options in words of its own.
   each_is_a_problem "only report/commands/option_list.cpp may include CLI11: " < <(

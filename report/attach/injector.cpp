@@ -20,6 +20,8 @@
 #include "report/attach/hijacked_thread.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
+#include "report/base/descriptor.h"
+#include "report/base/forked_child.h"
 
 namespace culprit::report {
 namespace {
@@ -309,16 +311,6 @@ struct Told {
   char error[4096] = {};
 };
 
-void write_all(int fd, const Told& told) {
-  const char* data = reinterpret_cast<const char*>(&told);
-  for (std::size_t done = 0; done < sizeof(told);) {
-    const ssize_t count = ::write(fd, data + done, sizeof(told) - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    done += static_cast<std::size_t>(count);
-  }
-}
-
 [[noreturn]] void work_as_child(const TracedProcess& process, const InjectionOrder& order, int fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   Told told;
@@ -330,7 +322,7 @@ void write_all(int fd, const Told& told) {
     std::strncpy(told.error, error.what(), sizeof(told.error) - 1);
   }
   told.interrupted = interrupted;
-  write_all(fd, told);
+  write_whole(fd, &told, sizeof(told));
   ::_exit(0);
 }
 
@@ -340,42 +332,35 @@ format::AttachRequest inject(const TracedProcess& process, const InjectionOrder&
   *interrupted = 0;
   if (!can_inject()) throw AttachError("culprit can attach on x86-64 only");
   process.check_attachable();
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw AttachError(std::string("no pipe: ") + std::strerror(errno));
   // Signals to this process are passed to the child, which restores everything and ends by itself.
   sigset_t watched;
   sigset_t before;
   sigemptyset(&watched);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&watched, number);
   ::sigprocmask(SIG_BLOCK, &watched, &before);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::close(ends[0]);
-    work_as_child(process, order, ends[1]);
-  }
-  ::close(ends[1]);
-  const int signals = ::signalfd(-1, &watched, SFD_CLOEXEC);
+  ForkedChild child = fork_child([&](int pipe) { work_as_child(process, order, pipe); });
+  const Descriptor signals(::signalfd(-1, &watched, SFD_CLOEXEC));
   Told told;
   std::size_t done = 0;
-  while (child > 0 && done < sizeof(told)) {
-    pollfd ready[] = {{ends[0], POLLIN, 0}, {signals, POLLIN, 0}};
-    if (::poll(ready, signals >= 0 ? 2 : 1, -1) < 0 && errno != EINTR) break;
+  while (child.pid > 0 && done < sizeof(told)) {
+    pollfd ready[] = {{child.message.get(), POLLIN, 0}, {signals.get(), POLLIN, 0}};
+    if (::poll(ready, signals.is_open() ? 2 : 1, -1) < 0 && errno != EINTR) break;
     if ((ready[1].revents & POLLIN) != 0) {
       signalfd_siginfo info;
-      if (::read(signals, &info, sizeof(info)) == sizeof(info)) ::kill(child, SIGTERM);
+      if (::read(signals.get(), &info, sizeof(info)) == sizeof(info)) ::kill(child.pid, SIGTERM);
     }
     if (ready[0].revents == 0) continue;
-    const ssize_t count = ::read(ends[0], reinterpret_cast<char*>(&told) + done, sizeof(told) - done);
+    const ssize_t count = ::read(child.message.get(), reinterpret_cast<char*>(&told) + done, sizeof(told) - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     done += static_cast<std::size_t>(count);
   }
-  if (signals >= 0) ::close(signals);
-  ::close(ends[0]);
+  child.message.close();
   int status = 0;
-  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (child.pid > 0 && ::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child.pid < 0) throw AttachError(std::string("no process to attach with: ") + std::strerror(child.error));
   if (done != sizeof(told))
     throw AttachError("the process that attaches was killed: " + process.name() +
                       " runs on, and may be attached or not");

@@ -5,8 +5,6 @@
 #include <libelf.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 namespace culprit::report {
 namespace {
 
@@ -60,11 +58,8 @@ RemoteModule find_module(const TracedProcess& process, const std::vector<MappedR
       const bool gone = range.path.size() > deleted.size() &&
                         range.path.compare(range.path.size() - deleted.size(), deleted.size(), deleted) == 0;
       if (gone) {
-        char file[96];
-        std::snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", static_cast<int>(process.pid()),
-                      static_cast<unsigned long long>(range.begin), static_cast<unsigned long long>(range.end));
-        module.file = file;
-        if (::access(file, R_OK) != 0)
+        module.file = process.mapped_file(range);
+        if (::access(module.file.c_str(), R_OK) != 0)
           throw AttachError(range.path + " was replaced on disk since " + process.name() +
                             " started: run culprit as root, or restart the program");
       }

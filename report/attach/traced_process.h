@@ -9,23 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "report/proc/process_folder.h"
+
 namespace culprit::report {
 
 // The obstacle and its remedy, for the user.
 class AttachError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-};
-
-struct MappedRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t offset = 0;
-  bool readable = false;
-  bool writable = false;
-  bool executable = false;
-  bool shared = false;
-  std::string path;  // as the process sees it; empty: anonymous
 };
 
 class TracedProcess {
@@ -54,6 +45,9 @@ class TracedProcess {
   // A path by which this process can open the file at `path` in the target: through the target's root.
   std::string path_from_here(const std::string& path) const;
 
+  // A path by which this process can open the mapped file, also if it was removed.
+  std::string mapped_file(const MappedRange& range) const { return folder_.mapped_file(range); }
+
   // Whether the process has the same root and the same mounts as this one.
   bool same_files() const;
 
@@ -61,21 +55,19 @@ class TracedProcess {
   bool read_memory(std::uint64_t address, void* data, std::size_t size) const;
   bool write_memory(std::uint64_t address, const void* data, std::size_t size) const;
 
-  // A field of /proc/PID/status; empty when there is none.
-  std::string status(const std::string& field) const;
-
   // "train.py [4242]" for messages.
   std::string name() const;
 
   bool is_alive() const;
 
  private:
-  std::string folder() const { return proc_ + "/" + std::to_string(pid_); }
   std::string why_not_root() const;
   std::string why_not_even_root() const;
 
   pid_t pid_;
   std::string proc_;
+  ProcessFolder folder_;
+  ProcessFolder own_;
   std::uint64_t start_time_ = 0;
 };
 

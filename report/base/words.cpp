@@ -1,5 +1,6 @@
 #include "report/base/words.h"
 
+#include <cinttypes>
 #include <cstdio>
 
 #include "interpose/format/signal_names.h"
@@ -34,6 +35,28 @@ std::string format_bytes(std::uint64_t bytes) {
     ++unit;
   }
   return three_digits(value, kUnits[unit]);
+}
+
+std::string hex_text(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
+}
+
+std::string hex_id(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, value);
+  return text;
+}
+
+std::string hex_bytes(const std::uint8_t* bytes, std::size_t count) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
 }
 
 std::string format_time(std::uint64_t ns) {

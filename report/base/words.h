@@ -1,6 +1,7 @@
-// Sizes, times and counts as words.
+// Numbers, sizes, times and counts as words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,15 @@ std::string printable(std::string_view text);
 
 // "1.25 GiB", "11001 B": three significant digits.
 std::string format_bytes(std::uint64_t bytes);
+
+// "0x7f10".
+std::string hex_text(std::uint64_t value);
+
+// 16 hex digits.
+std::string hex_id(std::uint64_t value);
+
+// Two hex digits for each byte.
+std::string hex_bytes(const std::uint8_t* bytes, std::size_t count);
 
 // "12.4 s", "830 ms", "0.2 ms".
 std::string format_time(std::uint64_t ns);

@@ -18,11 +18,13 @@
 #include <string>
 
 #include "report/attach/injector.h"
+#include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
+#include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"
 #include "report/render/text/render_survivors.h"
@@ -48,20 +50,6 @@ struct AttachCommand {
 struct DetachCommand {
   pid_t pid = 0;
   double time_out = 10;
-};
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
 };
 
 std::string seconds_text(double seconds) { return format_time(static_cast<std::uint64_t>(seconds * 1e9)); }

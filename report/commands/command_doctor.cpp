@@ -11,8 +11,12 @@
 #include "report/base/exit_codes.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
-#include "report/doctor/diagnosis.h"
-#include "report/doctor/render_doctor.h"
+#include "report/cuda/library_names.h"
+#include "report/doctor/explain.h"
+#include "report/doctor/inside.h"
+#include "report/doctor/nvml.h"
+#include "report/doctor/render_doctor_json.h"
+#include "report/doctor/render_doctor_text.h"
 
 namespace culprit::report {
 namespace {
@@ -44,7 +48,7 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
 // /proc are written all the same) or the output cannot be written.
 int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
-  NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", "libnvidia-ml.so.1"));
+  NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", kManagementLibrary));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
     std::cerr << "culprit: there is no GPU " << *command.gpu << "; this machine shows " << nvml.gpus.size() << "\n";
     return kExitUsage;

@@ -19,6 +19,8 @@
 #include "report/commands/selection_options.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
+#include "report/model/pool.h"
+#include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -22,6 +20,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
+#include "report/model/report.h"
 #include "report/render/json/render_sweep_json.h"
 #include "report/render/text/render_sweep.h"
 #include "report/run/child_pool.h"
@@ -97,9 +96,8 @@ class SweepProgress {
     bar_.done(std::to_string(sweep.findings.size()) + " found, " + std::to_string(sweep.count(SweepOutcome::kCrash)) +
               " crashed, " + std::to_string(sweep.count(SweepOutcome::kHang)) + " hung");
     if (!lines_) return;
-    char site[24];
-    std::snprintf(site, sizeof(site), "%016" PRIx64, run.site.site);
-    std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site << ": " << outcome_name(run.outcome) << "\n";
+    std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site_name(run.site) << ": "
+              << outcome_name(run.outcome) << "\n";
   }
 
  private:
@@ -155,8 +153,7 @@ int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
   std::size_t next = 0;
   while (next < sweep->runs.size() || pool.running() != 0) {
     while (next < sweep->runs.size() && pool.running() < command.jobs) {
-      char rule[40];
-      std::snprintf(rule, sizeof(rule), "alloc-site:%016" PRIx64, sweep->runs[next].site.site);
+      const std::string rule = "alloc-site:" + site_name(sweep->runs[next].site);
       pool.start(next, command.command, environment_of(command, dumps.pattern(std::to_string(next + 1)), rule),
                  std::chrono::duration<double>(limit), command.show_output);
       ++next;

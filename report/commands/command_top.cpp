@@ -11,12 +11,15 @@
 #include <string>
 #include <thread>
 
+#include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 #include "report/proc/proc_facts.h"
+#include "report/proc/process_folder.h"
 #include "report/proc/target_process.h"
 #include "report/select/grouped_rows.h"
 #include "report/symbols/shared_symbols.h"
@@ -49,23 +52,17 @@ class Source {
   }
 
   // The prefix of the process's files: in a container they are below its own root.
-  std::string sysroot() const {
-    return process_ ? std::string(kProc) + "/" + std::to_string(process_->pid) + "/root" : "";
-  }
+  std::string sysroot() const { return process_ ? ProcessFolder(kProc, process_->pid).root() : ""; }
 
   Report read(const LoadOptions& options) const {
     if (!process_) return load_report(path_, options);
-    const int fd = open_in_process(kProc, process_->pid, process_->dump);
+    const Descriptor file(open_in_process(kProc, process_->pid, process_->dump));
     // The process has ended, but its dump may still be readable.
-    if (fd < 0 && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
-    if (fd < 0)
+    if (!file.is_open() && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
+    if (!file.is_open())
       throw DumpError(DumpProblem::kCannotOpen,
                       "process " + std::to_string(process_->pid) + " has ended: culprit report " + process_->dump);
-    struct Closer {
-      int fd;
-      ~Closer() { ::close(fd); }
-    } closer{fd};
-    return load_report("/proc/self/fd/" + std::to_string(fd), options);
+    return load_report("/proc/self/fd/" + std::to_string(file.get()), options);
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "report/base/exit_codes.h"
 #include "report/base/words.h"
+#include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"

@@ -12,6 +12,8 @@
 
 namespace culprit::report {
 
+struct Report;
+
 struct OutputOptions {
   std::string format = "text";
   std::string output;       // file; empty: the command's default stream

@@ -6,7 +6,7 @@
 
 #include "report/base/byte_size.h"
 #include "report/cuda/kinds.h"
-#include "report/model/cause.h"
+#include "report/model/causes.h"
 
 namespace culprit::report {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "interpose/format/dump_format.h"
+#include "interpose/format/dump_records.h"
 
 namespace culprit::report {
 

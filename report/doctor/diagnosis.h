@@ -81,10 +81,6 @@ struct Diagnosis {
   std::vector<std::string> unseen;  // what could not be examined, and the remedy
 };
 
-// Combines the facts. Pure. `insides` by PID; `machine_name` is only passed on.
-Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
-                  const std::string& machine_name);
-
 // "process", "ghost", ...: the names in the JSON output.
 const char* holder_kind_name(HolderKind kind);
 // "compute", "graphics", "mps".
@@ -93,8 +89,5 @@ const char* gpu_use_name(GpuUse use);
 const char* compute_mode_name(ComputeMode mode);
 // "767 (forkhold)".
 std::string process_text(const ProcessFacts& process);
-
-// Reads the dumps of all processes that run under libculprit.so. Never throws.
-std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc);
 
 }  // namespace culprit::report

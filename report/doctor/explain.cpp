@@ -1,9 +1,9 @@
-// Draws conclusions from the facts; no other part of `culprit doctor` does. Without input or output.
+#include "report/doctor/explain.h"
+
 #include <algorithm>
 #include <set>
 
 #include "report/base/words.h"
-#include "report/doctor/diagnosis.h"
 #include "report/doctor/holders.h"
 
 namespace culprit::report {
@@ -200,34 +200,6 @@ Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<s
   }
   add_unseen(nvml, proc, &diagnosis);
   return diagnosis;
-}
-
-const char* compute_mode_name(ComputeMode mode) {
-  switch (mode) {
-    case ComputeMode::kUnknown:
-      return "unknown";
-    case ComputeMode::kDefault:
-      return "default";
-    case ComputeMode::kExclusiveThread:
-      return "exclusive-thread";
-    case ComputeMode::kProhibited:
-      return "prohibited";
-    case ComputeMode::kExclusiveProcess:
-      return "exclusive-process";
-  }
-  return "unknown";
-}
-
-const char* gpu_use_name(GpuUse use) {
-  switch (use) {
-    case GpuUse::kCompute:
-      return "compute";
-    case GpuUse::kGraphics:
-      return "graphics";
-    case GpuUse::kMps:
-      return "mps";
-  }
-  return "compute";
 }
 
 }  // namespace culprit::report

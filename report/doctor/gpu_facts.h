@@ -68,8 +68,4 @@ struct NvmlFacts {
   std::vector<std::string> unseen;
 };
 
-// Queries the library at `library` ("libnvidia-ml.so.1": wherever the loader finds it). Never throws: failures become a
-// `problem` or a line of `unseen`. Not thread-safe.
-NvmlFacts read_nvml(const std::string& library);
-
 }  // namespace culprit::report

@@ -116,30 +116,6 @@ void name_keepers(Holder* holder, const std::string& beginning, bool charged_too
 
 }  // namespace
 
-std::string process_text(const ProcessFacts& process) {
-  return std::to_string(process.pid) + " (" + printable(process.name) + ")";
-}
-
-const char* holder_kind_name(HolderKind kind) {
-  switch (kind) {
-    case HolderKind::kProcess:
-      return "process";
-    case HolderKind::kGhost:
-      return "ghost";
-    case HolderKind::kReusedPid:
-      return "reused-pid";
-    case HolderKind::kZombie:
-      return "zombie";
-    case HolderKind::kStuck:
-      return "stuck";
-    case HolderKind::kHidden:
-      return "hidden";
-    case HolderKind::kFilesOnly:
-      return "files-only";
-  }
-  return "process";
-}
-
 Holder holder_by_files(const ProcessFacts& process) {
   Holder holder;
   holder.kind = HolderKind::kFilesOnly;

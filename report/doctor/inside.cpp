@@ -1,33 +1,22 @@
-// Reads the dump of a running process under libculprit.so.
+#include "report/doctor/inside.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "report/base/descriptor.h"
 #include "report/cuda/kinds.h"
-#include "report/doctor/diagnosis.h"
 #include "report/judge/load_report.h"
 #include "report/model/frame_text.h"
+#include "report/model/report.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
 
 constexpr std::size_t kShownStacks = 3;
-
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 void add_group(const Group& group, Inside* inside) {
   if (kind_class(group.kind) != KindClass::kDeviceMemory) return;
@@ -79,7 +68,7 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump) {
 InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) {
   Inside unreadable;
   unreadable.dump = process.dump;
-  const OpenFile file(open_in_process(proc.root, process.pid, process.dump));
+  const Descriptor file(open_in_process(proc.root, process.pid, process.dump));
   if (file.get() < 0) {
     unreadable.problem = std::strerror(errno);
     return {{"", unreadable}};
@@ -87,7 +76,7 @@ InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) 
   try {
     LoadOptions options;
     options.machine.proc = proc.root;
-    options.symbols.sysroot = proc.root + "/" + std::to_string(process.pid) + "/root";
+    options.symbols.sysroot = ProcessFolder(proc.root, process.pid).root();
     return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);
   } catch (const DumpError& error) {
     unreadable.problem = error.what();

@@ -1,12 +1,13 @@
 // Reads GpuFacts through NVML. The library is opened at run time, so that culprit starts on machines without a driver.
 // If an older library lacks a function, its fact stays empty.
+#include "report/doctor/nvml.h"
+
 #include <dlfcn.h>
 
 #include <cstring>
 #include <set>
 #include <tuple>
 
-#include "report/doctor/gpu_facts.h"
 #include "report/doctor/nvml_api.h"
 
 namespace culprit::report {

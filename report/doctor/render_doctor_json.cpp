@@ -1,6 +1,8 @@
+#include "report/doctor/render_doctor_json.h"
+
 #include <nlohmann/json.hpp>
 
-#include "report/doctor/render_doctor.h"
+#include "report/doctor/diagnosis.h"
 
 namespace culprit::report {
 namespace {

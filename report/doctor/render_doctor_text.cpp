@@ -1,8 +1,10 @@
+#include "report/doctor/render_doctor_text.h"
+
 #include <cmath>
 #include <cstdio>
 
 #include "report/base/words.h"
-#include "report/doctor/render_doctor.h"
+#include "report/doctor/diagnosis.h"
 #include "report/render/text/palette.h"
 
 namespace culprit::report {

@@ -8,21 +8,19 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "report/base/descriptor.h"
+
 namespace culprit::report {
 
 using namespace format;
 
 Dump Dump::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) {
     throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be opened: " + std::strerror(errno));
   }
-  struct FdCloser {
-    int fd;
-    ~FdCloser() { ::close(fd); }
-  } closer{fd};
   struct stat info = {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     throw DumpError(DumpProblem::kNotADump, path + ": is not a regular file; name a dump (culprit.*.dump)");
   }
   if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes) {
@@ -34,7 +32,7 @@ Dump Dump::open(const std::string& path) {
   dump.file_device_ = info.st_dev;
   dump.file_inode_ = info.st_ino;
   // MAP_SHARED, so that the current records of a running target are seen.
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) {
     throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
   }

@@ -16,25 +16,19 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <vector>
 
-#include "interpose/format/dump_format.h"
+#include "interpose/format/chunks.h"
+#include "interpose/format/dump_causes.h"
+#include "interpose/format/dump_file.h"
+#include "interpose/format/dump_records.h"
+#include "report/dump/dump_error.h"
 
 namespace culprit::report {
-
-enum class DumpProblem { kCannotOpen, kNotADump, kTruncated, kOtherVersion, kByteOrder, kDamaged };
-
-// Thrown by Dump::open and Dump::from_bytes. what() names the file, the problem and the remedy.
-class DumpError : public std::runtime_error {
- public:
-  DumpError(DumpProblem kind, const std::string& message) : std::runtime_error(message), problem(kind) {}
-  DumpProblem problem;
-};
 
 // Points into the mapped dump; valid as long as the Dump.
 struct StackView {

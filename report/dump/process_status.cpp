@@ -1,14 +1,12 @@
 #include "report/dump/process_status.h"
 
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
+#include <cstring>
+#include <optional>
 
-#include "report/proc/proc_text.h"
+#include "report/dump/dump_reader.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 
@@ -16,57 +14,21 @@ using namespace format;
 
 namespace {
 
-struct ProcStat {
-  bool found = false;
-  char state = '?';
-  std::uint64_t start_time_ticks = 0;
-};
-
-ProcStat read_stat(const std::string& folder) {
-  ProcStat result;
-  const std::string text = read_proc_text(folder + "/stat");
-  // The second field is the name in parentheses, which may contain spaces and parentheses.
-  const std::size_t close = text.rfind(')');
-  if (close == std::string::npos) return result;
-  std::istringstream rest(text.substr(close + 1));
-  std::string field;
-  for (int number = 3; rest >> field; ++number) {
-    if (number == 3) result.state = field[0];
-    if (number == 22) {
-      result.start_time_ticks = std::strtoull(field.c_str(), nullptr, 10);
-      result.found = true;
-      break;
-    }
-  }
-  return result;
-}
-
 enum class Mapping { kYes, kNo, kCannotSee };
 
-Mapping maps_file(const std::string& folder, const Dump& dump) {
-  std::ifstream maps(folder + "/maps");
-  if (!maps) return Mapping::kCannotSee;
+Mapping maps_file(const ProcessFolder& process, const Dump& dump) {
   bool any = false;
-  std::string line;
-  while (std::getline(maps, line)) {
+  bool found = false;
+  process.for_each_mapping([&](const MappedRange& range) {
     any = true;
-    unsigned major_number = 0;
-    unsigned minor_number = 0;
-    std::uint64_t inode = 0;
-    int path_at = 0;
-    if (std::sscanf(line.c_str(), "%*x-%*x %*s %*x %x:%x %" SCNu64 " %n", &major_number, &minor_number, &inode,
-                    &path_at) < 3 ||
-        inode != dump.file_inode()) {
-      continue;
-    }
-    if (makedev(major_number, minor_number) == dump.file_device()) return Mapping::kYes;
+    if (found || range.inode != dump.file_inode()) return;
     // On btrfs and overlayfs this device differs from stat()'s, so stat() is called for the path.
     struct stat info = {};
-    if (path_at > 0 && ::stat(line.c_str() + path_at, &info) == 0 && info.st_dev == dump.file_device() &&
-        info.st_ino == dump.file_inode()) {
-      return Mapping::kYes;
-    }
-  }
+    found =
+        range.device == dump.file_device() || (!range.path.empty() && ::stat(range.path.c_str(), &info) == 0 &&
+                                               info.st_dev == dump.file_device() && info.st_ino == dump.file_inode());
+  });
+  if (found) return Mapping::kYes;
   return any ? Mapping::kNo : Mapping::kCannotSee;
 }
 
@@ -110,27 +72,25 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
     return status;
   }
 
-  std::string boot_id = read_proc_text(machine.proc + "/sys/kernel/random/boot_id");
-  while (!boot_id.empty() && boot_id.back() == '\n') boot_id.pop_back();
+  const std::string boot = boot_id(machine.proc);
   const std::string dump_boot_id(header.boot_id, ::strnlen(header.boot_id, sizeof(header.boot_id)));
-  if (boot_id.empty() || boot_id != dump_boot_id) {
+  if (boot.empty() || boot != dump_boot_id) {
     return unknown("recorded on another host or before a reboot, and not marked as ended: it may still run there");
   }
-  struct stat name_space = {};
-  if (::stat((machine.proc + "/self/ns/pid").c_str(), &name_space) != 0 || name_space.st_ino != header.pid_namespace) {
+  const std::uint64_t name_space = own_pid_namespace(machine.proc);
+  if (name_space == 0 || name_space != header.pid_namespace) {
     return unknown("recorded in another pid namespace (a container), and not marked as ended: it may still run there");
   }
 
-  const std::string folder = machine.proc + "/" + std::to_string(header.pid);
-  const ProcStat stat = read_stat(folder);
-  const bool gone =
-      !stat.found || stat.state == 'Z' || stat.state == 'X' || stat.start_time_ticks != header.start_time_ticks;
+  const ProcessFolder process(machine.proc, header.pid);
+  const std::optional<ProcessStat> stat = process.stat();
+  const bool gone = !stat || stat->has_ended() || stat->start_ticks != header.start_time_ticks;
   if (gone) {
     status.ended = Ended::kKilled;
     if (header.process_state == ProcessState::kExiting) status.note = "it died while its exit handlers ran";
     return status;
   }
-  switch (maps_file(folder, dump)) {
+  switch (maps_file(process, dump)) {
     case Mapping::kYes:
       status.ended = Ended::kRunning;
       return status;

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "report/dump/dump_reader.h"
-
 namespace culprit::report {
+
+class Dump;
 
 enum class Ended { kExit, kKilled, kRunning, kUnknown };
 

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "interpose/format/dump_format.h"
+#include "interpose/format/dump_file.h"
 
 namespace culprit::report {
 namespace {

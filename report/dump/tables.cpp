@@ -70,9 +70,4 @@ std::vector<std::uint64_t> places_of(const Tables& tables) {
   return places;
 }
 
-void group_by_holder(const Dump& dump, Tables* tables) {
-  if (tables->held.empty()) return;
-  tables->allocations = group_allocations(dump, tables->held, tables->since_ns);
-}
-
 }  // namespace culprit::report

@@ -27,7 +27,4 @@ std::vector<format::Ref> stacks_of(const Tables& tables, const Dump& dump);
 // All places where the search at exit found a pointer, to be resolved before judging.
 std::vector<std::uint64_t> places_of(const Tables& tables);
 
-// Groups the allocations again, now that the variables that hold them are known.
-void group_by_holder(const Dump& dump, Tables* tables);
-
 }  // namespace culprit::report

@@ -2,7 +2,10 @@
 
 #include "report/cuda/cuda_names.h"
 #include "report/judge/library_rules.h"
+#include "report/model/causes.h"
+#include "report/model/frame_rules.h"
 #include "report/model/record_facts.h"
+#include "report/model/stacks.h"
 #include "report/symbols/demangle.h"
 
 namespace culprit::report {

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "report/dump/tables.h"
-#include "report/model/report_model.h"
+#include "report/model/evidence.h"
 
 namespace culprit::report {
+
+class StackResolver;
 
 class EvidenceBuilder {
  public:

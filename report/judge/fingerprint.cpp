@@ -1,12 +1,14 @@
 #include "report/judge/fingerprint.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <string_view>
 
 #include "report/base/parallel.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
 
 namespace culprit::report {
 namespace {
@@ -18,11 +20,7 @@ class Hash {
     for (const char c : text) add_byte(static_cast<unsigned char>(c));
     add_byte(0);
   }
-  std::string hex() const {
-    char text[17];
-    std::snprintf(text, sizeof(text), "%016" PRIx64, value_);
-    return text;
-  }
+  std::string hex() const { return hex_id(value_); }
 
  private:
   void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3ULL; }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Group;
 
 // 16 hex digits from kind, API, cause, function names and module names (without version numbers), innermost first.
 // Addresses, lines, paths, sizes and devices are not included, so that they may change.

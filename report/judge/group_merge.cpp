@@ -7,6 +7,9 @@
 #include "report/base/parallel.h"
 #include "report/cuda/kinds.h"
 #include "report/dump/allocation_groups.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
 #include "report/model/marks.h"
 
 namespace culprit::report {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Group;
 
 // Merges groups that look the same to a reader: same displayed stack, same evidence. Keeps the order of first
 // appearance.

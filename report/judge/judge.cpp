@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
@@ -12,6 +13,7 @@
 #include "report/judge/pool_rules.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
+#include "report/model/stacks.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {
@@ -23,14 +25,8 @@ namespace {
 // Makes the groups of one report.
 class Judge {
  public:
-  Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
-        Report* report)
-      : dump_(dump),
-        stacks_(stacks),
-        options_(options),
-        report_(*report),
-        evidence_(dump, stacks, tables),
-        pools_(stacks) {}
+  Judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options)
+      : dump_(dump), stacks_(stacks), options_(options), evidence_(dump, stacks, tables), pools_(stacks) {}
 
   // Counts for every stack all its allocations and those that were not freed.
   void read_history(const Tables& tables) {
@@ -98,7 +94,7 @@ class Judge {
     error.device = device_of(from.device);
     error.thread = thread_of(dump_, from.thread);
     if (from.free_stack != 0) error.free_thread = thread_of(dump_, from.free_thread);
-    report_.errors.push_back(std::move(error));
+    verdicts_.errors.push_back(std::move(error));
   }
 
   // A context whose creation was not recorded (another library made it earlier) is not the program's to destroy.
@@ -113,8 +109,8 @@ class Judge {
     file(std::move(group), false);
   }
 
-  void finish() {
-    for (std::vector<Group>* groups : {&report_.leaks, &report_.library, &report_.resources}) {
+  Verdicts finish() {
+    for (std::vector<Group>* groups : {&verdicts_.leaks, &verdicts_.library, &verdicts_.resources}) {
       merge_same_place(groups);
       std::vector<Group*> all;
       for (Group& group : *groups) {
@@ -125,9 +121,9 @@ class Judge {
       if (options_.ids) assign_ids(all);
       sort_groups(groups);
     }
-    std::stable_sort(report_.errors.begin(), report_.errors.end(),
+    std::stable_sort(verdicts_.errors.begin(), verdicts_.errors.end(),
                      [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
-    sum_up(options_.strict, &report_);
+    return std::move(verdicts_);
   }
 
  private:
@@ -177,11 +173,11 @@ class Judge {
     if (what == KindClass::kNeverCounted || is_runtimes_own(group)) return;
     if (what == KindClass::kObject || not_physical) {
       group.bytes = 0;
-      report_.resources.push_back(std::move(group));
+      verdicts_.resources.push_back(std::move(group));
     } else if (!group.library.empty() && !options_.strict) {
-      report_.library.push_back(std::move(group));
+      verdicts_.library.push_back(std::move(group));
     } else {
-      report_.leaks.push_back(std::move(group));
+      verdicts_.leaks.push_back(std::move(group));
     }
   }
 
@@ -193,10 +189,10 @@ class Judge {
   const Dump& dump_;
   const StackResolver& stacks_;
   const JudgeOptions& options_;
-  Report& report_;
   const EvidenceBuilder evidence_;
   const PoolRules pools_;
   LibraryRules rules_;
+  Verdicts verdicts_;
 
   std::unordered_map<Ref, History> history_;
 };
@@ -209,17 +205,14 @@ Cause decide_cause(const std::vector<Evidence>& evidence) {
   return cause;
 }
 
-void judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options,
-           Report* report) {
-  report->summary.allocations = tables.calls.allocations;
-  report->summary.frees = tables.calls.frees;
-  Judge work(tables, dump, stacks, options, report);
+Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stacks, const JudgeOptions& options) {
+  Judge work(tables, dump, stacks, options);
   work.read_history(tables);
   for (const AllocationGroup& group : tables.allocations) work.add(group);
   for (const ReleaseRecord& release : tables.releases) work.add(release);
   for (const ErrorRecord& error : tables.errors) work.add(error);
   for (const ContextRecord& context : tables.contexts) work.add(context);
-  work.finish();
+  return work.finish();
 }
 
 }  // namespace culprit::report

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "report/model/frames.h"
+
 namespace culprit::report {
 namespace {
 

@@ -6,9 +6,11 @@
 #include <string>
 #include <unordered_map>
 
-#include "report/model/stacks.h"
-
 namespace culprit::report {
+
+struct Frame;
+struct Module;
+struct ResolvedStack;
 
 // The library that made this allocation for itself ("cuBLAS"), judged by the frames next to the call. Empty: none of
 // the shipped rules matches, so the allocation is the program's own.

@@ -3,20 +3,13 @@
 
 #include <string>
 
-#include "report/judge/judge.h"
-#include "report/model/report_model.h"
-#include "report/symbols/symbolizer.h"
+#include "report/dump/dump_error.h"
+#include "report/judge/load_options.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 
-struct LoadOptions {
-  SymbolOptions symbols;
-  SymbolLookup lookup;  // in place of look_up_symbols, for tests
-  JudgeOptions judge;
-  bool full_stacks = false;
-  std::string since_mark;  // only what was recorded after the first mark with this name; empty: everything
-  MachineFacts machine;
-};
+class Dump;
 
 // Throws DumpError when the dump cannot be read. Thread-safe.
 Report load_report(const std::string& path, const LoadOptions& options);

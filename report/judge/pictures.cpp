@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "report/model/record_facts.h"
+#include "report/model/stacks.h"
 
 namespace culprit::report {
 

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "report/dump/dump_reader.h"
-#include "report/model/report_model.h"
+#include "report/model/picture.h"
 
 namespace culprit::report {
+
+class StackResolver;
 
 // The stacks in the pictures; resolve them before read_pictures().
 std::vector<format::Ref> stacks_of_pictures(const std::vector<format::PictureRecord>& records);

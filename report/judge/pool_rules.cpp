@@ -6,6 +6,9 @@
 #include <iterator>
 #include <vector>
 
+#include "report/model/pool.h"
+#include "report/model/stacks.h"
+
 namespace culprit::report {
 namespace {
 

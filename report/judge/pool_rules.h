@@ -5,9 +5,12 @@
 #include <unordered_map>
 
 #include "report/model/pool.h"
-#include "report/model/stacks.h"
 
 namespace culprit::report {
+
+struct Frame;
+struct ResolvedStack;
+class StackResolver;
 
 // The pool with that name; nullptr when there is none.
 const Pool* pool_by_name(const std::string& name);

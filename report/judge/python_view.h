@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "report/dump/tables.h"
-#include "report/model/report_model.h"
+#include "report/model/cache_inside.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

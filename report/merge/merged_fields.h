@@ -2,7 +2,7 @@
 // diverge. An archive is called as archive("name", &field).
 #pragma once
 
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

@@ -14,6 +14,7 @@
 #include "report/merge/merged_fields.h"
 #include "report/merge/report_merger.h"
 #include "report/model/frame_store.h"
+#include "report/model/pool.h"
 
 namespace culprit::report {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "report/base/file_error.h"
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

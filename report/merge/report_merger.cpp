@@ -9,6 +9,7 @@
 #include "report/judge/group_merge.h"
 #include "report/merge/spread.h"
 #include "report/model/marks.h"
+#include "report/model/names.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "report/model/frame_store.h"
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "report/base/words.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 namespace {

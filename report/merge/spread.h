@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Group;
+struct JobProcess;
+struct Report;
 
 struct Spread {
   std::uint64_t min = 0;  // bytes; only processes with a share count

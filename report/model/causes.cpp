@@ -1,5 +1,5 @@
-// The rows of causes and evidence, and the names of errors in the JSON report. Scripts rely on the names.
-#include "report/model/report_model.h"
+// The rows of causes and evidence. Scripts rely on the names.
+#include "report/model/causes.h"
 
 namespace culprit::report {
 namespace {
@@ -20,37 +20,5 @@ constexpr EvidenceRow kEvidenceRows[] = {
 const CauseRow& row_of(Cause cause) { return kCauseRows[static_cast<std::size_t>(cause)]; }
 
 const EvidenceRow& row_of(EvidenceType type) { return kEvidenceRows[static_cast<std::size_t>(type)]; }
-
-const char* holder_search_name(format::HolderSearch state) {
-  using format::HolderSearch;
-  switch (state) {
-    case HolderSearch::kDone:
-      return "done";
-    case HolderSearch::kOff:
-      return "off";
-    case HolderSearch::kStopped:
-      return "stopped";
-    case HolderSearch::kNotRun:
-      break;
-  }
-  return "not-run";
-}
-
-const char* error_type_name(format::ErrorType type) {
-  using format::ErrorType;
-  switch (type) {
-    case ErrorType::kDoubleFree:
-      return "double-free";
-    case ErrorType::kInvalidFree:
-      return "invalid-free";
-    case ErrorType::kMismatchedFree:
-      return "mismatched-free";
-    case ErrorType::kFailedFree:
-      return "failed-free";
-    case ErrorType::kNone:
-      break;
-  }
-  return "unknown";
-}
 
 }  // namespace culprit::report

@@ -1,6 +1,6 @@
 #include "report/model/frame_numbers.h"
 
-#include "report/model/stacks.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 

@@ -6,7 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "report/model/stacks.h"
+#include "report/model/frame_numbers.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 

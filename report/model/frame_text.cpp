@@ -1,20 +1,9 @@
 #include "report/model/frame_text.h"
 
-#include <cinttypes>
-#include <cstdio>
-
 #include "report/base/words.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
-namespace {
-
-std::string offset_text(std::uint64_t offset) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, offset);
-  return text;
-}
-
-}  // namespace
 
 std::string frame_place(const Frame& frame) {
   if (!frame.file.empty()) {
@@ -27,10 +16,10 @@ std::string frame_place(const Frame& frame) {
 std::string frame_function(const Frame& frame) {
   const std::string name = printable(frame.function);
   if (!frame.file.empty()) return name.empty() ? "??" : name;
-  if (!name.empty() && !frame.approximate) return name + (frame.inlined ? "" : "+" + offset_text(frame.symbol_offset));
+  if (!name.empty() && !frame.approximate) return name + (frame.inlined ? "" : "+" + hex_text(frame.symbol_offset));
   const std::string place = frame.module != nullptr ? printable(frame.module->name) + "+" : "";
-  const std::string nearest = name.empty() ? "" : " (after " + name + "+" + offset_text(frame.symbol_offset) + ")";
-  return place + offset_text(frame.offset) + nearest;
+  const std::string nearest = name.empty() ? "" : " (after " + name + "+" + hex_text(frame.symbol_offset) + ")";
+  return place + hex_text(frame.offset) + nearest;
 }
 
 std::string frame_text(const Frame& frame) {

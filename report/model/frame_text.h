@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "report/model/stacks.h"
-
 namespace culprit::report {
+
+struct Frame;
 
 // "solver.cu:31", "libthird.so", or "" when nothing is known.
 std::string frame_place(const Frame& frame);

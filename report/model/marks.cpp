@@ -1,6 +1,10 @@
 #include "report/model/marks.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "report/dump/allocation_groups.h"
+#include "report/dump/dump_reader.h"
 
 namespace culprit::report {
 

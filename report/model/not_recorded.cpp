@@ -1,6 +1,7 @@
 #include "report/model/not_recorded.h"
 
 #include "report/base/words.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

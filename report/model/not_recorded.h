@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Report;
+struct UnseenUser;
 
 // Whether everything was recorded. Only then may a verdict say that nothing leaked.
 bool is_complete(const Report& report);

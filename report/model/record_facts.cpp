@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "report/cuda/cuda_names.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "report/dump/dump_reader.h"
-#include "report/model/report_model.h"
+#include "report/model/thread_info.h"
 
 namespace culprit::report {
+
+struct ResolvedStack;
 
 // The device's ordinal; empty when the record belongs to no device.
 std::optional<unsigned> device_of(std::uint8_t device);

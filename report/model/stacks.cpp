@@ -6,7 +6,11 @@
 #include <tuple>
 
 #include "report/base/parallel.h"
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
+#include "report/cuda/library_names.h"
+#include "report/dump/dump_reader.h"
+#include "report/model/frame_rules.h"
 
 namespace culprit::report {
 
@@ -14,88 +18,11 @@ using namespace format;
 
 namespace {
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
-bool in_module(const Frame& frame, std::string_view prefix) {
-  return frame.module != nullptr && starts_with(frame.module->name, prefix);
-}
-
-bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
-
-bool is_libc(const Frame& frame) {
-  return in_module(frame, "libc.so") || in_module(frame, "libc-2") || in_module(frame, "libpthread") ||
-         in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");
-}
-
-// Program and thread start-up. In a stripped libc these functions are local and nameless; the nearest symbol would
-// mislead.
-bool is_startup(const Frame& frame) {
-  static const std::set<std::string_view> kNames = {"_start",
-                                                    "__libc_start_main",
-                                                    "__libc_start_main_impl",
-                                                    "__libc_start_call_main",
-                                                    "start_thread",
-                                                    "clone",
-                                                    "clone3",
-                                                    "__clone",
-                                                    "__clone3",
-                                                    "__GI___clone",
-                                                    "_dl_start_user"};
-  if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
-  // std::thread starts its function from a local function of libstdc++.
-  if (in_module(frame, "libstdc++.so") && frame.function == "execute_native_thread_routine") return true;
-  const bool start_library = is_libc(frame) || in_module(frame, "libstdc++.so");
-  return start_library && (frame.approximate || frame.function.empty());
-}
-
-bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
-
-// Public functions that only nvcc's generated code calls.
-bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
-
-// Internal functions of NVIDIA's static runtime.
-bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
-
-// CPython's evaluation loop, which runs any Python code.
-bool is_python(const Frame& frame) {
-  return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
-}
-
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
 }
 
-std::string hex(const std::uint8_t* bytes, std::size_t count) {
-  static const char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
-
 }  // namespace
-
-const Frame* naming_frame(const ResolvedStack& stack) {
-  for (const Frame* frame : stack.frames) {
-    if (frame->python) return frame;
-  }
-  return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
-}
-
-bool is_system_code(const Frame& frame) {
-  if (frame.python) return false;
-  return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
-         in_module(frame, "libcudart.so") || names_runtime_api(frame) || is_runtime_helper(frame) ||
-         is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
-         in_module(frame, "libgcc_s.so");
-}
-
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks)
     : dump_(dump), lookup_(std::move(lookup)), full_stacks_(full_stacks) {}
@@ -206,7 +133,7 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     Module module;
     module.path = questions[i].path;
     module.name = base_name(module.path);
-    module.build_id = hex(questions[i].build_id.data(), questions[i].build_id.size());
+    module.build_id = hex_bytes(questions[i].build_id.data(), questions[i].build_id.size());
     module.executable = executable[i];
     module.has_debug_info = questions[i].has_debug_info;
     module.own_unwinder = questions[i].own_unwinder;
@@ -288,7 +215,7 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   // the public function that the user called.
   std::size_t runtime_end = begin;
   const Module* runtime = begin < all.size() ? all[begin]->module : nullptr;
-  const bool shared_runtime = begin < all.size() && in_module(*all[begin], "libcudart.so");
+  const bool shared_runtime = begin < all.size() && in_module(*all[begin], kRuntimeLibrary);
   for (std::size_t i = begin; i < all.size(); ++i) {
     const Frame& frame = *all[i];
     const bool named = names_runtime_api(frame);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "report/cuda/kinds.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 namespace {

@@ -7,8 +7,9 @@
 
 namespace culprit::report {
 
-std::string read_proc_text(const std::string& path) {
+std::string read_proc_text(const std::string& path, int* error) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (error != nullptr) *error = fd < 0 ? errno : 0;
   if (fd < 0) return {};
   std::string text;
   char part[16384];

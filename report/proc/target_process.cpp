@@ -6,25 +6,23 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "interpose/format/signal_names.h"
+#include "report/cuda/library_names.h"
 #include "report/proc/proc_facts.h"
-#include "report/proc/proc_text.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
 
-std::string folder_of(const std::string& proc, std::uint32_t pid) { return proc + "/" + std::to_string(pid); }
-
 bool maps_library(const std::string& proc, std::uint32_t pid) {
-  return read_proc_text(folder_of(proc, pid) + "/maps").find("/libculprit.so") != std::string::npos;
+  return ProcessFolder(proc, pid).text("maps").find("/libculprit.so") != std::string::npos;
 }
 
 void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
-  std::istringstream children(read_proc_text(folder_of(proc, pid) + "/task/" + std::to_string(pid) + "/children"));
+  std::istringstream children(ProcessFolder(proc, pid).thread(pid).text("children"));
   for (std::uint32_t child = 0; children >> child && found->size() < 1000;) {
     if (maps_library(proc, child)) found->push_back(child);
     add_descendants(proc, child, found);
@@ -41,11 +39,10 @@ std::string variable_of(const std::string& environment, const std::string& name)
   return {};
 }
 
-// Whether the signal is set in line `name` of /proc/PID/status.
-bool has_signal(const std::string& status, const std::string& name, int number) {
-  const std::size_t at = status.find("\n" + name + ":");
-  if (at == std::string::npos || number < 1 || number > 64) return false;
-  return (std::strtoull(status.c_str() + at + name.size() + 2, nullptr, 16) >> (number - 1) & 1) != 0;
+// Whether the signal is set in the field `name` of the process's status.
+bool has_signal(const ProcessFolder& process, const std::string& name, int number) {
+  if (number < 1 || number > 64) return false;
+  return (std::strtoull(process.status(name).c_str(), nullptr, 16) >> (number - 1) & 1) != 0;
 }
 
 }  // namespace
@@ -54,11 +51,11 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   TargetProcess target;
   target.pid = pid;
   const std::string name = "process " + std::to_string(pid);
-  if (::access(folder_of(proc, pid).c_str(), F_OK) != 0) {
+  if (::access(ProcessFolder(proc, pid).path().c_str(), F_OK) != 0) {
     target.problem = "there is no " + name;
     return target;
   }
-  if (!std::ifstream(folder_of(proc, pid) + "/maps").is_open()) {
+  if (ProcessFolder(proc, pid).for_each_mapping([](const MappedRange&) {}) != 0) {
     target.problem = name + " belongs to another user: run culprit as that user, or as root";
     return target;
   }
@@ -80,7 +77,8 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.has_library = true;
   }
   target.dump = dump_of_process(proc, target.pid);
-  const std::string environment = read_proc_text(folder_of(proc, target.pid) + "/environ");
+  const ProcessFolder process(proc, target.pid);
+  const std::string environment = process.text("environ");
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
   target.signal_number = parse_signal(target.signal_name.c_str());
@@ -88,11 +86,10 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.signal_name = "USR2";
     target.signal_number = SIGUSR2;
   }
-  const std::string status = read_proc_text(folder_of(proc, target.pid) + "/status");
-  target.catches_signal = has_signal(status, "SigCgt", target.signal_number);
-  target.ignores_signal = has_signal(status, "SigIgn", target.signal_number);
-  const std::string maps = read_proc_text(folder_of(proc, target.pid) + "/maps");
-  target.has_cuda = maps.find("/libcuda.so") != std::string::npos || maps.find("/libcudart") != std::string::npos;
+  target.catches_signal = has_signal(process, "SigCgt", target.signal_number);
+  target.ignores_signal = has_signal(process, "SigIgn", target.signal_number);
+  const std::string maps = process.text("maps");
+  target.has_cuda = names_library(maps, kDriverLibrary) || names_library(maps, kRuntimeLibrary);
   return target;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "interpose/format/dump_format.h"
+#include "interpose/format/dump_file.h"
 
 namespace culprit::report {
 

@@ -1,5 +1,6 @@
 #include "report/render/formats.h"
 
+#include "report/model/report.h"
 #include "report/render/html/render_diff_html.h"
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_diff_json.h"

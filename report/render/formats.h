@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
 
+struct Report;
 struct Diff;
 
 struct Format {

@@ -5,10 +5,11 @@
 #include <ostream>
 #include <vector>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct Report;
 
 void render_markdown(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 

@@ -8,10 +8,11 @@
 #include <ostream>
 #include <vector>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct Report;
 
 void render_pprof(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
 

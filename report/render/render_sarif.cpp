@@ -7,8 +7,11 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
+#include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <utility>
 
 namespace culprit::report {
 
@@ -48,9 +48,9 @@ ChildPool::ChildPool() : signals_(new Signals) {
 
 ChildPool::~ChildPool() {
   for (const Child& child : children_) {
-    if (child.pid <= 0) continue;
-    ::kill(-child.pid, SIGKILL);
-    ::waitpid(child.pid, nullptr, 0);
+    if (child.process.pid <= 0) continue;
+    ::kill(-child.process.pid, SIGKILL);
+    ::waitpid(child.process.pid, nullptr, 0);
   }
   ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);
   ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
@@ -60,52 +60,27 @@ ChildPool::~ChildPool() {
 void ChildPool::start(std::size_t number, const std::vector<std::string>& command, const Environment& environment,
                       std::chrono::duration<double> limit, bool show_output) {
   const Clock::time_point now = Clock::now();
-  Child child = {number, -1, 0, now, now + std::chrono::duration_cast<Clock::duration>(limit), false};
-  int error_pipe[2];
-  if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
-    child.start_errno = errno;
-    children_.push_back(child);
-    return;
-  }
-  child.pid = ::fork();
-  if (child.pid == 0) {
+  ForkedChild child = start_child(command, environment, [&] {
     ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
     ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);
     stand_apart(show_output);
-    become(command, environment, error_pipe[1]);
-  }
-  const int fork_error = errno;
-  ::close(error_pipe[1]);
-  if (child.pid < 0) {
-    child.start_errno = fork_error;
-  } else {
-    ::setpgid(child.pid, child.pid);  // in the parent as well as in the child, because either may run first
-    int error = 0;
-    ssize_t got = 0;
-    do {
-      got = ::read(error_pipe[0], &error, sizeof(error));
-    } while (got < 0 && errno == EINTR);
-    if (got == sizeof(error)) child.start_errno = error;
-  }
-  ::close(error_pipe[0]);
-  children_.push_back(child);
+  });
+  children_.push_back({number, std::move(child), now, now + std::chrono::duration_cast<Clock::duration>(limit), false});
 }
 
 bool ChildPool::collect(std::size_t* number, PoolResult* result) {
   const Clock::time_point now = Clock::now();
   for (std::size_t i = 0; i < children_.size(); ++i) {
     Child& child = children_[i];
-    if (!child.timed_out && child.pid > 0 && now >= child.deadline) {
+    if (!child.timed_out && child.process.pid > 0 && now >= child.deadline) {
       child.timed_out = true;
-      ::kill(-child.pid, SIGKILL);
+      ::kill(-child.process.pid, SIGKILL);
     }
     int status = 0;
-    if (child.pid > 0 && ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
-    if (child.pid > 0) ::kill(-child.pid, SIGKILL);  // its background processes
+    if (child.process.pid > 0 && ::waitpid(child.process.pid, &status, WNOHANG) != child.process.pid) continue;
+    if (child.process.pid > 0) ::kill(-child.process.pid, SIGKILL);  // its background processes
     *result = {};
-    result->child.start_errno = child.start_errno;
-    result->child.signalled = WIFSIGNALED(status);
-    result->child.code = result->child.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+    result->child = result_of(child.process, status);
     result->timed_out = child.timed_out;
     result->seconds = std::chrono::duration<double>(now - child.started).count();
     *number = child.number;

@@ -42,8 +42,7 @@ class ChildPool {
   using Clock = std::chrono::steady_clock;
   struct Child {
     std::size_t number;
-    int pid;
-    int start_errno;
+    ForkedChild process;
     Clock::time_point started;
     Clock::time_point deadline;
     bool timed_out;

@@ -1,6 +1,5 @@
 #include "report/run/child_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -34,27 +33,36 @@ int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
 
 }  // namespace
 
-void become(const std::vector<std::string>& command,
-            const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe) {
-  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  const int error = errno;
-  const ssize_t written = ::write(error_pipe, &error, sizeof(error));
-  ::_exit(written == sizeof(error) ? 127 : 126);
+ForkedChild start_child(const std::vector<std::string>& command,
+                        const std::vector<std::pair<std::string, std::string>>& environment,
+                        const std::function<void()>& prepare) {
+  ForkedChild child = fork_child([&](int pipe) {
+    prepare();
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+    const int error = errno;
+    ::_exit(write_whole(pipe, &error, sizeof(error)) ? 127 : 126);
+  });
+  int error = 0;
+  if (child.pid > 0 && read_whole(child.message.get(), &error, sizeof(error))) child.error = error;
+  child.message.close();
+  return child;
+}
+
+ChildResult result_of(const ForkedChild& child, int status) {
+  ChildResult result;
+  result.start_errno = child.error;
+  result.signalled = WIFSIGNALED(status);
+  result.code = result.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
 }
 
 ChildResult run_child(const std::vector<std::string>& command,
                       const std::vector<std::pair<std::string, std::string>>& environment) {
-  ChildResult result;
-  int error_pipe[2];
-  if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
-    result.start_errno = errno;
-    return result;
-  }
   // With an inherited SIG_IGN for SIGCHLD the exit status would be lost.
   struct sigaction child_action = {};
   struct sigaction default_action = {};
@@ -67,30 +75,13 @@ ChildResult run_child(const std::vector<std::string>& command,
   for (int number : kPassedOn) sigaddset(&watched, number);
   ::sigprocmask(SIG_BLOCK, &watched, &before);
 
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const ForkedChild child = start_child(command, environment, [&] {
     ::sigaction(SIGCHLD, &child_action, nullptr);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    become(command, environment, error_pipe[1]);
-  }
-  const int fork_error = errno;
-  ::close(error_pipe[1]);
-  if (child < 0) {
-    result.start_errno = fork_error;
-  } else {
-    int error = 0;
-    ssize_t got = 0;
-    do {
-      got = ::read(error_pipe[0], &error, sizeof(error));
-    } while (got < 0 && errno == EINTR);
-    if (got == sizeof(error)) result.start_errno = error;
-    const int status = wait_and_pass_signals(child, watched);
-    result.signalled = WIFSIGNALED(status);
-    result.code = result.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
-  }
-  ::close(error_pipe[0]);
+  });
+  const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched) : 0;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return result;
+  return result_of(child, status);
 }
 
 int die_like_child(int signal_number) {

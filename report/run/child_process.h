@@ -1,9 +1,12 @@
 // Runs a command as if culprit were absent: same terminal, same process group, signals passed on, exit status kept.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "report/base/forked_child.h"
 
 namespace culprit::report {
 
@@ -23,10 +26,14 @@ ChildResult run_child(const std::vector<std::string>& command,
 // signal does not end a process.
 int die_like_child(int signal_number);
 
-// Call it in a fork child with one thread: executes the command with these variables added to its environment. If that
-// fails, the child writes the errno to `error_pipe` and ends. The parent reads the pipe, which a successful exec closes
-// (O_CLOEXEC).
-[[noreturn]] void become(const std::vector<std::string>& command,
-                         const std::vector<std::pair<std::string, std::string>>& environment, int error_pipe);
+// Starts `command` with `environment` added and waits until it runs or has failed to: in the latter case
+// ForkedChild::error is set, also if there is a child to wait for. The child calls `prepare` before. Call it from a
+// process with one thread.
+ForkedChild start_child(const std::vector<std::string>& command,
+                        const std::vector<std::pair<std::string, std::string>>& environment,
+                        const std::function<void()>& prepare);
+
+// What a status of waitpid() says.
+ChildResult result_of(const ForkedChild& child, int status);
 
 }  // namespace culprit::report

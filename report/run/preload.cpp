@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "report/proc/process_folder.h"
+
 namespace culprit::report {
 
 std::string find_library() {
@@ -14,7 +16,7 @@ std::string find_library() {
     path = fs::absolute(chosen).string();
     if (!fs::exists(path)) throw std::runtime_error(path + ": no such file; CULPRIT_LIBRARY must name libculprit.so");
   } else {
-    const fs::path root = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+    const fs::path root = fs::path(own_program()).parent_path().parent_path();
     for (const char* folder : {"lib", CULPRIT_INSTALL_LIBDIR, "lib64"}) {
       const fs::path candidate = root / folder / "libculprit.so";
       if (path.empty() && fs::exists(candidate)) path = candidate.string();

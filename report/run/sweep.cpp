@@ -1,9 +1,10 @@
 #include "report/run/sweep.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <set>
+
+#include "report/base/words.h"
+#include "report/model/frame_rules.h"
 
 namespace culprit::report {
 namespace {
@@ -204,10 +205,6 @@ const Frame* exit_caller(const ResolvedStack* exit_stack) {
   return nullptr;
 }
 
-std::string site_name(const AllocationSite& site) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "%016" PRIx64, site.site);
-  return text;
-}
+std::string site_name(const AllocationSite& site) { return hex_id(site.site); }
 
 }  // namespace culprit::report

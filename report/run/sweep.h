@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 #include "report/run/child_pool.h"
 
 namespace culprit::report {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/cuda/kinds.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

@@ -19,9 +19,12 @@
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
-#include "report/model/report_model.h"
+#include "report/model/group.h"
 
 namespace culprit::report {
+
+struct Frame;
+struct Report;
 
 struct BaselineLeak {
   std::uint64_t bytes = 0;

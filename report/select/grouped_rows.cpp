@@ -7,6 +7,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

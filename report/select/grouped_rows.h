@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
+#include "report/model/selection_result.h"
 
 namespace culprit::report {
+
+struct Report;
 
 struct GroupedRow {
   std::string key;   // the common value; tells rows of two reports of one process apart

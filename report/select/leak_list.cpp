@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "report/merge/merged_file.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

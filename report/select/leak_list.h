@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "report/judge/load_report.h"
-#include "report/model/stacks.h"
 #include "report/select/baseline.h"
 
 namespace culprit::report {
+
+struct Frame;
 
 struct ListedLeak {
   BaselineLeak leak;

@@ -6,6 +6,7 @@
 
 #include "report/base/byte_size.h"
 #include "report/cuda/kinds.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

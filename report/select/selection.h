@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
 #include "report/select/baseline.h"
 #include "report/select/suppressions.h"
 
 namespace culprit::report {
+
+struct Group;
+struct Report;
 
 struct SelectionOptions {
   std::vector<std::string> suppressions;  // files; none: CULPRIT_SUPPRESSIONS

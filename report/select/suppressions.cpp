@@ -10,6 +10,7 @@
 #include "report/base/file_error.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {

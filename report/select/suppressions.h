@@ -15,9 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Group;
+struct Report;
 
 // Whether `text` matches the pattern as described above.
 bool matches_pattern(const std::string& pattern, const std::string& text);

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "report/symbols/module_state.h"
+
 namespace culprit::report {
 
 // One function at an address. With inlining an address has several, innermost first.
@@ -26,13 +28,6 @@ struct CodeLocation {
 struct DataSymbol {
   std::string name;  // demangled: "g_cache", "f()::instance"
   std::uint64_t begin = 0;
-};
-
-enum class ModuleState {
-  kFound,
-  kNoFile,      // the file is gone
-  kChanged,     // the file's build ID has changed: its symbols would be wrong
-  kUnreadable,  // not an ELF file, no permission
 };
 
 // Addresses in one module, and the symbols found for them.

@@ -1,6 +1,8 @@
 #include "report/render/html/page_causes.h"
 
-#include "report/model/cause.h"
+#include <nlohmann/json.hpp>
+
+#include "report/model/causes.h"
 #include "report/render/html/page_frames.h"
 
 namespace culprit::report {

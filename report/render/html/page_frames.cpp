@@ -1,6 +1,9 @@
 #include "report/render/html/page_frames.h"
 
+#include <nlohmann/json.hpp>
+
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 
@@ -12,13 +15,12 @@ std::size_t PageFrames::number_of(const std::string& text) {
   return at->second;
 }
 
-// [function, file, line, module, offset, flags]: function, file and module are numbers of strings.
 std::size_t PageFrames::number_of(const Frame* frame) {
   const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
   if (added) {
+    const std::uint64_t flags = (frame->inlined ? 1U : 0U) + (frame->python ? 2U : 0U) + (frame->approximate ? 4U : 0U);
     frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
-                       number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset,
-                       (frame->inlined ? 1 : 0) + (frame->python ? 2 : 0) + (frame->approximate ? 4 : 0)});
+                       number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset, flags});
   }
   return at->second;
 }

@@ -2,15 +2,20 @@
 // number. Five thousand leaks share most of their frames.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "report/model/stacks.h"
-#include "report/render/json/report_json.h"
+#include "report/render/json/json.h"
 
 namespace culprit::report {
+
+struct Frame;
+struct ResolvedStack;
 
 // More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;
@@ -32,8 +37,11 @@ class PageFrames {
  private:
   std::size_t number_of(const Frame* frame);
 
-  Json frames_ = Json::array();
-  Json strings_ = Json::array();
+  // Function, file, line, module, offset, flags: function, file and module are numbers of strings.
+  using Row = std::array<std::uint64_t, 6>;
+
+  std::vector<Row> frames_;
+  std::vector<std::string> strings_;
   std::unordered_map<const Frame*, std::size_t> frame_numbers_;
   std::unordered_map<std::string, std::size_t> string_numbers_;
 };

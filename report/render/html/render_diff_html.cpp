@@ -2,7 +2,9 @@
 #include "report/render/html/render_diff_html.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "report/model/frames.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/json/diff_json.h"

@@ -2,14 +2,17 @@
 #include "report/render/html/render_html.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/html/html_page.h"
 #include "report/render/html/page_frames.h"
 #include "report/render/html/source_lines.h"
-#include "report/render/json/report_json.h"
+#include "report/render/json/group_json.h"
+#include "report/render/json/head_json.h"
 #include "report/render/text/evidence_text.h"
 #include "report/select/render_options.h"
 

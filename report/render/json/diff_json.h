@@ -1,7 +1,7 @@
 // Parts of a JSON diff (render_diff_json.cpp) that the HTML page of a diff also contains.
 #pragma once
 
-#include "report/render/json/report_json.h"
+#include "report/render/json/json.h"
 #include "report/select/diff.h"
 
 namespace culprit::report {

@@ -1,22 +1,21 @@
-// Groups, errors and their evidence in a JSON report.
-#include <cinttypes>
-#include <cstdio>
-#include <map>
+#include "report/render/json/group_json.h"
 
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
-#include "report/render/json/report_json.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
+#include "report/model/names.h"
+#include "report/model/pool.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"
 #include "report/select/baseline.h"
 
 namespace culprit::report {
-
-std::string hex_text(std::uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
-  return text;
-}
 
 Json device_json(const std::optional<unsigned>& device) { return device ? Json(*device) : Json(); }
 

@@ -1,7 +1,14 @@
-// The facts about the run as a whole in a JSON report.
+#include "report/render/json/head_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/names.h"
 #include "report/model/not_recorded.h"
-#include "report/render/json/report_json.h"
+#include "report/model/pool.h"
+#include "report/model/report.h"
+#include "report/render/json/group_json.h"
 
 namespace culprit::report {
 namespace {

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "report/base/parallel.h"
-#include "report/render/json/report_json.h"
+#include "report/model/report.h"
+#include "report/render/json/group_json.h"
+#include "report/render/json/head_json.h"
 
 namespace culprit::report {
 namespace {

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct ErrorGroup;
+struct Group;
+struct Report;
+struct ResolvedStack;
 
 // One report is an object of schema culprit.report/1; several are the list in an object of culprit.reports/1. Invalid
 // UTF-8 is replaced.

@@ -1,11 +1,12 @@
 #include "report/render/text/evidence_text.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 
 #include "report/base/words.h"
+#include "report/model/causes.h"
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
 #include "report/render/text/text_fields.h"
 
 namespace culprit::report {
@@ -26,12 +27,6 @@ bool in_cxx_runtime(const Frame& frame) {
 std::string quoted(const std::string& text) {
   const std::string shown = printable(text);
   return "\"" + (shown.size() > kLongestWhat ? shown.substr(0, kLongestWhat) + "..." : shown) + "\"";
-}
-
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
-  return text;
 }
 
 // Prints the callers of the event's naming frame, unless the allocation's own stack shows them.
@@ -82,10 +77,10 @@ void print_held(const Group&, const Evidence& evidence, TextFields* fields) {
   if (variable.python) {
     text = printable(variable.name);
   } else if (variable.name.empty()) {
-    text = module + "+" + hex(evidence.offset) + " (a global without a symbol)";
+    text = module + "+" + hex_text(evidence.offset) + " (a global without a symbol)";
   } else {
     text = printable(variable.name);
-    if (evidence.offset > variable.begin) text += "+" + hex(evidence.offset - variable.begin);
+    if (evidence.offset > variable.begin) text += "+" + hex_text(evidence.offset - variable.begin);
     text += " in " + module;
   }
   if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");

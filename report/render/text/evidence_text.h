@@ -3,10 +3,15 @@
 
 #include <string>
 
-#include "report/model/report_model.h"
 #include "report/render/text/text_fields.h"
 
 namespace culprit::report {
+
+struct Evidence;
+struct Frame;
+struct Group;
+struct ResolvedStack;
+struct Variable;
 
 // The frame that names a throw or a failed call: the innermost frame of the program, past the C++ runtime's; a Python
 // line is preferred to a native frame without a line. nullptr when nothing is known.

@@ -1,11 +1,9 @@
 #include "report/render/text/group_text.h"
 
-#include <cctype>
-#include <cstdio>
-
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/pool.h"
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/hints.h"
 #include "report/select/render_options.h"
@@ -182,20 +180,14 @@ void GroupText::print(const ErrorGroup& error, std::size_t number) {
       title = "ERROR";
       break;
   }
-  char handle[24];
-  std::snprintf(handle, sizeof(handle), "0x%llx", static_cast<unsigned long long>(error.handle));
   out_ << "\nE" << padded(std::to_string(number), 2) << palette_.warn(title) << "  " << error.count << "x  "
-       << printable(error.api) << "(" << handle << "): " << error.code_name << "\n";
+       << printable(error.api) << "(" << hex_text(error.handle) << "): " << error.code_name << "\n";
   const bool known = error.kind != Kind::kNone;
   if (known) {
     std::string what =
         kind_name(error.kind) + ", " + format_bytes(error.bytes) + ", " + device_text(error.kind, error.device);
-    if (error.allocation_handle != 0 && error.allocation_handle != error.handle) {
-      char start[64];
-      std::snprintf(start, sizeof(start), "; it begins at 0x%llx",
-                    static_cast<unsigned long long>(error.allocation_handle));
-      what += start;
-    }
+    if (error.allocation_handle != 0 && error.allocation_handle != error.handle)
+      what += "; it begins at " + hex_text(error.allocation_handle);
     fields_.field("memory", what);
   }
   fields_.mixed_stack(error.type == ErrorType::kDoubleFree ? "again" : "called at", error.stack->frames,

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-#include "report/model/report_model.h"
+#include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/render_options.h"

@@ -3,6 +3,10 @@
 #include <algorithm>
 
 #include "report/base/words.h"
+#include "report/model/causes.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
+#include "report/model/pool.h"
 #include "report/render/text/evidence_text.h"
 
 namespace culprit::report {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "report/model/report_model.h"
-
 namespace culprit::report {
+
+struct Group;
 
 // The hint for a judged group; "" if there is nothing useful to say. `running`: the process still runs, so unfreed
 // memory may still be freed.

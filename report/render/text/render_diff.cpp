@@ -4,6 +4,7 @@
 #include "report/base/markdown_text.h"
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/diff.h"

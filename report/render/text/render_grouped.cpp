@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/base/words.h"
+#include "report/model/report.h"
 #include "report/select/grouped_rows.h"
 #include "report/select/render_options.h"
 

@@ -3,10 +3,11 @@
 
 #include <ostream>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct Report;
 
 // The leaks of one report as one line for each value of options.group_by.
 void render_grouped(const Report& report, const RenderOptions& options, std::ostream& out);

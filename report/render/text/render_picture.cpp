@@ -8,6 +8,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/select/render_options.h"
 

@@ -3,10 +3,11 @@
 
 #include <ostream>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct Report;
 
 // Live memory at an allocation failure with out of memory: only the last failure unless all are asked for; in a job for
 // the first few processes.

@@ -9,7 +9,9 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
+#include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/select/render_options.h"
 

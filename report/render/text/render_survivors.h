@@ -3,10 +3,11 @@
 
 #include <ostream>
 
-#include "report/model/report_model.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct Report;
 
 // Allocations that were made while a process was attached and are still live, by line, with their rate.
 void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out);

@@ -4,6 +4,8 @@
 
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
+#include "report/model/run_facts.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"

@@ -15,6 +15,8 @@
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
 #include "report/model/not_recorded.h"
+#include "report/model/pool.h"
+#include "report/model/report.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/render_grouped.h"

@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
+#include "report/model/frames.h"
 
 namespace culprit::report {
 namespace {

@@ -6,10 +6,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/model/stacks.h"
 #include "report/render/text/palette.h"
 
 namespace culprit::report {
+
+struct Frame;
 
 // Not thread-safe: caches the text of frames.
 class TextFields {

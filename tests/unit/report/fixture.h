@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
 #include "tests/support/dump_builder.h"
 

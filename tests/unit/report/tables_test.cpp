@@ -10,12 +10,12 @@
 #include <string>
 
 #include "report/commands/commands.h"
-#include "report/model/cause.h"
+#include "report/model/causes.h"
 #include "report/render/formats.h"
 #include "report/render/html/render_html.h"
 #include "tests/catch.h"
-#include "tests/unit/report_fixture.h"
-#include "tests/unit/shell.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/shell.h"
 
 using namespace culprit::report;
 using namespace culprit::test;

@@ -2,10 +2,11 @@
 #include "report/base/parallel.h"
 #include "report/render/json/render_json.h"
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
-#include "report/render/json/report_json.h"
+#include "report/render/json/json.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
 

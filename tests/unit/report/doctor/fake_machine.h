@@ -14,6 +14,10 @@
 #include <vector>
 
 #include "report/doctor/diagnosis.h"
+#include "report/doctor/explain.h"
+#include "report/doctor/inside.h"
+#include "report/doctor/nvml.h"
+#include "report/dump/run_dumps.h"
 #include "tests/support/temporary_folder.h"
 
 namespace culprit::test {

@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/doctor/render_doctor.h"
+#include "report/doctor/render_doctor_json.h"
+#include "report/doctor/render_doctor_text.h"
 #include "tests/catch.h"
 #include "tests/unit/report/doctor/fake_machine.h"
 #include "tests/unit/report/shell.h"

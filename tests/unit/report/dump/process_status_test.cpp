@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "report/dump/dump_reader.h"
+#include "report/dump/run_dumps.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
 #include "tests/support/temporary_folder.h"

@@ -1,21 +1,21 @@
-// Parts of a JSON report, which render_json.cpp assembles: for formats that arrange the same facts differently.
+// Groups, errors and their evidence in a JSON report: for formats that arrange the same facts differently.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <optional>
 
-#include "report/model/report_model.h"
+#include "report/render/json/json.h"
 
 namespace culprit::report {
 
-using Json = nlohmann::ordered_json;
+struct ErrorGroup;
+struct Frame;
+struct Group;
+struct ResolvedStack;
 
 // How a stack is written; the stack is nullptr when nothing is known.
 using StackToJson = std::function<Json(const ResolvedStack*)>;
 
-// "0x7f10"
-std::string hex_text(std::uint64_t value);
 Json device_json(const std::optional<unsigned>& device);
 Json frame_json(const Frame& frame);
 // An empty list for nullptr.
@@ -25,8 +25,5 @@ Json stack_json(const ResolvedStack* stack);
 Json group_json(const Group& group, bool running, const StackToJson& stack_to_json);
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
-
-// The facts about the run as a whole: the process, its devices, the totals.
-Json report_head_json(const Report& report);
 
 }  // namespace culprit::report

@@ -1,0 +1,49 @@
+#include "report/base/forked_child.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace culprit::report {
+
+ForkedChild fork_child(const std::function<void(int pipe)>& work) {
+  ForkedChild child;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    child.error = errno;
+    return child;
+  }
+  child.message = Descriptor(ends[0]);
+  const Descriptor writing(ends[1]);
+  child.pid = ::fork();
+  if (child.pid == 0) {
+    child.message.close();
+    work(writing.get());
+    ::_exit(126);
+  }
+  if (child.pid < 0) child.error = errno;
+  return child;
+}
+
+bool write_whole(int pipe, const void* data, std::size_t size) {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t count = ::write(pipe, static_cast<const char*>(data) + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+bool read_whole(int pipe, void* data, std::size_t size) {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t count = ::read(pipe, static_cast<char*>(data) + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace culprit::report

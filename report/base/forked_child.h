@@ -1,0 +1,28 @@
+// A copy of this process that does some work, or executes a command, and tells its parent through a pipe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+
+#include "report/base/descriptor.h"
+
+namespace culprit::report {
+
+struct ForkedChild {
+  pid_t pid = -1;
+  int error = 0;       // errno, if there is no child
+  Descriptor message;  // the end to read from; it ends when the child ends, or executes a command
+};
+
+// Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns. The caller
+// waits for its end (waitpid). Call it from a process with one thread.
+ForkedChild fork_child(const std::function<void(int pipe)>& work);
+
+// Writes all of it; false when that is not possible.
+bool write_whole(int pipe, const void* data, std::size_t size);
+// Reads until `data` is full; false when the pipe ends before.
+bool read_whole(int pipe, void* data, std::size_t size);
+
+}  // namespace culprit::report

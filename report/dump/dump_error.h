@@ -1,0 +1,18 @@
+// Why a dump cannot be read.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace culprit::report {
+
+enum class DumpProblem { kCannotOpen, kNotADump, kTruncated, kOtherVersion, kByteOrder, kDamaged };
+
+// Thrown by Dump::open and Dump::from_bytes. what() names the file, the problem and the remedy.
+class DumpError : public std::runtime_error {
+ public:
+  DumpError(DumpProblem kind, const std::string& message) : std::runtime_error(message), problem(kind) {}
+  DumpProblem problem;
+};
+
+}  // namespace culprit::report

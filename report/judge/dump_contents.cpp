@@ -1,0 +1,33 @@
+#include "report/judge/dump_contents.h"
+
+#include "report/judge/pictures.h"
+#include "report/judge/read_facts.h"
+#include "report/model/marks.h"
+
+namespace culprit::report {
+
+DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark) {
+  DumpContents contents;
+  // The facts come first: a process that ends meanwhile is reported as running, with the allocations of that moment.
+  contents.facts = read_facts(dump, machine);
+  contents.facts.since_mark = since_mark;
+  if (!since_mark.empty()) contents.facts.since_mark_ns = time_of_mark(contents.facts.marks, since_mark);
+  const bool unmarked = !since_mark.empty() && !contents.facts.since_mark_ns;
+  contents.tables = read_tables(dump, unmarked ? ~0ULL : contents.facts.since_mark_ns.value_or(0));
+  contents.sites = dump.sites();
+  contents.pictures = dump.pictures();
+  std::string problem;
+  contents.python = read_python_view(dump.path(), &problem);
+  if (!problem.empty()) contents.facts.notes.push_back(problem);
+  return contents;
+}
+
+std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dump) {
+  std::vector<format::Ref> stacks = stacks_of(contents.tables, dump);
+  for (const format::SiteRecord& site : contents.sites) stacks.push_back(site.stack);
+  if (dump.header().exit_stack != 0) stacks.push_back(dump.header().exit_stack);
+  for (const format::Ref stack : stacks_of_pictures(contents.pictures)) stacks.push_back(stack);
+  return stacks;
+}
+
+}  // namespace culprit::report

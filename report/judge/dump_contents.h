@@ -1,0 +1,31 @@
+// The first step of a report: reads from a dump all that needs no symbols.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/dump/dump_reader.h"
+#include "report/dump/process_status.h"
+#include "report/dump/tables.h"
+#include "report/judge/python_view.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+
+struct DumpContents {
+  Report facts;  // about the run as a whole, without groups
+  Tables tables;
+  std::vector<format::SiteRecord> sites;
+  std::vector<format::PictureRecord> pictures;
+  std::optional<PythonView> python;
+};
+
+// `since_mark`: only what was recorded after the first mark with this name; empty: everything. Never throws for the
+// contents of the dump.
+DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark);
+
+// All stacks that a report of these contents shows.
+std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dump);
+
+}  // namespace culprit::report

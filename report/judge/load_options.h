@@ -1,0 +1,26 @@
+// How dumps become reports.
+#pragma once
+
+#include <string>
+
+#include "report/dump/process_status.h"
+#include "report/symbols/symbolizer.h"
+
+namespace culprit::report {
+
+struct JudgeOptions {
+  bool default_suppressions = true;  // list memory that libraries hold for themselves in a section of its own
+  bool strict = false;               // count that section and cached memory as leaks
+  bool ids = true;  // give the groups their ids; a caller that merges groups assigns the ids afterwards
+};
+
+struct LoadOptions {
+  SymbolOptions symbols;
+  SymbolLookup lookup;  // in place of look_up_symbols, for tests
+  JudgeOptions judge;
+  bool full_stacks = false;
+  std::string since_mark;  // only what was recorded after the first mark with this name; empty: everything
+  MachineFacts machine;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,97 @@
+#include "report/judge/notes.h"
+
+#include <algorithm>
+#include <set>
+
+#include "interpose/format/python_versions.h"
+#include "report/base/words.h"
+#include "report/model/frame_rules.h"
+#include "report/model/report.h"
+#include "report/model/stacks.h"
+
+namespace culprit::report {
+
+using namespace format;
+
+namespace {
+
+// Adds a note that memory may have been lost to exceptions in modules whose exceptions are not recorded.
+void add_unseen_throws(Report* report) {
+  std::set<std::string> told;
+  for (const Group& group : report->leaks) {
+    if (group.cause != Cause::kNeverFreed && group.cause != Cause::kContextTeardown) continue;
+    for (const Frame* frame : group.stack->frames) {
+      if (frame->module == nullptr || !frame->module->own_unwinder || is_system_code(*frame)) continue;
+      if (!told.insert(frame->module->path).second) continue;
+      report->notes.push_back("exceptions that " + frame->module->name +
+                              " throws could not be observed, because it has a C++ runtime of its own inside: link it "
+                              "without -static-libgcc to see which of its leaks an exception left behind");
+    }
+  }
+}
+
+std::string python_note(const Header& header) {
+  const std::uint32_t version = header.python_version;
+  const std::string name = version == 0
+                               ? "this Python"
+                               : "Python " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
+  switch (header.python_state) {
+    case PythonState::kUnknownVersion:
+      if (reads_python(version))
+        return "no Python lines: culprit reads the frames of usual builds; this " + name +
+               " has no GIL, or is another one";
+      return std::string("no Python lines: culprit reads the frames of Python ") + kPythonVersions + ", not of " + name;
+    case PythonState::kDiffers:
+      return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
+    case PythonState::kNoPython:
+    case PythonState::kNotChecked:
+    case PythonState::kRead:
+      break;
+  }
+  return {};
+}
+
+// A note on the facts that are not known because recording began with an attach.
+std::string attach_note(const Header& header) {
+  if (header.attached == Attached::kNo) return {};
+  const bool throws = (header.attach_flags & kAttachSeesThrows) != 0;
+  return std::string("attached while the process ran: ") +
+         (throws ? "NVTX ranges are not seen" : "exceptions and NVTX ranges are not seen with this back end");
+}
+
+}  // namespace
+
+void add_notes(const Header& header, const StackResolver& stacks, Report* report) {
+  std::vector<std::string>& notes = report->notes;
+  if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
+  if (!report->hook_called) {
+    notes.push_back(
+        "a CUDA library was loaded but no hook of libculprit.so was ever called: nothing could be recorded");
+  }
+  const std::string python = python_note(header);
+  if (!python.empty()) notes.push_back(python);
+  const std::string attached = attach_note(header);
+  if (!attached.empty()) notes.push_back(attached);
+  for (const std::string& note : stacks.notes()) notes.push_back(note);
+  if (report->holder_search.state == HolderSearch::kStopped) {
+    notes.push_back(
+        "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
+  }
+  if (report->dropped_marks != 0) {
+    notes.push_back(std::to_string(report->dropped_marks) +
+                    " times a mark or an NVTX range found no room: give fewer different names");
+  }
+  if (report->dropped.reused_stacks != 0) {
+    notes.push_back(plural(report->dropped.reused_stacks, "stack", "stacks") + " with " +
+                    plural(report->dropped.reused_calls, "call", "calls") +
+                    " had nothing left and made room for new ones: what came back counts its calls from then on");
+  }
+  if (!report->since_mark.empty() && !report->since_mark_ns)
+    notes.push_back("this process has no mark \"" + report->since_mark + "\": nothing came after it");
+  add_unseen_throws(report);
+  const bool truncated = std::any_of(report->leaks.begin(), report->leaks.end(),
+                                     [](const Group& group) { return group.stack->truncated && !group.stack->merged; });
+  if (truncated) notes.push_back("some stacks are deeper than was recorded: raise CULPRIT_DEPTH (culprit run --depth)");
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,35 @@
+// A framework's own account of its cache.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace culprit::report {
+
+// What a framework itself reported about the segments of its cache, in a Python program.
+struct CacheInside {
+  struct Segment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t live_bytes = 0;
+  };
+  // Live tensors with the same allocating line and the same holder.
+  struct Place {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+    std::string file;  // empty: not recorded
+    std::uint64_t line = 0;
+    std::string function;
+    std::string held_by;  // described in words; empty: not known
+  };
+  std::string pool;      // the name of the Pool
+  bool at_exit = false;  // recorded when the interpreter began to end: Python freed its objects afterwards
+  std::uint64_t live_bytes = 0;
+  std::uint64_t idle_bytes = 0;
+  std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
+  std::vector<Place> largest;     // largest first
+  std::string hint;               // how to get more detail; empty: there is no more
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,69 @@
+#include "report/model/frame_rules.h"
+
+#include <set>
+#include <string_view>
+
+#include "report/cuda/cuda_names.h"
+#include "report/cuda/library_names.h"
+
+namespace culprit::report {
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+}  // namespace
+
+bool in_module(const Frame& frame, std::string_view prefix) {
+  return frame.module != nullptr && starts_with(frame.module->name, prefix);
+}
+
+bool is_own(const Frame& frame) { return in_module(frame, "libculprit.so"); }
+
+bool is_libc(const Frame& frame) {
+  return in_module(frame, "libc.so") || in_module(frame, "libc-2") || in_module(frame, "libpthread") ||
+         in_module(frame, "ld-linux") || in_module(frame, "ld-2") || in_module(frame, "libc.musl");
+}
+
+// Program and thread start-up. In a stripped libc these functions are local and nameless; the nearest symbol would
+// mislead.
+bool is_startup(const Frame& frame) {
+  static const std::set<std::string_view> kNames = {"_start",
+                                                    "__libc_start_main",
+                                                    "__libc_start_main_impl",
+                                                    "__libc_start_call_main",
+                                                    "start_thread",
+                                                    "clone",
+                                                    "clone3",
+                                                    "__clone",
+                                                    "__clone3",
+                                                    "__GI___clone",
+                                                    "_dl_start_user"};
+  if (kNames.count(frame.function) != 0 && !frame.approximate) return true;
+  // std::thread starts its function from a local function of libstdc++.
+  if (in_module(frame, "libstdc++.so") && frame.function == "execute_native_thread_routine") return true;
+  const bool start_library = is_libc(frame) || in_module(frame, "libstdc++.so");
+  return start_library && (frame.approximate || frame.function.empty());
+}
+
+bool names_runtime_api(const Frame& frame) { return !frame.approximate && is_runtime_api(frame.function); }
+
+// Public functions that only nvcc's generated code calls.
+bool is_runtime_helper(const Frame& frame) { return !frame.approximate && starts_with(frame.function, "__cuda"); }
+
+// Internal functions of NVIDIA's static runtime.
+bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "libcudart_static_"); }
+
+// CPython's evaluation loop, which runs any Python code.
+bool is_python(const Frame& frame) {
+  return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
+}
+
+bool is_system_code(const Frame& frame) {
+  if (frame.python) return false;
+  return frame.module == nullptr || is_own(frame) || is_libc(frame) || is_startup(frame) || is_python(frame) ||
+         in_module(frame, kRuntimeLibrary) || names_runtime_api(frame) || is_runtime_helper(frame) ||
+         is_runtime_part(frame) || in_module(frame, "libstdc++.so") || in_module(frame, "libc++") ||
+         in_module(frame, "libgcc_s.so");
+}
+
+}  // namespace culprit::report

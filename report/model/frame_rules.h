@@ -1,0 +1,25 @@
+// Rules that tell the code of libraries and of start-up from the program's own.
+#pragma once
+
+#include <string_view>
+
+#include "report/model/frames.h"
+
+namespace culprit::report {
+
+// Whether the name of the frame's module begins with `prefix`.
+bool in_module(const Frame& frame, std::string_view prefix);
+bool is_own(const Frame& frame);  // libculprit.so
+bool is_libc(const Frame& frame);
+bool is_startup(const Frame& frame);
+// A public function of the CUDA runtime.
+bool names_runtime_api(const Frame& frame);
+bool is_runtime_helper(const Frame& frame);
+bool is_runtime_part(const Frame& frame);
+bool is_python(const Frame& frame);
+
+// Whether the frame is in code below or around the user's: this tool, the CUDA runtime, libc, the C++ runtime, start-up
+// code, a Python interpreter.
+bool is_system_code(const Frame& frame);
+
+}  // namespace culprit::report

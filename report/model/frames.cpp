@@ -1,0 +1,17 @@
+#include "report/model/frames.h"
+
+namespace culprit::report {
+
+const Frame* naming_frame(const ResolvedStack& stack) {
+  for (const Frame* frame : stack.frames) {
+    if (frame->python) return frame;
+  }
+  return stack.caller != nullptr || stack.frames.empty() ? stack.caller : stack.frames.front();
+}
+
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace culprit::report

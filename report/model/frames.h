@@ -1,0 +1,66 @@
+// Stacks for display: named frames, without the frames that tell the reader nothing, and with the runtime call in the
+// user's code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/symbols/module_state.h"
+
+namespace culprit::report {
+
+struct Module {
+  std::string path;
+  std::string name;      // base name of the path
+  std::string build_id;  // hex digits, may be empty
+  bool executable = false;
+  bool has_debug_info = false;
+  bool own_unwinder = false;  // its exceptions are not recorded
+  ModuleState state = ModuleState::kNoFile;
+};
+
+struct Frame {
+  std::string function;  // empty: unknown
+  std::string file;      // empty: unknown
+  unsigned line = 0;
+  const Module* module = nullptr;  // nullptr: outside of all known modules
+  std::uint64_t offset = 0;        // address of the call inside the module's file (what addr2line takes)
+  bool inlined = false;
+  bool python = false;       // `module` is nullptr and `offset` is 0
+  bool approximate = false;  // `function` is only the nearest symbol before
+  std::uint64_t symbol_offset = 0;
+  // Numbers from one FrameNumbers. `place` is equal for frames at the same place for a reader (the same line if known,
+  // else the same offset); `code` is equal for frames that are also in the same module and function.
+  std::uint32_t place = 0;
+  std::uint32_t code = 0;
+};
+
+struct ResolvedStack {
+  std::vector<const Frame*> frames;  // to be shown, innermost first
+  // Innermost frame outside of libculprit.so and the CUDA runtime; nullptr when there is none.
+  const Frame* caller = nullptr;
+  std::string runtime_api;       // the CUDA runtime call in the user's code, e.g. "cudaMalloc"; empty: none was found
+  bool through_runtime = false;  // the CUDA runtime made the driver call, even if its public function cannot be named
+  bool truncated = false;
+  bool merged = false;      // shortened to its innermost frames for lack of space
+  bool has_python = false;  // some of `frames` are Python's
+};
+
+// A global or static variable, as far as it is known.
+struct Variable {
+  const Module* module = nullptr;
+  std::string name;         // demangled; empty: the module has no symbol there
+  std::uint64_t begin = 0;  // address inside the module's file
+  bool python = false;      // not a variable of a module: `name` describes a holder on the Python side
+};
+
+// The frame that names a stack in one line: the innermost Python frame, if there is one, else the caller. nullptr: the
+// stack is not recorded.
+const Frame* naming_frame(const ResolvedStack& stack);
+
+// "libfoo.so" of "/usr/lib/libfoo.so.1.2".
+std::string_view base_name(std::string_view path);
+
+}  // namespace culprit::report

@@ -1,0 +1,14 @@
+// Names in the JSON report of enumerations of the dump.
+#pragma once
+
+#include "interpose/format/dump_causes.h"
+#include "interpose/format/dump_file.h"
+
+namespace culprit::report {
+
+// "done", "off", ...: how the search for holders went, in the JSON report.
+const char* holder_search_name(format::HolderSearch state);
+// "double-free": the names in the JSON report.
+const char* error_type_name(format::ErrorType type);
+
+}  // namespace culprit::report

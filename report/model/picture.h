@@ -1,0 +1,44 @@
+// The holders of a device's memory at one moment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interpose/format/dump_records.h"
+
+namespace culprit::report {
+
+struct ResolvedStack;
+
+// Live memory of one stack when a picture was taken.
+struct PictureEntry {
+  const ResolvedStack* stack = nullptr;
+  std::string api;  // of the first live allocation, like `kind`
+  format::Kind kind = format::Kind::kNone;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+};
+
+// The holders of a device's memory at one moment: at the highest use, or when an allocation failed.
+struct Picture {
+  std::uint32_t process = 0;  // in a merged report: index into Report::job
+  bool out_of_memory = false;
+  std::optional<unsigned> device;
+  std::uint64_t time_ns = 0;
+  // Out of memory: the call that failed, and how often it failed.
+  std::string api;
+  const ResolvedStack* stack = nullptr;
+  std::uint64_t asked_bytes = 0;
+  std::uint64_t times = 0;
+  format::MemoryReading memory = {};  // of the whole device; total 0: not known
+  std::uint64_t live_bytes = 0;       // of this process
+  std::uint64_t live_count = 0;
+  std::vector<PictureEntry> entries;  // most bytes first
+  std::uint64_t other_bytes = 0;      // of stacks that are not in `entries`
+  std::uint64_t other_count = 0;
+  std::uint64_t other_stacks = 0;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,57 @@
+// The report of one process, or of several merged ones, as plain data: filled by the judge, written by the renderers.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/model/cache_inside.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
+#include "report/model/marks.h"
+#include "report/model/picture.h"
+#include "report/model/run_facts.h"
+#include "report/model/selection_result.h"
+#include "report/model/summary.h"
+
+namespace culprit::report {
+
+struct Report {
+  std::string dump_path;
+  ProcessInfo process;          // the first of `job` in a merged report
+  std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process
+  bool hook_called = false;
+  std::vector<UnseenUser> unseen;
+#define COUNTER_REPORT(name) std::uint64_t name = 0;
+#include "interpose/format/counters.def"
+  // Set when CULPRIT_FAIL was set.
+  std::vector<AllocationSite> sites;
+  const ResolvedStack* exit_stack = nullptr;  // where exit() was called, with start-up code; nullptr: not known
+  std::vector<DeviceInfo> devices;
+  Summary summary;
+  // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
+  std::vector<Picture> pictures;
+  Dropped dropped;
+  HolderSearchInfo holder_search;
+  RecordingInfo recording;
+  std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else the time of the copy
+  std::vector<MarkInfo> marks;                 // in the order of their first times
+  std::string since_mark;                      // the lists contain only what came after this mark; empty: everything
+  std::optional<std::uint64_t> since_mark_ns;  // time of that mark; empty: the process has no such mark
+  std::vector<Group> leaks;                    // worst first
+  std::vector<Group> library;                  // held by libraries for themselves, not counted
+  std::vector<Group> resources;
+  std::vector<CacheInside> caches_inside;  // only of allocators that reported it
+  std::vector<ErrorGroup> errors;
+  std::vector<SuppressionUse> suppressed;  // in the order of the files' lines
+  std::optional<HiddenTotal> filtered;     // what filters removed; empty: no filters
+  std::optional<BaselineResult> baseline;  // empty: not compared
+  std::vector<std::string> notes;
+  std::shared_ptr<const void> stacks;                          // owns the stacks
+  std::shared_ptr<const std::deque<Variable>> python_holders;  // owns the variables of Python
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,41 @@
+// What a selection hid, and how the rest compares with a baseline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/model/group.h"
+
+namespace culprit::report {
+
+// Memory that was found but is not shown.
+struct HiddenTotal {
+  std::uint64_t groups = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t bytes = 0;
+  void add(const Group& group) {
+    ++groups;
+    allocations += group.count;
+    bytes += group.bytes;
+  }
+};
+
+// What one line of a suppressions file has hidden.
+struct SuppressionUse {
+  std::string path;
+  std::uint64_t line = 0;
+  std::string text;  // "leak:foo"
+  HiddenTotal hidden;
+};
+
+// The comparison with a baseline, in numbers of groups.
+struct BaselineResult {
+  std::string path;
+  std::uint64_t added = 0;
+  std::uint64_t grown = 0;
+  std::uint64_t known = 0;
+  std::vector<std::string> gone;  // ids that leaked in no process; set in the last report
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,95 @@
+// The files of one process, or of one thread, in /proc. They may vanish at any moment.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace culprit::report {
+
+struct ProcessStat {
+  std::string name;  // 15 bytes at most
+  char state = '?';  // R, S, D, Z, ...
+  std::uint32_t parent = 0;
+  std::uint32_t group = 0;
+  std::uint32_t session = 0;
+  std::uint64_t start_ticks = 0;
+  bool kernel_thread = false;
+
+  bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+struct MappedRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  std::uint64_t device = 0;  // as stat() tells it; 0: anonymous
+  std::uint64_t inode = 0;
+  std::string path;  // as the process sees it; empty: anonymous
+};
+
+// All functions are thread-safe and never throw. Where a file cannot be read they return nothing.
+class ProcessFolder {
+ public:
+  // `proc`: the path of /proc. `process`: a pid, or "self".
+  ProcessFolder(const std::string& proc, const std::string& process) : path_(proc + "/" + process) {}
+  ProcessFolder(const std::string& proc, std::uint64_t pid) : ProcessFolder(proc, std::to_string(pid)) {}
+  ProcessFolder thread(std::uint32_t tid) const { return {path_ + "/task", tid}; }
+
+  const std::string& path() const { return path_; }
+  // The process's root: a prefix by which this process can open the files that the other one sees.
+  std::string root() const { return path_ + "/root"; }
+  // A path of the file that is mapped there, also if it was removed.
+  std::string mapped_file(const MappedRange& range) const;
+
+  std::string text(const std::string& file) const;
+  // The target of a link.
+  std::string link(const std::string& file) const;
+  // The user who owns the files: root, where the process has made itself undumpable. The folder itself always belongs
+  // to the process's user.
+  std::optional<std::uint32_t> owner() const;
+  std::string name() const;
+  std::optional<ProcessStat> stat() const;
+  // A field of the file `status`.
+  std::string status(const std::string& field) const;
+  // The system call that a thread waits in.
+  std::optional<long> system_call() const;
+  // The first bytes of the program's file; fewer than `size` where it is shorter.
+  std::string program_head(std::size_t size) const;
+  // The threads, also those that have ended, in the order of their numbers.
+  std::vector<std::uint32_t> threads() const;
+
+  // Calls `visit` with the target of each open descriptor. Returns 0, or the errno of the last one that cannot be read.
+  int for_each_descriptor(const std::function<void(std::string_view)>& visit) const;
+  // Calls `visit` for each mapping. Returns 0, or the errno.
+  int for_each_mapping(const std::function<void(const MappedRange&)>& visit) const;
+
+ private:
+  std::string path_;
+};
+
+// Calls visit(name) for each entry whose name does not begin with a dot. Returns 0, or the errno.
+int for_each_entry(const std::string& folder, const std::function<void(const char*)>& visit);
+
+// The decimal number that is all of the text.
+std::optional<std::uint32_t> whole_number(std::string_view text);
+
+// This boot of the machine.
+std::string boot_id(const std::string& proc);
+// The setting of the security module Yama: "0" to "3"; empty: there is none.
+std::string ptrace_scope(const std::string& proc);
+// The number of this process there, which may be another PID namespace's; empty: not known.
+std::optional<std::uint32_t> own_pid(const std::string& proc);
+// The inode of this process's PID namespace; 0: not known.
+std::uint64_t own_pid_namespace(const std::string& proc);
+// The path of this program. Throws std::filesystem::filesystem_error when /proc is not there.
+std::string own_program();
+
+}  // namespace culprit::report

@@ -1,0 +1,45 @@
+#include "report/render/json/diff_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace culprit::report {
+namespace {
+
+Json side_json(const LeakList& list) {
+  return {{"path", list.path},
+          {"source", list.source},
+          {"leaked_bytes", list.bytes()},
+          {"leaked_allocations", list.count()},
+          {"groups", list.leaks.size()},
+          {"notes", list.notes}};
+}
+
+Json amount_json(const ListedLeak* listed) {
+  if (listed == nullptr) return Json();
+  return {{"bytes", listed->leak.bytes}, {"count", listed->leak.count}, {"cause", listed->leak.cause}};
+}
+
+}  // namespace
+
+Json diff_head_json(const Diff& diff) {
+  Json json;
+  json["old"] = side_json(diff.before);
+  json["new"] = side_json(diff.now);
+  for (std::size_t i = 0; i < kChanges; ++i)
+    json["summary"][change_name(static_cast<Change>(i))] = diff.entries[i].size();
+  return json;
+}
+
+Json change_json(const DiffEntry& entry) {
+  const BaselineLeak& leak = entry.shown().leak;
+  return {{"id", entry.id},
+          {"change", change_name(entry.change)},
+          {"kind", leak.kind},
+          {"api", leak.api},
+          {"cause", leak.cause},
+          {"where", leak.where},
+          {"old", amount_json(entry.before)},
+          {"new", amount_json(entry.now)}};
+}
+
+}  // namespace culprit::report
