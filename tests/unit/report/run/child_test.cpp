@@ -181,7 +181,8 @@ TEST_CASE("a report is not printed into a file that became a standard descriptor
   const std::string before = file_text(dump);
   for (const char* closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
     INFO(closed);
-    const int code = culprit::test::shell("CULPRIT report " + dump + " -o " + folder.file("out") + " " + closed).exit_code;
+    const int code =
+        culprit::test::shell("CULPRIT report " + dump + " -o " + folder.file("out") + " " + closed).exit_code;
     CHECK(code == 0);
     CHECK(file_text(folder.file("out")).rfind("culprit", 0) == 0);
     CHECK(file_text(dump) == before);
