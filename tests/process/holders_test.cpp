@@ -119,6 +119,7 @@ TEST_CASE("a fork child that never calls CUDA searches nothing and its parent do
   const Report report = read_report(run.dump());
   REQUIRE(report.leaks.size() == 1);
   check_held(report.leaks[0], "g_array", "holders");
+  CHECK(report.leaks[0].count == 64);
 }
 
 TEST_CASE("physical memory is held by its handle or by the address where it is mapped", "[holders]") {

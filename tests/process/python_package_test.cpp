@@ -107,9 +107,9 @@ TEST_CASE("what holds a tensor on the Python side is named", "[python_package]")
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},
       {"traceback",
-       "`activations`, a local variable of failing_step (python_holders.py:29), kept by the traceback of RuntimeError: "
+       "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of RuntimeError: "
        "the loss is NaN, held by `errors`, a list of 1"},
-      {"running", "`scratch`, a local variable of running_step (python_holders.py:39)"}};
+      {"running", "`scratch`, a local variable of running_step (python_holders.py:40)"}};
   for (const auto& [way, holder] : ways) {
     const Run run = run_with_package({"python_holders.py", "torch", way});
     INFO(way << run.err);
@@ -177,7 +177,7 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is told wit
     CHECK(inside.at("largest")[0].at("line") > 0);
     const std::string held = inside.at("largest")[0].at("held_by");
     CHECK(held ==
-          "`activations`, a local variable of failing_step (python_holders.py:29), kept by the traceback of "
+          "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of "
           "RuntimeError: the loss is NaN, which nobody caught");
     const std::string text = text_report(run);
     CHECK(text.find("   live       700 KiB  1x  python_holders.py:") != std::string::npos);

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     g_pointer = allocate_here();
   }
   if (how == "fork") {
-    g_array[0] = allocate_here();
+    for (void*& pointer : g_array) pointer = allocate_here();
     const pid_t child = fork();
     if (child == 0) return 0;
     int status = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "tests/catch.h"
@@ -16,10 +16,13 @@ inline bool has(const std::string& text, const std::string& part) {
   return found;
 }
 
-// The content of a file, also of one under /proc; "" when it cannot be read.
+// The content of a file, also of one under /proc; "" when it cannot be read. It does not throw when a file of /proc
+// fails in the middle because its process ended, as an istreambuf_iterator would.
 inline std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 }  // namespace culprit::test
