@@ -101,8 +101,8 @@ TEST_CASE("every type of evidence has its words in the documents and in the page
 }
 
 TEST_CASE("every format is in the help and in the documents", "[report][tables]") {
-  const std::string help = shell("CULPRIT report --help 2>/dev/null").output;
-  const std::string diff_help = shell("CULPRIT diff --help 2>/dev/null").output;
+  const std::string help = shell("CULPRIT report --help 2>/dev/null").out;
+  const std::string diff_help = shell("CULPRIT diff --help 2>/dev/null").out;
   const std::string options = lines_with(text_of_file("README.md"), "| `--format F`");
   const std::vector<std::string> of_diff = diff_formats();
   for (const std::string& name : report_formats()) {
@@ -119,7 +119,7 @@ TEST_CASE("every format is in the help and in the documents", "[report][tables]"
 }
 
 TEST_CASE("every sub-command is in the help and in the documents", "[report][tables]") {
-  const std::string help = shell("CULPRIT --help 2>/dev/null").output;
+  const std::string help = shell("CULPRIT --help 2>/dev/null").out;
   const std::string table = lines_with(text_of_file("README.md"), "| `");
   for (const Command& command : make_commands()) {
     const std::string& name = command.options.command();
@@ -128,7 +128,7 @@ TEST_CASE("every sub-command is in the help and in the documents", "[report][tab
     CHECK((has(table, "`" + name + " ") || has(table, in_ticks(name))));
     const Finished own = shell("CULPRIT " + name + " --help 2>/dev/null");
     CHECK(own.exit_code == 0);
-    CHECK(has(own.output, command.options.help()));
-    CHECK(has(own.output, "Exit codes"));
+    CHECK(has(own.out, command.options.help()));
+    CHECK(has(own.out, "Exit codes"));
   }
 }

@@ -19,7 +19,6 @@
 
 using namespace culprit::report;
 using culprit::test::DumpBuilder;
-using culprit::test::TemporaryFolder;
 
 namespace {
 
@@ -52,7 +51,7 @@ DumpBuilder dump_of(pid_t pid) {
 }  // namespace
 
 TEST_CASE("an exit that was marked is an exit", "[report][process-status]") {
-  TemporaryFolder folder;
+  culprit::test::TemporaryFolder folder;
   DumpBuilder builder;
   builder.header().exit_status = 3;
   builder.write(folder.file("a.dump"));
@@ -62,7 +61,7 @@ TEST_CASE("an exit that was marked is an exit", "[report][process-status]") {
 }
 
 TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
-  TemporaryFolder folder;
+  culprit::test::TemporaryFolder folder;
   const std::string path = folder.file("a.dump");
   dump_of(::getpid()).write(path);
   {
@@ -86,7 +85,7 @@ TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
 }
 
 TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][process-status]") {
-  TemporaryFolder folder;
+  culprit::test::TemporaryFolder folder;
   const std::string path = folder.file("a.dump");
   DumpBuilder builder = dump_of(::getpid());
   SECTION("no such pid") { builder.header().pid = 0x7ffffffe; }
@@ -100,7 +99,7 @@ TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][pro
 }
 
 TEST_CASE("dumps of other places are not guessed about", "[report][process-status]") {
-  TemporaryFolder folder;
+  culprit::test::TemporaryFolder folder;
   const std::string path = folder.file("a.dump");
   DumpBuilder builder = dump_of(::getpid());
   SECTION("another boot") { builder.header().boot_id[0] ^= 1; }
