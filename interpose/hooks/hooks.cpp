@@ -2,7 +2,6 @@
 #include "interpose/hooks/hooks.h"
 
 #include "interpose/base/placement.h"
-#include "interpose/recorder/cuda_events.h"
 
 namespace {
 using namespace culprit;
@@ -40,28 +39,21 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     CULPRIT_ENTER(symbol, arguments)                                                                              \
     CUresult status = call arguments;                                                                             \
-    if (CULPRIT_LIKELY(status == CUDA_SUCCESS) &&                                                                 \
-        !(format::Kind::kind == format::Kind::kEvent && note_cuda_event(Api::symbol, made_handle))) {             \
-      note_made(                                                                                                  \
-          {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+    if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) {                                                                 \
+      note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, [&] {                                        \
+        return Made{Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), \
+                    where};                                                                                       \
+      });                                                                                                         \
     }                                                                                                             \
     note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
     return status;                                                                                                \
   }
 
-#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                                 \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                               \
-    CULPRIT_ENTER(symbol, arguments)                                                                                \
-    format::Ref ended = format::Kind::kind == format::Kind::kEvent ? end_cuda_event(ended_handle) : 0;              \
-    if (CULPRIT_LIKELY(ended != 0)) {                                                                               \
-      CUresult status = call arguments;                                                                             \
-      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_cuda_event(Api::symbol, ended_handle, ended, status); \
-      return status;                                                                                                \
-    }                                                                                                               \
-    Ending ending(Api::symbol, format::Kind::kind, ended_handle);                                                   \
-    CUresult status = call arguments;                                                                               \
-    ending.finish(status);                                                                                          \
-    return status;                                                                                                  \
+#define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                  \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                \
+    CULPRIT_ENTER(symbol, arguments)                                                                 \
+    return call_and_end<format::Kind::kind>(                                                         \
+        Api::symbol, ended_handle, [&]() __attribute__((always_inline)) { return call arguments; }); \
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__

@@ -11,6 +11,7 @@
 #include "interpose/driver/api.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/array_bytes.h"
+#include "interpose/recorder/cuda_events.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/thread_state.h"
@@ -59,6 +60,34 @@ template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
   // The size of a pitched allocation is known only if it succeeded.
   if constexpr (has_recorded_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+}
+
+// Records the resource that a row made. Events have a fast path of their own, which may decline. `describe()`:
+// the resource for the general path.
+template <format::Kind kind, typename Describe>
+__attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, Describe describe) {
+  if constexpr (kind == format::Kind::kEvent) {
+    if (note_cuda_event(api, handle)) return;
+  }
+  note_made(describe());
+}
+
+// Calls the driver for a row that ends a resource, and records the end. The order of the two differs: an event's record
+// is taken before the call, and given back when the driver refuses.
+template <format::Kind kind, typename Call>
+__attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64_t handle, Call call) {
+  if constexpr (kind == format::Kind::kEvent) {
+    const format::Ref ended = end_cuda_event(handle);
+    if (CULPRIT_LIKELY(ended != 0)) {
+      const CUresult status = call();
+      if (CULPRIT_UNLIKELY(status != CUDA_SUCCESS)) take_back_cuda_event(api, handle, ended, status);
+      return status;
+    }
+  }
+  Ending ending(api, kind, handle);
+  const CUresult status = call();
+  ending.finish(status);
+  return status;
 }
 
 // Values for rows.
