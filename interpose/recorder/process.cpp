@@ -25,6 +25,7 @@
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/log.h"
+#include "interpose/recorder/start.h"
 #include "interpose/recorder/thread_end.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_services.h"

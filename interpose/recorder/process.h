@@ -198,10 +198,6 @@ void record_on_own_stack(Work work) {
 // counts the hook as left. On the tracker's own stack only.
 void repair_left_hook();
 
-// Creates the process's dump; `called`: a hook was called. Returns 0 or an errno. On the tracker's own stack only, in
-// one thread.
-int start_recording(Process& process, bool called);
-
 // The calling thread's own records, nullptr = it has none.
 inline ThreadRecords* own_records() {
   return CULPRIT_UNLIKELY(thread_state.memory == nullptr) ? nullptr : &thread_state.memory->records;

@@ -1,4 +1,5 @@
-// Creates this process's dump and describes the process in it.
+#include "interpose/recorder/start.h"
+
 #include <time.h>
 #include <unistd.h>
 
