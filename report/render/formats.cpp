@@ -5,7 +5,6 @@
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_diff_json.h"
 #include "report/render/json/render_json.h"
-#include "report/render/render_csv.h"
 #include "report/render/render_folded.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
@@ -35,7 +34,6 @@ constexpr Format kFormats[] = {
     {"junit",    render_junit,     nullptr},
     {"folded",   render_folded,    nullptr},
     {"pprof",    render_pprof,     nullptr},
-    {"csv",      render_csv,       nullptr},
 };
 // clang-format on
 

@@ -4,7 +4,6 @@
 
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"
-#include "report/render/render_csv.h"
 #include "report/render/render_folded.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
@@ -233,7 +232,6 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   check_golden("everything.sarif", in_format(render_sarif));
   check_golden("everything.pprof.gz", in_format(render_pprof));
   check_golden("everything.folded", in_format(render_folded));
-  check_golden("everything.csv", in_format(render_csv));
 }
 
 TEST_CASE("golden: everything, as the data of an HTML page", "[report][golden]") {
