@@ -22,7 +22,6 @@ struct DebugOffsets {
 };
 constexpr DebugOffsets kDebugOffsets313 = {23, 24, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 70, 0, 41};
 constexpr DebugOffsets kDebugOffsets314 = {26, 27, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 80, 3, 0};
-constexpr DebugOffsets kDebugOffsets315 = kDebugOffsets314;
 constexpr int kVersion = 1;
 constexpr int kFreeThreaded = 2;
 

@@ -2,7 +2,7 @@
 //
 // 3.9 to 3.12: a table, from CPython's own headers (Include/cpython/pystate.h, Include/cpython/frameobject.h,
 // Include/internal/pycore_frame.h, Include/cpython/code.h, Include/cpython/unicodeobject.h of each version), default
-// builds of 64-bit machines. 3.13 to 3.15 publish their layout (_Py_DebugOffsets in Include/internal/pycore_runtime.h
+// builds of 64-bit machines. 3.13 and 3.14 publish their layout (_Py_DebugOffsets in Include/internal/pycore_runtime.h
 // and pycore_debug_offsets.h). The check in PythonFrames detects a build with another layout.
 //
 // 3.9 and 3.10 have an object for each frame, and an evaluation loop in C for each. From 3.11 on one loop runs the
