@@ -332,7 +332,6 @@ void note_late_free(Kind kind, std::uint64_t handle) {
 }
 
 void Ending::record_refusal(Process& process, CUresult status) {
-  add_counter(process.dump.header()->refused_ends, 1);
   on_own_stack([&] { record_refusal_here(process, status); });
 }
 
