@@ -50,7 +50,7 @@ const std::vector<ExpectedKind> kDriverKinds = {
     {"stream_with_priority",   "stream",            "cuStreamCreateWithPriority"},
     {"event",                  "event",             "cuEventCreate"},
     {"event_old",              "event",             "cuEventCreate"},
-    {"event_from_ipc",         "ipc-event",         "cuIpcOpenEventHandle"},
+    {"event_from_ipc",         "event",             "cuIpcOpenEventHandle"},
     {"module",                 "module",            "cuModuleLoadData"},
     {"module_with_options",    "module",            "cuModuleLoadDataEx"},
     {"library",                "library",           "cuLibraryLoadData"},
