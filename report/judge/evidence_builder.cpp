@@ -116,16 +116,6 @@ void EvidenceBuilder::add_context_teardown(const Facts& facts, std::vector<Evide
   list->push_back(std::move(evidence));
 }
 
-void EvidenceBuilder::add_cancelled(const Facts& facts, std::vector<Evidence>* list) const {
-  ThrowRecord thrown;
-  if (!dump_.thrown(facts.known.thrown, &thrown) || (thrown.flags & kThrowForced) == 0) return;
-  Evidence evidence = evidence_of(EvidenceType::kCancelled);
-  evidence.stack = &stacks_.stack(thrown.stack);
-  evidence.count = thrown.count;
-  evidence.time_ns = thrown.last_ns;
-  list->push_back(std::move(evidence));
-}
-
 void EvidenceBuilder::add_exception(const Facts& facts, std::vector<Evidence>* list) const {
   const EvidenceRecord& known = facts.known;
   ThrowRecord thrown;

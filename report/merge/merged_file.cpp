@@ -21,8 +21,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kSchema[] = "culprit.merged/2";
-constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/2\"";
+constexpr char kSchema[] = "culprit.merged/1";
+constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/1\"";
 
 // The objects that groups point to, as lists. A pointer is written as the index of an entry plus 1, nullptr as 0.
 struct WrittenTables {

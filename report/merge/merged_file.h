@@ -1,4 +1,4 @@
-// The file that `culprit merge` writes: a merged report (report_merger.h) as JSON of schema culprit.merged/2, which can
+// The file that `culprit merge` writes: a merged report (report_merger.h) as JSON of schema culprit.merged/1, which can
 // be reported and merged again. It contains everything that merging keeps, each frame and stack once.
 #pragma once
 

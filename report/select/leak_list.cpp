@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr char kReport[] = "culprit.report/1";
 constexpr char kReports[] = "culprit.reports/1";
-constexpr char kMerged[] = "culprit.merged/2";
+constexpr char kMerged[] = "culprit.merged/1";
 constexpr char kBaseline[] = "culprit.baseline/1";
 
 // Owns the frames read from a JSON report.

@@ -8,7 +8,6 @@ culprit.evidenceTitle = function (evidence) {
       if (evidence.forced) return "thread unwound by pthread_exit or cancellation";
       return (evidence.exception || "exception of unknown type") +
         (evidence.what ? " “" + evidence.what + "”" : "");
-    case "cancelled": return "its thread was cancelled";
     case "error-return": return evidence.api + " failed: " + evidence.code_name;
     case "failed-free": return (evidence.api || "a free") + " refused: " + evidence.code_name;
     case "context-teardown": return evidence.api + " ended its context";

@@ -82,10 +82,6 @@ Json held_json(const Evidence& evidence, const StackToJson&, Json one) {
   return one;
 }
 
-Json cancelled_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  return event_json(evidence, stack_to_json, std::move(one));
-}
-
 Json exception_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
   one["exception"] = evidence.exception.empty() ? Json() : Json(evidence.exception);
   one["what"] = evidence.what.empty() ? Json() : Json(evidence.what);

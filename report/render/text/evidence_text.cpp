@@ -93,14 +93,6 @@ std::string held_fate(const Evidence& evidence, bool one) {
 
 std::string held_place(const Evidence&) { return {}; }
 
-void print_cancelled(const Group&, const Evidence& evidence, TextFields* fields) {
-  fields->field("cancelled", format_time(evidence.time_ns));
-}
-
-std::string cancelled_fate(const Evidence&, bool) { return "went with a cancelled thread"; }
-
-std::string cancelled_place(const Evidence&) { return "cancelled here"; }
-
 void print_exception(const Group& group, const Evidence& evidence, TextFields* fields) {
   const Frame* thrower = named_frame(*evidence.stack);
   const Frame* catcher = evidence.caught != nullptr ? named_frame(*evidence.caught) : nullptr;

@@ -58,8 +58,6 @@ std::string held_hint(const Group& group, const Evidence& evidence) {
          (group.count == 1 ? "it" : "them") + " before main returns";
 }
 
-std::string cancelled_hint(const Group&, const Evidence&) { return "free it with pthread_cleanup_push"; }
-
 std::string exception_hint(const Group& group, const Evidence& evidence) {
   if (evidence.forced) {
     return "free it in a destructor or with pthread_cleanup_push: the thread is unwound without reaching the free";
