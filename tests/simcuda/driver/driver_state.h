@@ -49,6 +49,7 @@ enum class ObjectType : std::uint8_t {
   kExternalSemaphore,
   kUserObject,
   kLinkState,
+  kNotification,
   kResourceDescriptor,
 };
 
