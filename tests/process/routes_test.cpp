@@ -58,7 +58,6 @@ const std::vector<ExpectedKind> kDriverKinds = {
     {"surface",                "surface-object",    "cuSurfObjectCreate"},
     {"texture_reference",      "texture-reference", "cuTexRefCreate"},
     {"link_state",             "link-state",        "cuLinkCreate"},
-    {"notification",           "user-object",       "cuDeviceRegisterAsyncNotification"},
     {"user_object",            "user-object",       "cuUserObjectCreate"},
     // clang-format on
 };

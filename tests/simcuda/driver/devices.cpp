@@ -9,11 +9,6 @@ namespace {
 
 constexpr int kDriverVersion = 13000;
 
-struct Notification : Object {
-  static constexpr ObjectType kType = ObjectType::kNotification;
-  Notification() : Object(kType) {}
-};
-
 // The values of a Hopper GPU for attributes that programs read; 0 for the others.
 int attribute_value(const Device& device, CUdevice_attribute attribute) {
   switch (attribute) {
@@ -252,23 +247,6 @@ SIM(cuDeviceGetExecAffinitySupport)(int* supported, CUexecAffinityType, CUdevice
   SIM_DEVICE(ordinal);
   if (supported == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *supported = 0;
-  return CUDA_SUCCESS;
-}
-
-// The function is never called: a simulated device has nothing to notify of.
-SIM(cuDeviceRegisterAsyncNotification)
-(CUdevice ordinal, CUasyncCallback function, void*, CUasyncCallbackHandle* out) {
-  SIM_DEVICE(ordinal);
-  if (function == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUasyncCallbackHandle>(call.state().add(new simcuda::Notification));
-  return CUDA_SUCCESS;
-}
-
-SIM(cuDeviceUnregisterAsyncNotification)(CUdevice ordinal, CUasyncCallbackHandle handle) {
-  SIM_DEVICE(ordinal);
-  simcuda::Notification* notification = call.state().find<simcuda::Notification>(handle);
-  if (notification == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  call.state().destroy(notification);
   return CUDA_SUCCESS;
 }
 

@@ -49,7 +49,6 @@ enum class ObjectType : std::uint8_t {
   kExternalSemaphore,
   kUserObject,
   kLinkState,
-  kNotification,
   kResourceDescriptor,
 };
 

@@ -174,15 +174,6 @@ SUBJECT_FUNCTION std::size_t make_texture_reference(const Driver& cuda, bool lea
   return 0;
 }
 
-void CUDA_CB ignore_notification(CUasyncNotificationInfo*, void*, CUasyncCallbackHandle) {}
-
-SUBJECT_FUNCTION std::size_t make_notification(const Driver& cuda, bool leak) {
-  CUasyncCallbackHandle callback = nullptr;
-  TRY(cuda.cuDeviceRegisterAsyncNotification(0, ignore_notification, nullptr, &callback));
-  if (!leak) TRY(cuda.cuDeviceUnregisterAsyncNotification(0, callback));
-  return 0;
-}
-
 SUBJECT_FUNCTION std::size_t make_link_state(const Driver& cuda, bool leak) {
   CUlinkState state = nullptr;
   TRY(cuda.cuLinkCreate_v2(0, nullptr, nullptr, &state));
@@ -220,7 +211,6 @@ std::vector<Kind> object_kinds() {
           {"surface", make_surface},
           {"texture_reference", make_texture_reference},
           {"link_state", make_link_state},
-          {"notification", make_notification},
           {"user_object", make_user_object}};
 }
 
