@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -21,8 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kSchema[] = "culprit.merged/1";
-constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/1\"";
+// How each file begins.
+std::string beginning() { return std::string("{\"schema\":\"") + kMergedSchema + "\""; }
 
 // The objects that groups point to, as lists. A pointer is written as the index of an entry plus 1, nullptr as 0.
 struct WrittenTables {
@@ -293,8 +292,9 @@ Report read_report(const Json& json, ReadTables* tables) {
 
 bool is_merged_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  char beginning[sizeof(kBeginning) - 1];
-  return file.read(beginning, sizeof(beginning)) && std::memcmp(beginning, kBeginning, sizeof(beginning)) == 0;
+  const std::string wanted = beginning();
+  std::string found(wanted.size(), '\0');
+  return file.read(found.data(), static_cast<std::streamsize>(found.size())) && found == wanted;
 }
 
 void write_merged_file(const std::string& path, const Report& report) {
@@ -304,7 +304,7 @@ void write_merged_file(const std::string& path, const Report& report) {
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
   auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
-  file << kBeginning << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
+  file << beginning() << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
        << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
        << ",\n\"report\":" << text(writer.take()) << "}\n";
   file.close();
@@ -325,7 +325,7 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
   tables.store = store.get();
   Report report;
   try {
-    if (!json.is_object() || json.value("schema", Json()) != kSchema) throw Damage{"it ends too early"};
+    if (!json.is_object() || json.value("schema", Json()) != kMergedSchema) throw Damage{"it ends too early"};
     report = read_report(json, &tables);
   } catch (const Damage& damage) {
     throw FileError(path + ": a damaged file of culprit merge (" + damage.what + "); merge the dumps again");

@@ -10,6 +10,9 @@
 
 namespace culprit::report {
 
+// The schema of the file; a change of the numbers in it (causes.def, kinds) needs a new one.
+inline constexpr char kMergedSchema[] = "culprit.merged/1";
+
 // Whether the file begins like a merged file. False when it cannot be read.
 bool is_merged_file(const std::string& path);
 

@@ -19,7 +19,6 @@ using Json = nlohmann::json;
 
 constexpr char kReport[] = "culprit.report/1";
 constexpr char kReports[] = "culprit.reports/1";
-constexpr char kMerged[] = "culprit.merged/1";
 constexpr char kBaseline[] = "culprit.baseline/1";
 
 // Owns the frames read from a JSON report.
@@ -152,7 +151,7 @@ LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
   const Json json = Json::parse(text, nullptr, false);
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
   if (schema == kBaseline) return list_of_baseline(path);
-  if (schema == kMerged) {
+  if (schema == kMergedSchema) {
     LeakList list = list_of_report(read_merged_file(path, options.judge), "merged", options.judge.strict);
     list.path = path;
     return list;
