@@ -64,6 +64,7 @@ int run_culprit(std::vector<std::string> arguments) {
   }
 
   std::vector<const OptionList*> lists;
+  lists.reserve(commands.size());
   for (const Command& command : commands) lists.push_back(&command.options);
   const Parsed parsed = parse_arguments({"culprit", "culprit " CULPRIT_VERSION, kAbout, kExitCodes}, lists, arguments);
   if (parsed.outcome == Parsed::Outcome::kShown) return kExitFine;

@@ -71,6 +71,6 @@ struct TypeOf;
 
 // The type of the chunks that hold these records.
 template <typename Record>
-constexpr ChunkType chunk_type_of = chunks::TypeOf<Record>::value;
+constexpr ChunkType kChunkTypeOf = chunks::TypeOf<Record>::value;
 
 }  // namespace culprit::format

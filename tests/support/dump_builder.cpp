@@ -66,7 +66,7 @@ std::uint64_t DumpBuilder::reserve(ChunkType type, std::uint64_t bytes, std::uin
 
 template <typename Record>
 Ref DumpBuilder::add_record(const Record& record, std::uint32_t* index) {
-  constexpr ChunkType type = chunk_type_of<Record>;
+  constexpr ChunkType type = kChunkTypeOf<Record>;
   if (index != nullptr) *index = open_[type].records;
   const std::uint64_t offset = reserve(type, sizeof(Record), sizeof(Record));
   std::memcpy(bytes_.data() + offset, &record, sizeof(Record));
