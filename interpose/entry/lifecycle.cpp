@@ -87,8 +87,11 @@ void begin_exit(int, void*) {
 // of the parent may have held the loader's lock.
 void note_unseen_process() {
   if (loaded_late() || process_if_recording() != nullptr || static_cast<int>(getpid()) != loaded_pid) return;
-  if (!has_unseen_users()) return;
-  if (Process* process = begin_without_calls()) note_unseen_users(*process);
+  if (!may_have_unseen_users()) return;
+  on_own_stack([] {
+    if (!has_unseen_users()) return;
+    if (Process* process = begin_without_calls()) note_unseen_users(*process);
+  });
 }
 
 void finish_here(Process& process, int status, bool interrupted) {
@@ -114,7 +117,7 @@ void finish(int status) {
 }
 
 void at_the_very_end(int status, void*) {
-  if (!interrupted_tracker() && may_have_unseen_users()) on_own_stack([] { note_unseen_process(); });
+  if (!interrupted_tracker()) note_unseen_process();
   finish(status);
 }
 

@@ -5,7 +5,7 @@
     python_holders.py torch|cupy losses|traceback|uncaught|global|closure|running|snapshot
 
 The exit handlers run, then the process ends at once: what an interpreter's end would free is not in question here.
-Except of "uncaught", which ends as a program does that nobody has written for a test.
+All modes end by os._exit except "uncaught", which ends as an ordinary program does.
 """
 import atexit
 import importlib
