@@ -246,7 +246,7 @@ def rows(path):
         fields = ["".join(part[1:-1] for part in re.findall(string, field)) if field.startswith('"') else field
                   for field in fields]
         least_and_most = fields[3:-1]
-        if len(least_and_most) != {"TEXT": 0, "FLAG": 0, "NUMBER": 2, "BYTES": 2}.get(kind):
+        if len(least_and_most) != {"TEXT": 0, "PATH": 0, "FLAG": 0, "NUMBER": 2, "BYTES": 2}.get(kind):
             raise Unclear(f"{path}: {fields}")
         yield kind, fields[1], fields[2], least_and_most, fields[-1]
 

@@ -55,6 +55,8 @@ int system_resize(const char* path, std::uint64_t bytes) {
   return static_cast<int>(system_call(SYS_truncate, path, bytes));
 }
 
+int system_make_folder(const char* path) { return static_cast<int>(system_call(SYS_mkdirat, AT_FDCWD, path, 0777)); }
+
 int system_duplicate_from(int fd, int least) {
   return static_cast<int>(system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least));
 }
@@ -195,13 +197,11 @@ void system_restore_signals(std::uint64_t mask) { set_signal_mask(mask); }
 }  // namespace
 
 OsCalls os = {
-    system_open,          system_close,           system_identify,
-    system_identify_path, system_duplicate_from,  system_reserve,
-    system_resize,        system_limit,           system_exchange_limit,
-    system_map,           system_unmap,           system_protect,
-    system_remap,         system_unlock,          system_advise,
-    system_read_at,       system_read_own_memory, system_membarrier,
-    system_futex,         system_block_signals,   system_restore_signals,
+    system_open,          system_close,           system_identify,        system_identify_path, system_duplicate_from,
+    system_reserve,       system_resize,          system_make_folder,     system_limit,         system_exchange_limit,
+    system_map,           system_unmap,           system_protect,         system_remap,         system_unlock,
+    system_advise,        system_read_at,         system_read_own_memory, system_membarrier,    system_futex,
+    system_block_signals, system_restore_signals,
 };
 
 std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {

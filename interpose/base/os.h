@@ -32,6 +32,8 @@ struct OsCalls {
   int (*reserve)(int fd, std::uint64_t offset, std::uint64_t bytes);
   // truncate(2): sets the size of the file at `path`; growth leaves a hole. Returns 0 or -errno.
   int (*resize)(const char* path, std::uint64_t bytes);
+  // mkdir(2) with mode 0777 and the process's umask. Returns 0 or -errno.
+  int (*make_folder)(const char* path);
   // The soft limit of a resource (RLIMIT_FSIZE, ...) as it is now; ~0 = none.
   std::uint64_t (*limit)(int resource);
   // prlimit(2) of this process: sets the limit to `wanted` (may be null) and stores the old one in `former` (may be

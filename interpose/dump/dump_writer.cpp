@@ -48,6 +48,30 @@ int taken_by(const char* path) {
   return S_ISDIR(taken.mode) ? EISDIR : ESPIPE;
 }
 
+// Makes the folders of `path` that do not exist. Returns 0 or the last errno other than EEXIST. `path` is unchanged
+// afterwards.
+int make_folders(char* path) {
+  if (calls_restricted()) return ENOENT;
+  int error = 0;
+  for (char* p = path + 1; *p != '\0'; ++p) {
+    if (*p != '/') continue;
+    *p = '\0';
+    const int made = -os.make_folder(path);
+    *p = '/';
+    if (made != EEXIST) error = made;
+  }
+  return error;
+}
+
+// Writes `path` with a number before the extension of the file's name.
+void add_suffix(const char* path, int suffix, char* to, std::size_t capacity) {
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  const char* dot = std::strrchr(name, '.');
+  const std::size_t stem = dot == nullptr || dot == name ? std::strlen(path) : static_cast<std::size_t>(dot - path);
+  TextWriter(to, capacity).add(path, stem) << "." << suffix << path + stem;
+}
+
 }  // namespace
 
 int DumpWriter::open_new(const char* path, OpenedFile* file) {
@@ -58,7 +82,13 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
   if (path_ == nullptr) return error;
   std::memcpy(path_, path, length + 1);
   for (int suffix = 1; suffix <= kMostSuffixes; ++suffix) {
-    *file = open_high(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+    *file = open_high(path_, kFlags, 0600);
+    if (file->fd == -ENOENT && suffix == 1) {
+      error = make_folders(path_);
+      if (error != 0) return error;
+      *file = open_high(path_, kFlags, 0600);
+    }
     if (file->fd >= 0) return 0;
     if (file->fd != -EEXIST) return -file->fd;
     if (suffix == 1) {
@@ -67,7 +97,7 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
       if (in_memory_) return 0;
       if (error != 0) return error;
     }
-    TextWriter(path_, kPathBytes, length) << "." << suffix;
+    add_suffix(path, suffix, path_, kPathBytes);
   }
   return EEXIST;
 }

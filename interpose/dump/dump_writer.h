@@ -23,9 +23,10 @@ namespace culprit {
 // All zeros = not started. Lives in memory that the kernel wipes in a fork child.
 class DumpWriter {
  public:
-  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600; ".1", ".2", ... when a file or a dangling link has the name) and
-  // writes the header's fixed part. `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for a file
-  // that cannot be mapped (a FIFO, a socket, a block device). With a character device (/dev/null) the dump leaves no
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600) and the folders of its path that do not exist, and writes the
+  // header's fixed part. When a file or a dangling link has the name "a.dump", the file is "a.1.dump", "a.2.dump", ...
+  // `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for a file that cannot be mapped (a FIFO, a
+  // socket, a block device). With a character device (/dev/null) the dump leaves no
   // file. Call once. The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
   int start(const char* path, std::uint64_t limit = kLargestDump);
 

@@ -10,7 +10,7 @@
 
 namespace culprit::format {
 
-constexpr std::uint32_t kAttachVersion = 2;
+constexpr std::uint32_t kAttachVersion = 3;
 
 enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
 
@@ -36,7 +36,7 @@ struct AttachRequest {
   std::uint64_t time_limit_ms;  // for the search for addresses
   std::int32_t depth;           // frames kept of a stack; -1 = as set in the process's environment
   std::uint32_t reserved;
-  char out[1024];    // pattern of the dump's path, as CULPRIT_OUT takes it
+  char out[4096];    // pattern of the dump's path, as CULPRIT_OUT takes it
   char cupti[4096];  // libcupti to load when there is none; empty = none
 
   // The answer.

@@ -17,9 +17,12 @@
 namespace culprit {
 namespace {
 
-void read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
+// Returns false when the text is cut off.
+bool read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
   const char* value = getenv(variable);
-  copy_text(member, capacity, value != nullptr && value[0] != '\0' ? value : otherwise);
+  TextWriter to(member, capacity);
+  to << (value != nullptr && value[0] != '\0' ? value : otherwise);
+  return !to.cut();
 }
 
 bool read_number(int* member, const char* variable, int otherwise, int least, int most) {
@@ -110,7 +113,10 @@ void add_program_name(TextWriter& to) {
 
 void read_options(Options* options) {
   options->refused_count = 0;
+  options->paths_cut = false;
 #define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
+#define OPTION_PATH(member, variable, value, help) \
+  if (!read_text(options->member, sizeof(options->member), variable, value)) options->paths_cut = true;
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
   if (!read_number(&options->member, variable, value, least, most)) refuse(options, variable, #value);
 #define OPTION_BYTES(member, variable, value, least, most, help) \
@@ -134,8 +140,8 @@ LogLevel chosen_log_level() {
   return level;
 }
 
-int expand_path(const char* pattern, int pid, char* path, int capacity) {
-  TextWriter to(path, static_cast<std::size_t>(capacity));
+bool expand_path(const char* pattern, int pid, char* path, std::size_t capacity) {
+  TextWriter to(path, capacity);
   if (pattern[0] != '/') {
     char folder[4096];
     long bytes = calls_restricted() ? 0 : system_call(SYS_getcwd, folder, sizeof(folder));
@@ -171,7 +177,7 @@ int expand_path(const char* pattern, int pid, char* path, int capacity) {
       to.add(p, 1);
     }
   }
-  return static_cast<int>(to.length());
+  return !to.cut();
 }
 
 }  // namespace culprit

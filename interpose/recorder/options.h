@@ -16,13 +16,16 @@ struct RefusedOption {
 };
 
 struct Options {
+  static constexpr std::size_t kPathBytes = 4096;  // PATH_MAX of Linux
 #define OPTION_TEXT(member, variable, value, help) char member[1024];
+#define OPTION_PATH(member, variable, value, help) char member[kPathBytes];
 #define OPTION_NUMBER(member, variable, value, least, most, help) int member;
 #define OPTION_BYTES(member, variable, value, least, most, help) std::uint64_t member;
 #define OPTION_FLAG(member, variable, value, help) bool member;
 #include "interpose/recorder/options.def"
   LogLevel log_level;
   bool search_holders;
+  bool paths_cut;  // a path of a variable is longer than kPathBytes
   // Variables with unusable values, except CULPRIT_SIGNAL: see recording_switch.cpp.
   static constexpr int kMostRefused = 16;
   int refused_count;
@@ -35,8 +38,8 @@ void read_options(Options* options);
 // CULPRIT_LOG alone, for messages before the options are read.
 LogLevel chosen_log_level();
 
-// Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are; a path that does not fit is
-// cut off. Returns its length.
-int expand_path(const char* pattern, int pid, char* path, int capacity);
+// Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are. Returns false when the path
+// does not fit and is cut off.
+bool expand_path(const char* pattern, int pid, char* path, std::size_t capacity);
 
 }  // namespace culprit

@@ -1,5 +1,6 @@
 #include "interpose/recorder/start.h"
 
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/exit_handlers.h"
+#include "interpose/recorder/failed_starts.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/stack_memo.h"
@@ -83,11 +85,12 @@ int start_recording(Process& process, bool called) {
   look_at_restrictions();
   process.clock.start();
   StackMemo::choose_comparison();
-  char path[4096];
-  expand_path(process.options.out, process.pid, path, sizeof(path));
-  int error = process.dump.start(path, process.options.max_dump);
+  char path[Options::kPathBytes];
+  const bool fits = expand_path(process.options.out, process.pid, path, sizeof(path)) && !process.options.paths_cut;
+  const int error = fits ? process.dump.start(path, process.options.max_dump) : ENAMETOOLONG;
   if (error != 0) {
     warn_not_recording(process.options, path, error);
+    note_failed_start(process.options, process.pid, error, path);
     return error;
   }
   process.stacks.table.set_limit(process.options.max_dump / 2);

@@ -49,20 +49,50 @@ TEST_CASE("a dump starts with its header and is private to its user") {
   CHECK(dump->header()->file_bytes == format::kHeaderBytes);
 }
 
-TEST_CASE("a name that is taken gets a numbered suffix, and a symbolic link is never followed") {
+TEST_CASE("a name that is taken gets a number before its extension, and a symbolic link is never followed") {
   TemporaryFolder folder;
   std::string path = folder.file("a.dump");
   REQUIRE(symlink("/etc/hostname", path.c_str()) == 0);
   Zeroed<DumpWriter> first, second;
   REQUIRE(first->start(path.c_str()) == 0);
   REQUIRE(second->start(path.c_str()) == 0);
-  CHECK(std::string(first->path()) == path + ".1");
-  CHECK(std::string(second->path()) == path + ".2");
+  CHECK(std::string(first->path()) == folder.file("a.1.dump"));
+  CHECK(std::string(second->path()) == folder.file("a.2.dump"));
 }
 
-TEST_CASE("a dump in a folder that does not exist is an error and no crash") {
+TEST_CASE("the number of a taken name comes before the extension of the file, never of a folder") {
+  struct Row {
+    const char *name, *second;
+  };
+  for (const Row& row : {Row{"a.b.dump", "a.b.1.dump"}, Row{"plain", "plain.1"}, Row{".hidden", ".hidden.1"},
+                         Row{"f.d/plain", "f.d/plain.1"}, Row{"end.", "end.1."}}) {
+    TemporaryFolder folder;
+    Zeroed<DumpWriter> first, second;
+    REQUIRE(first->start(folder.file(row.name).c_str()) == 0);
+    REQUIRE(second->start(folder.file(row.name).c_str()) == 0);
+    CHECK(std::string(second->path()) == folder.file(row.second));
+  }
+}
+
+TEST_CASE("the folders of a dump's path are made, with the process's umask") {
+  TemporaryFolder folder;
   Zeroed<DumpWriter> dump;
-  CHECK(dump->start("/nonexistent/folder/a.dump") == ENOENT);
+  const mode_t before = umask(027);
+  CHECK(dump->start(folder.file("one//two/a.dump").c_str()) == 0);
+  umask(before);
+  CHECK(access(folder.file("one/two/a.dump").c_str(), F_OK) == 0);
+  struct stat status;
+  REQUIRE(stat(folder.file("one").c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0750);
+}
+
+TEST_CASE("a folder that cannot be made is the error of the dump") {
+  TemporaryFolder folder;
+  Zeroed<DumpWriter> first, second, third;
+  CHECK(first->start("/proc/nonexistent/a.dump") == ENOENT);
+  REQUIRE(std::ofstream(folder.file("file")).good());
+  CHECK(second->start(folder.file("file/a.dump").c_str()) == ENOTDIR);
+  CHECK(third->start((folder.file("x/") + std::string(300, 'n') + "/a.dump").c_str()) == ENAMETOOLONG);
 }
 
 TEST_CASE("a character device makes a dump in memory, and nothing with a suffix") {
