@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/inherited_signals.h"
 #include "report/commands/commands.h"
 
 namespace {
@@ -41,13 +42,22 @@ int usage_error(const std::string& message, const std::string& command) {
 }
 
 // If culprit was started with closed standard descriptors, opens them, so that no file gets such a number and output
-// printed into it. They are closed again for a command that is run.
+// printed into it. Reading from them finds nothing, and writing to them fails. They are closed again for a command that is
+// run.
 void fill_standard_descriptors() {
   int descriptor = 0;
   do {
-    descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
   if (descriptor >= 0) ::close(descriptor);
+}
+
+// What is written to standard output must have arrived: "culprit --help > /dev/full" fails.
+int after_output(int code) {
+  std::cout.flush();
+  if (std::cout || code != kExitFine) return code;
+  std::cerr << "culprit: the output could not be written completely\n";
+  return kExitUnreadable;
 }
 
 int run_culprit(std::vector<std::string> arguments) {
@@ -93,5 +103,6 @@ int run_culprit(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
-  return run_culprit({argv + 1, argv + argc});
+  ignore_file_size_signal();
+  return after_output(run_culprit({argv + 1, argv + argc}));
 }

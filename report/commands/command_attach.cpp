@@ -20,6 +20,7 @@
 #include "report/attach/injector.h"
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
+#include "report/base/output_file.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -140,10 +141,13 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
     return fail(error.what());
   }
   reports.front().dump_path = dump;
-  if (output.format != "text") return write_reports(reports, output, DefaultStream::kStdout, true);
-  return write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    render_survivors(reports.front(), render_options(output, colours), out);
-  });
+  const int written =
+      output.format != "text"
+          ? write_reports(reports, output, DefaultStream::kStdout, true)
+          : write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
+              render_survivors(reports.front(), render_options(output, colours), out);
+            });
+  return written != kExitFine ? written : gate_result(reports, output);
 }
 
 int record_for(const AttachCommand& command, const TracedProcess& process, const format::AttachRequest& answer,
@@ -175,6 +179,7 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
 
 // Like run_detach(), returns kExitUnreadable, with a message on stderr, on failure.
 int run_attach(const AttachCommand& command) try {
+  check_output_file(command.output.output, {});
   const TracedProcess process(command.pid);
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
@@ -263,6 +268,13 @@ Action declare_attach(OptionList* options) {
       .in_range(0, 256)
       .type("N");
   add_output_options(options, &command->output, {"text", "json"});
+  options->add_check([command] {
+    const OutputOptions& output = command->output;
+    const bool reports = !output.output.empty() || !output.fail_on.empty() || output.error_exit_code != 0;
+    return std::string(command->seconds <= 0 && reports ? "without --for there is no report: -o, --fail-on and "
+                                                          "--error-exitcode need it"
+                                                        : "");
+  });
   return [command] { return run_attach(*command); };
 }
 

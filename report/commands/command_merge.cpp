@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/merge/load_many.h"
@@ -21,6 +22,7 @@ struct MergeCommand {
 // Writes the output only if every input could be read.
 int run_merge(const MergeCommand& command) try {
   const OutputOptions& options = command.output;
+  check_output_file(options.output, command.dumps);
   const LoadedReports loaded = load_many(command.dumps, options.load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
     std::cerr << "culprit: " << options.output << " was not written: a job without some of its processes looks clean\n";

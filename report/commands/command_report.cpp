@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
@@ -25,6 +26,9 @@ struct ReportCommand {
 // Reports all readable dumps and names the others on stderr.
 int run_report(const ReportCommand& command) try {
   Selection selection(command.selection);
+  std::vector<std::string> inputs = command.selection.files();
+  inputs.insert(inputs.end(), command.dumps.begin(), command.dumps.end());
+  check_output_file(command.output.output, inputs);
   LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
@@ -42,11 +46,11 @@ int run_report(const ReportCommand& command) try {
   // A baseline without the unreadable dumps would make their leaks new tomorrow.
   if (loaded.unreadable) return kExitUnreadable;
   selection.write(command.output.load.judge.strict, reports);
-  const int found = verdict(reports, command.output);
+  const int found = gate_result(reports, command.output);
   if (found != kExitFine) return found;
   bool hooked = false;
   for (const Report& report : reports) hooked = hooked || report.hook_called;
-  return hooked ? kExitFine : kExitNoHook;
+  return hooked ? kExitFine : kExitNotKnown;
 } catch (const FileError& error) {
   std::cerr << "culprit: " << error.what() << "\n";
   return kExitUnreadable;

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/output_file.h"
+#include "report/base/temporary_folder.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
@@ -24,6 +26,7 @@
 #include "report/render/formats.h"
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"
+#include "report/run/failed_starts.h"
 #include "report/run/framework_caches.h"
 #include "report/run/preload.h"
 #include "report/select/selection.h"
@@ -35,6 +38,7 @@ struct RunCommand {
   std::vector<std::string> command;
   bool keep = false;
   bool paused = false;
+  bool require_cuda = false;
   std::string out;
   std::optional<unsigned> depth;  // frames per stack; empty: the library's default
   std::string log;
@@ -68,10 +72,12 @@ bool history_is_missing(const std::vector<Report>& reports) {
   return wanted;
 }
 
-// The report's part of the exit code.
-int report_run(const std::vector<std::string>& paths, const RunCommand& command, Selection* selection, bool kept) {
+// The report's part of the exit code; `failed`: the processes that could not record.
+int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const RunCommand& command,
+               Selection* selection, bool kept) {
   LoadedReports loaded = load_many(paths, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
+  std::move(failed.begin(), failed.end(), std::back_inserter(reports));
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(&reports);
   selection->apply(command.output.load.judge.strict, &reports);
@@ -83,10 +89,10 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
     std::cerr << "culprit: --torch-history had no effect: the Python package culprit is not installed in the program's "
                  "environment (pip install it there), or the program ended without its exit handlers\n";
   }
-  if (paths.empty() && command.paused) {
+  if (reports.empty() && !loaded.unreadable && command.paused) {
     std::cerr << "culprit: nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call "
                  "was made after that\n";
-  } else if (paths.empty()) {
+  } else if (reports.empty() && !loaded.unreadable) {
     std::cerr
         << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, or was started with an "
            "environment without LD_PRELOAD, so that nothing could be preloaded into it\n";
@@ -98,20 +104,51 @@ int report_run(const std::vector<std::string>& paths, const RunCommand& command,
   }
   if (loaded.unreadable) return kExitUnreadable;
   selection->write(command.output.load.judge.strict, reports);
-  const int found = verdict(reports, command.output);
-  if (found != kExitFine || reports.empty()) return found;
+  const int found = gate_result(reports, command.output);
+  if (found != kExitFine) return found;
+  if (reports.empty()) return command.require_cuda ? kExitNotKnown : kExitFine;
   for (const Report& report : reports) {
     if (report.hook_called) return kExitFine;
   }
-  return kExitNoHook;
+  return kExitNotKnown;
 }
+
+// Where the dumps of a run go, and what the command itself needs while it lasts. Throws std::runtime_error.
+class RunPlace {
+ public:
+  explicit RunPlace(const RunCommand& command) : failed_starts_(folder_.path()) {
+    const char* present = std::getenv("CULPRIT_OUT");
+    if (!command.out.empty()) {
+      pattern_ = absolute_pattern(command.out);
+    } else if (command.keep) {
+      pattern_ = absolute_pattern(present != nullptr && present[0] != '\0' ? present : kDefaultPattern);
+    } else {
+      pattern_ = pattern_of_path(folder_.path()) + "/" + kDefaultPattern;
+      kept_ = false;
+    }
+    if (kept_) try_pattern(pattern_);
+  }
+  const std::string& pattern() const { return pattern_; }
+  const FailedStartsFile& failed_starts() const { return failed_starts_; }
+  bool kept() const { return kept_; }
+  // The report could not be made: the dumps stay, for another one.
+  void keep(const std::vector<std::string>& dumps) {
+    if (!kept_ && !dumps.empty()) folder_.keep();
+    for (const std::string& dump : dumps) std::cerr << "culprit: the dump is kept: culprit report " << dump << "\n";
+  }
+
+ private:
+  TemporaryFolder folder_;
+  FailedStartsFile failed_starts_;
+  std::string pattern_;
+  bool kept_ = true;
+};
 
 // Returns the command's own exit code if it is not 0, else the report's. If a signal ended the command, this does not
 // return: culprit ends with the same signal.
 int run_program(const RunCommand& command) {
   std::optional<Selection> selection;
-  std::optional<TemporaryFolder> folder;
-  std::string pattern;
+  std::optional<RunPlace> place;
   Environment environment;
   std::string failures;
   try {
@@ -122,16 +159,10 @@ int run_program(const RunCommand& command) {
   }
   try {
     selection.emplace(command.selection);
-    const char* present = std::getenv("CULPRIT_OUT");
-    if (!command.out.empty()) {
-      pattern = absolute_pattern(command.out);
-    } else if (command.keep) {
-      pattern = absolute_pattern(present != nullptr && present[0] != '\0' ? present : kDefaultPattern);
-    } else {
-      folder.emplace();
-      pattern = folder->path() + "/" + kDefaultPattern;
-    }
-    environment = preload_environment(pattern);
+    check_output_file(command.output.output, command.selection.files());
+    place.emplace(command);
+    environment = preload_environment(place->pattern());
+    environment.emplace_back("CULPRIT_FAILED_STARTS", place->failed_starts().path());
   } catch (const std::exception& error) {
     std::cerr << "culprit: " << error.what() << "\n";
     return kExitUnreadable;
@@ -150,14 +181,16 @@ int run_program(const RunCommand& command) {
   const ChildResult child = run_child(command.command, environment);
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
 
-  const bool kept = !folder.has_value();
   int found = kExitUnreadable;
+  std::vector<std::string> dumps;
   try {
-    found = report_run(find_dumps(pattern, start), command, &*selection, kept);
+    dumps = find_dumps(place->pattern(), start);
+    found = report_run(dumps, place->failed_starts().reports(), command, &*selection, place->kept());
   } catch (const FileError& error) {
     std::cerr << "culprit: " << error.what() << "\n";
   }
-  folder.reset();
+  if (found == kExitUnreadable) place->keep(dumps);
+  place.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;
 }
@@ -187,6 +220,8 @@ Action declare_run(OptionList* options) {
       .type("PATTERN");
   options->add("--paused", &command->paused,
                "Record nothing until `culprit start PID` or signal USR2 (CULPRIT_SIGNAL) switches recording on");
+  options->add("--require-cuda", &command->require_cuda,
+               "Exit with 4 when no CUDA call was seen, so that a gate cannot pass without having seen anything");
   options->add("--no-framework-caches", &command->no_framework_caches, framework_cache_help());
   options->add("--torch-history", &command->torch_history,
                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/output_file.h"
+#include "report/base/temporary_folder.h"
 #include "report/base/progress.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -68,7 +70,7 @@ class Dumps {
   // The value of CULPRIT_OUT for this part.
   std::string pattern(const std::string& part) const {
     fs::create_directories(path_ / part);
-    return escaped((path_ / part).string()) + "/" + kDefaultPattern;
+    return pattern_of_path((path_ / part).string()) + "/" + kDefaultPattern;
   }
   // Deletes the dumps of a run after they were read.
   void drop(const std::string& part) const {
@@ -77,11 +79,6 @@ class Dumps {
   }
 
  private:
-  static std::string escaped(const std::string& path) {
-    std::string text;
-    for (const char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
-    return text;
-  }
   std::optional<TemporaryFolder> temporary_;
   fs::path path_;
 };
@@ -199,6 +196,7 @@ int write_sweep(const Sweep& sweep, const OutputOptions& options) {
 }
 
 int sweep_all(const SweepCommand& command) {
+  check_output_file(command.output.output, {});
   const Dumps dumps(command.out);
   const std::string pattern = dumps.pattern("clean");
   Sweep sweep;
@@ -241,7 +239,7 @@ int sweep_all(const SweepCommand& command) {
   if (clean.code != 0) return clean.code;
   const bool hooked = std::any_of(sweep.clean_reports.begin(), sweep.clean_reports.end(),
                                   [](const auto& report) { return report->hook_called; });
-  if (!hooked && !sweep.clean_reports.empty()) return kExitNoHook;
+  if (!hooked && !sweep.clean_reports.empty()) return kExitNotKnown;
   return verdict(sweep, command.output);
 }
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
 #include "report/base/exit_codes.h"
+#include "report/base/file_error.h"
+#include "report/base/output_file.h"
 #include "report/base/words.h"
+#include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/render/html/render_html.h"
@@ -38,6 +40,11 @@ bool asks(const OutputOptions& options, const std::string& what) {
     if (one == what) return true;
   }
   return false;
+}
+
+bool has_gate(const OutputOptions& options) {
+  const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
+  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
 }
 
 }  // namespace
@@ -129,12 +136,15 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     std::cerr << "culprit: the report could not be written completely\n";
     return kExitUnreadable;
   }
-  std::ofstream file(options.output, std::ios::trunc);
-  if (file) render_to(false, file);
-  file.flush();
-  if (file) return kExitFine;
-  std::cerr << "culprit: " << options.output << ": cannot be written; choose another file with -o\n";
-  return kExitUnreadable;
+  try {
+    OutputFile file(options.output);
+    render_to(false, file.stream());
+    file.commit();
+    return kExitFine;
+  } catch (const FileError& error) {
+    std::cerr << "culprit: " << error.what() << "\n";
+    return kExitUnreadable;
+  }
 }
 
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
@@ -145,7 +155,7 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
   });
 }
 
-int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
+int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {
   bool found = false;
   for (const Report& report : reports) {
     found = found || (asks(options, "leaks") && report.summary.groups != 0) ||
@@ -153,8 +163,11 @@ int verdict(const std::vector<Report>& reports, const OutputOptions& options) {
             (asks(options, "errors") && report.summary.errors != 0) ||
             (asks(options, "resources") && report.summary.resources != 0);
   }
-  if (!found) return kExitFine;
-  return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
+  if (found) return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
+  for (const Report& report : reports) {
+    if ((has_gate(options) || report.baseline) && !is_complete(report)) return kExitNotKnown;
+  }
+  return kExitFine;
 }
 
 }  // namespace culprit::report

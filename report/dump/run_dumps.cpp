@@ -1,5 +1,6 @@
 #include "report/dump/run_dumps.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,19 +11,24 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <utility>
 
 #include "interpose/format/dump_file.h"
+#include "report/base/descriptor.h"
+#include "report/base/file_error.h"
 
 namespace culprit::report {
 namespace {
 
-// "a.%p.dump" -> "a.*.dump": every conversion matches any text.
+// "a.%p.dump" -> "a.*.dump": every conversion matches any text, and so does the place of a number before the extension.
 std::string glob_of(const std::string& pattern) {
+  const std::size_t name = pattern.rfind('/') + 1;  // 0 without a slash
+  std::size_t extension = pattern.rfind('.');
+  if (extension == std::string::npos || extension <= name) extension = pattern.size();
   std::string result;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
+    if (i == extension) result += '*';
     if (c == '%' && i + 1 < pattern.size()) {
       ++i;
       if (pattern[i] == '%') {
@@ -39,7 +45,7 @@ std::string glob_of(const std::string& pattern) {
     if (std::strchr("*?[\\", c) != nullptr) result += '\\';
     result += c;
   }
-  return result + "*";  // for the numbered suffix
+  return extension == pattern.size() ? result + "*" : result;
 }
 
 // Start time of the process that wrote the dump; 0 when the file is not a dump.
@@ -54,23 +60,45 @@ std::uint64_t start_of_dump(const std::string& path) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  const char* base = std::getenv("TMPDIR");
-  path_ = std::filesystem::absolute(base != nullptr && base[0] != '\0' ? base : "/tmp") / "culprit.XXXXXX";
-  if (::mkdtemp(path_.data()) == nullptr) {
-    throw std::runtime_error(path_ + ": no temporary folder can be made there (" + std::strerror(errno) +
-                             "); set TMPDIR to a folder that can be written");
-  }
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+std::string pattern_of_path(const std::string& path) {
+  std::string text;
+  for (const char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
+  return text;
 }
 
 std::string absolute_pattern(const std::string& pattern) {
-  if (pattern.empty() || pattern[0] == '/' || pattern.compare(0, 3, "%q{") == 0) return pattern;
-  return (std::filesystem::current_path() / pattern).string();
+  if (pattern.empty() || pattern[0] == '/') return pattern;
+  return pattern_of_path(std::filesystem::current_path().string()) + "/" + pattern;
+}
+
+void try_pattern(const std::string& pattern) {
+  const std::size_t name = pattern.rfind('/') + 1;
+  std::string folder;
+  for (std::size_t i = 0; i < name; ++i) {
+    if (pattern[i] == '%' && pattern[++i] != '%') {
+      folder.resize(folder.rfind('/') + 1);
+      break;
+    }
+    folder += pattern[i];
+  }
+  const auto refuse = [&](int error) {
+    throw FileError(folder + ": no dump can be made there (" + std::strerror(error) + "); choose another --out");
+  };
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) refuse(error.value());
+  if (name == pattern.size() || std::filesystem::is_directory(pattern, error))
+    throw FileError(pattern + ": is a folder; name a file in it, for example " + pattern +
+                    (name == pattern.size() ? "" : "/") + kDefaultPattern);
+  struct stat info = {};
+  if (::stat(pattern.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    throw FileError(pattern + ": is no regular file, and cannot hold a dump; choose another --out");
+  std::string file = folder + (folder.empty() || folder.back() != '/' ? "/" : "") + ".culprit.XXXXXX";
+  const Descriptor made(::mkstemp(file.data()));
+  if (!made.is_open()) refuse(errno);
+  const int full = ::posix_fallocate(made.get(), 0, format::kHeaderBytes);
+  ::unlink(file.c_str());
+  if (full != 0) refuse(full);
 }
 
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {

@@ -7,24 +7,21 @@
 
 namespace culprit::report {
 
-// A folder in $TMPDIR that only this user can read; removed with all its contents by the destructor. Throws
-// std::runtime_error when it cannot be made.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
+// The default file name of dumps, inside the chosen folder.
+constexpr char kDefaultPattern[] = "culprit.%n.%p.dump";
 
- private:
-  std::string path_;
-};
+// The pattern of CULPRIT_OUT that names `path` itself: each percent sign is doubled.
+std::string pattern_of_path(const std::string& path);
 
 // A `pattern` of CULPRIT_OUT that works from any working directory: a relative one is put below this process's.
 std::string absolute_pattern(const std::string& pattern);
 
-// The dumps after `pattern` (numbered suffixes included) of processes started since `since_realtime_ns`, oldest first.
+// Checks, before a program is started, that dumps can be made after the absolute `pattern`: makes the folders up to the
+// first one with a conversion in its name, and there a file of one dump's least size, which it removes again. Throws
+// FileError with a message that says what to do.
+void try_pattern(const std::string& pattern);
+
+// The dumps after `pattern` (those with a number before the extension included) of processes started since `since_realtime_ns`, oldest first.
 // Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 

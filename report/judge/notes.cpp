@@ -64,10 +64,6 @@ std::string attach_note(const Header& header) {
 void add_notes(const Header& header, const StackResolver& stacks, Report* report) {
   std::vector<std::string>& notes = report->notes;
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
-  if (!report->hook_called) {
-    notes.push_back(
-        "a CUDA library was loaded but no hook of libculprit.so was ever called: nothing could be recorded");
-  }
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);
   const std::string attached = attach_note(header);

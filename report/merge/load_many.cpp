@@ -137,8 +137,7 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
 
 void add_missing_ranks(std::vector<Report>* reports) {
   for (Report& report : *reports) {
-    const std::string note = missing_ranks_note(report);
-    if (!note.empty()) report.notes.push_back(note);
+    report.missing_ranks = missing_ranks_of(report);
   }
 }
 

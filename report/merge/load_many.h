@@ -26,7 +26,7 @@ struct LoadedReports {
 // twice among merged files.
 LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job);
 
-// Notes in merged reports the ranks of the job that have no dump.
+// Names in merged reports the ranks of the job that have no dump (Report::missing_ranks).
 void add_missing_ranks(std::vector<Report>* reports);
 
 }  // namespace culprit::report

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "report/base/output_file.h"
 #include "report/judge/pool_rules.h"
 #include "report/merge/merged_fields.h"
 #include "report/merge/report_merger.h"
@@ -301,18 +302,12 @@ void write_merged_file(const std::string& path, const Report& report) {
   WrittenTables tables;
   Writer writer(&tables);
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
+  OutputFile file(path);
   auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
-  file << beginning() << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
+  file.stream() << beginning() << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
        << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
        << ",\n\"report\":" << text(writer.take()) << "}\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    throw FileError(path + ": cannot be written (" + std::strerror(error) + ")");
-  }
+  file.commit();
 }
 
 Report read_merged_file(const std::string& path, const JudgeOptions& options) {

@@ -369,7 +369,7 @@ Report ReportMerger::finish(bool strict) {
   return report;
 }
 
-std::string missing_ranks_note(const Report& report) {
+std::string missing_ranks_of(const Report& report) {
   if (report.job.empty() || report.job.front().job_size == 0) return {};
   const unsigned size = report.job.front().job_size;
   std::set<unsigned> present;

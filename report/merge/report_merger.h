@@ -53,6 +53,6 @@ bool comes_before(const JobProcess& left, const JobProcess& right);
 
 // The missing ranks according to the job's size: "no dump of ranks 3, 5-7 of 8: ..."; "" if none is missing or the size
 // is not known.
-std::string missing_ranks_note(const Report& report);
+std::string missing_ranks_of(const Report& report);
 
 }  // namespace culprit::report

@@ -4,19 +4,36 @@
 #include "report/model/report.h"
 
 namespace culprit::report {
+namespace {
 
-bool is_complete(const Report& report) {
-  return report.hook_called && report.unseen.empty() && report.dropped.total() == 0 && report.dropped.reason.empty();
+// "12 allocations, 1 stack"
+std::string dropped_counts(const Dropped& dropped) {
+  std::string counts;
+  auto add = [&](std::uint64_t count, const char* one, const char* many) {
+    if (count != 0) counts += (counts.empty() ? "" : ", ") + plural(count, one, many);
+  };
+#define COUNTER_DROPPED(name, field, one, many) add(dropped.field, one, many);
+#include "interpose/format/counters.def"
+  return counts;
 }
 
-std::string verdict_without_leaks(const Report& report) {
-  const bool running = report.process.status.ended == Ended::kRunning;
-  if (!report.hook_called) return "NOTHING RECORDED";
-  if (is_complete(report)) return running ? "NOTHING HELD" : "NOTHING LEAKED";
-  return running ? "NOTHING HELD AMONG WHAT WAS RECORDED" : "NO LEAK AMONG WHAT WAS RECORDED";
+std::string dropped_text(const Report& report) {
+  const Dropped& dropped = report.dropped;
+  if (!report.hook_called) {
+    return dropped.reason.empty() ? "a CUDA library was loaded, but none of its calls was seen"
+                                  : "the process recorded nothing: " + printable(dropped.reason);
+  }
+  const std::string counts = dropped_counts(dropped);
+  if (dropped.reason.empty()) {
+    if (counts.empty()) return {};
+    const bool no_room = dropped.allocations + dropped.stacks + dropped.others != 0;
+    return counts + " not recorded" + (no_room ? ": a table of fixed size was full" : "");
+  }
+  const std::string since = dropped.stop_time_ns != 0 ? " from " + format_time(dropped.stop_time_ns) + " on" : "";
+  return (counts.empty() ? "recording stopped" : counts + " not recorded,") + since + ": " + printable(dropped.reason);
 }
 
-std::string not_seen_text(const UnseenUser& user) {
+std::string unseen_text(const UnseenUser& user) {
   const std::string name = printable(base_name(user.path));
   return user.own_driver
              ? name +
@@ -26,28 +43,47 @@ std::string not_seen_text(const UnseenUser& user) {
                    "its allocations are not in this report";
 }
 
-std::vector<std::string> incomplete_texts(const Report& report) {
-  std::vector<std::string> texts;
-  for (const UnseenUser& user : report.unseen) texts.push_back("Not seen: " + not_seen_text(user));
-  const std::string dropped = not_recorded_text(report);
-  if (!dropped.empty()) texts.push_back("Not recorded: " + dropped);
-  return texts;
+}  // namespace
+
+Verdict verdict_of(const Report& report) {
+  if (report.summary.groups != 0) return Verdict::kLeaks;
+  return is_complete(report) ? Verdict::kClean : Verdict::kNotKnown;
 }
 
-std::string not_recorded_text(const Report& report) {
-  const Dropped& dropped = report.dropped;
-  if (dropped.total() == 0 && dropped.reason.empty()) return {};
-  std::string what;
-  auto add = [&](std::uint64_t count, const char* one, const char* many) {
-    if (count != 0) what += (what.empty() ? "" : ", ") + plural(count, one, many);
-  };
-#define COUNTER_DROPPED(name, field, one, many) add(dropped.field, one, many);
-#include "interpose/format/counters.def"
-  if (what.empty()) what = "nothing lost yet";
-  if (!dropped.reason.empty())
-    return what + ", from " + format_time(dropped.stop_time_ns) + " on · " + printable(dropped.reason);
-  const bool no_room = dropped.allocations + dropped.stacks + dropped.others != 0;
-  return no_room ? what + " · a table of fixed size was full" : what;
+const char* verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kClean:
+      return "clean";
+    case Verdict::kLeaks:
+      return "leaks";
+    case Verdict::kNotKnown:
+      break;
+  }
+  return "not-known";
+}
+
+std::vector<std::string> reasons_not_known(const Report& report) {
+  std::vector<std::string> reasons;
+  for (const UnseenUser& user : report.unseen) reasons.push_back(unseen_text(user));
+  const std::string dropped = dropped_text(report);
+  if (!dropped.empty()) reasons.push_back(dropped);
+  if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
+  return reasons;
+}
+
+std::string reasons_text(const Report& report) {
+  std::string text;
+  for (const std::string& reason : reasons_not_known(report)) text += (text.empty() ? "" : "; ") + reason;
+  return text;
+}
+
+bool is_complete(const Report& report) { return reasons_not_known(report).empty(); }
+
+std::string verdict_without_leaks(const Report& report) {
+  const bool running = report.process.status.ended == Ended::kRunning;
+  if (is_complete(report)) return running ? "NOTHING HELD" : "NOTHING LEAKED";
+  if (!report.hook_called) return "NOT KNOWN: nothing was recorded";
+  return running ? "NOT KNOWN: nothing is held among what was recorded" : "NOT KNOWN: no leak among what was recorded";
 }
 
 }  // namespace culprit::report

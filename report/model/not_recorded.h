@@ -1,4 +1,5 @@
-// Gaps in a report's data, stated in its first lines, so that "nothing leaked" is claimed only for complete recordings.
+// The verdict on a process: clean, leaks, or not known because something was not recorded. Only a complete recording can
+// be clean.
 #pragma once
 
 #include <string>
@@ -7,20 +8,24 @@
 namespace culprit::report {
 
 struct Report;
-struct UnseenUser;
 
-// Whether everything was recorded. Only then may a verdict say that nothing leaked.
+enum class Verdict { kClean, kLeaks, kNotKnown };
+
+// kLeaks when there are counted leaks, complete or not.
+Verdict verdict_of(const Report& report);
+
+// "clean", "leaks" or "not-known", as in JSON.
+const char* verdict_name(Verdict verdict);
+
+// Why it is not known whether all memory was freed: a sentence for each reason, without a full stop. Empty: everything
+// was recorded. Quotes from the dump are made printable.
+std::vector<std::string> reasons_not_known(const Report& report);
+
+// The reasons as one text, "a; b".
+std::string reasons_text(const Report& report);
+
+// Whether there are no such reasons.
 bool is_complete(const Report& report);
-
-// "12 allocations, 1 stack, from 1.50 s on · the dump could not grow": the dropped events, and the reason. Empty when
-// none was dropped. Quotes from the dump are made printable.
-std::string not_recorded_text(const Report& report);
-
-// "libfoo.so calls the driver directly (...): its allocations are not in this report".
-std::string not_seen_text(const UnseenUser& user);
-
-// Both texts as sentences, for formats with a single list of them.
-std::vector<std::string> incomplete_texts(const Report& report);
 
 // The headline of a text report without leaks: "NOTHING LEAKED" only when everything was recorded.
 std::string verdict_without_leaks(const Report& report);

@@ -25,6 +25,7 @@ struct Report {
   std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process
   bool hook_called = false;
   std::vector<UnseenUser> unseen;
+  std::string missing_ranks;  // the ranks of the job without a dump, as a sentence; empty: none
 #define COUNTER_REPORT(name) std::uint64_t name = 0;
 #include "interpose/format/counters.def"
   // Set when CULPRIT_FAIL was set.

@@ -161,21 +161,18 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
   for (const Group* group : groups) skipped += group->comparison == Comparison::kKnown ? 1 : 0;
   std::size_t failures = groups.size() - skipped + report.errors.size();
   for (const TestCase& test : tests) failures += test.leaks.empty() ? 0 : 1;
-  // Neither passed nor failed: unrecorded memory may have leaked.
-  std::string missing;
-  for (const std::string& text : incomplete_texts(report)) missing += (missing.empty() ? "" : "; ") + text;
-  if (missing.empty()) missing = "no hook was ever called";
-  const bool incomplete = !is_complete(report);
-  if (incomplete) ++skipped;
+  // An error, which is red everywhere: memory that was not recorded may have leaked.
+  const std::string missing = reasons_text(report);
+  const bool incomplete = !missing.empty();
   const std::size_t cases = groups.size() + report.errors.size() + tests.size() + (incomplete ? 1 : 0);
   const std::string program = std::string(base_name(report.process.executable));
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.3f", static_cast<double>(report.process.end_time_ns) / 1e9);
   out << "  <testsuite name=\"" << escaped("culprit: " + program + " [" + std::to_string(report.process.pid) + "]")
-      << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"0\" skipped=\""
+      << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"" << (incomplete ? 1 : 0) << "\" skipped=\""
       << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
-  if (incomplete) print_case(leaks, "everything was recorded", "skipped", missing, "", "", out);
+  if (incomplete) print_case(leaks, "everything was recorded", "error", "not known: " + missing, "not-known", missing, out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
     const std::string message = message_of(*group, group->bytes, group->count);

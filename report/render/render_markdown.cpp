@@ -73,10 +73,11 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
-  const char* none = is_complete(report)  ? "Nothing leaked"
-                     : report.hook_called ? "No leak among what was recorded"
-                                          : "Nothing recorded";
-  out << "### " << (summary.groups == 0 ? none : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
+  const bool complete = is_complete(report);
+  std::string headline = complete ? "Nothing leaked" : "Not known";
+  if (summary.groups != 0)
+    headline = "Leaked " + format_bytes(summary.leaked_bytes) + (complete ? "" : ", not known what else");
+  out << "### " << headline << ": "
       << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
@@ -88,10 +89,8 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   if (report.dropped.merged_stacks != 0)
     out << "**Merged: " << plural(report.dropped.merged_stacks, "stack", "stacks")
         << "** kept their innermost frames only, for want of room: raise CULPRIT_MAX_DUMP\n\n";
-  for (const UnseenUser& user : report.unseen)
-    out << "**Not seen:** " << markdown_escaped(not_seen_text(user)) << "\n\n";
-  const std::string dropped = not_recorded_text(report);
-  if (!dropped.empty()) out << "**Not recorded:** " << markdown_escaped(dropped) << "\n\n";
+  for (const std::string& reason : reasons_not_known(report))
+    out << "**Not known:** " << markdown_escaped(reason) << "\n\n";
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";

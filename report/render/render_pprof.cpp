@@ -5,6 +5,7 @@
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
+#include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/protobuf.h"
@@ -21,6 +22,8 @@ class Profile {
     sample_type("leaked_count", "count");
     profile_.number(14, string("leaked_bytes"));  // default_sample_type; otherwise pprof shows the last one
   }
+
+  void comment(const std::string& text) { comments_.push_back(string(text)); }
 
   void add(const Group& group) {
     ProtobufMessage sample;
@@ -40,6 +43,7 @@ class Profile {
 
   std::string finish(std::uint64_t time_ns) {
     profile_.number(9, time_ns);
+    if (!comments_.empty()) profile_.packed(13, comments_);
     for (const auto& [text, number] : strings_) order_[number] = &text;
     for (const auto& [number, text] : order_) profile_.text(6, *text);
     return gzip_stored(profile_.bytes());
@@ -97,6 +101,7 @@ class Profile {
   }
 
   ProtobufMessage profile_;
+  std::vector<std::uint64_t> comments_;
   std::map<std::string, std::uint64_t> strings_;
   std::map<std::uint64_t, const std::string*> order_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> functions_;
@@ -110,6 +115,7 @@ void render_pprof(const std::vector<Report>& reports, const RenderOptions& optio
   std::uint64_t start = 0;
   for (const Report& report : reports) {
     if (start == 0) start = report.process.start_realtime_ns;
+    for (const std::string& reason : reasons_not_known(report)) profile.comment("not known: " + reason);
     for (const Group& group : report.leaks) {
       if (counts_as_leak(group, options.strict)) profile.add(group);
     }

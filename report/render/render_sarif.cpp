@@ -161,8 +161,10 @@ Json run_json(const Report& report, std::size_t number, const RenderOptions& opt
   invocation["executionSuccessful"] = is_complete(report);
   invocation["processId"] = report.process.pid;
   if (!report.process.host.empty()) invocation["machine"] = report.process.host;
-  for (const std::string& text : incomplete_texts(report))
-    invocation["toolExecutionNotifications"].push_back({{"level", "error"}, {"message", {{"text", text}}}});
+  for (const std::string& reason : reasons_not_known(report)) {
+    invocation["toolExecutionNotifications"].push_back(
+        {{"level", "error"}, {"message", {{"text", "Not known whether all memory was freed: " + reason}}}});
+  }
   for (const std::string& note : report.notes) {
     invocation["toolExecutionNotifications"].push_back({{"level", "note"}, {"message", {{"text", note}}}});
   }

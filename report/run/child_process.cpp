@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "report/base/inherited_signals.h"
+
 namespace culprit::report {
 namespace {
 
@@ -37,6 +39,7 @@ ForkedChild start_child(const std::vector<std::string>& command,
                         const std::vector<std::pair<std::string, std::string>>& environment,
                         const std::function<void()>& prepare) {
   ForkedChild child = fork_child([&](int pipe) {
+    restore_inherited_signals();
     prepare();
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     std::vector<char*> arguments;

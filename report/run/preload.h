@@ -9,9 +9,6 @@ namespace culprit::report {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// The default file name of dumps, inside the chosen folder.
-constexpr char kDefaultPattern[] = "culprit.%n.%p.dump";
-
 // libculprit.so next to this executable, in lib of the installed or built tree, or at the path in CULPRIT_LIBRARY.
 // Throws std::runtime_error when it is missing.
 std::string find_library();

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "report/base/output_file.h"
 #include "report/cuda/kinds.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "report/merge/merged_file.h"
+#include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 
@@ -64,6 +65,10 @@ const Frame* read_frame(const Json& from, ReadFrames* into) {
 void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* list) {
   if (report.at("schema") != kReport)
     throw FileError(list->path + ": one of its \"reports\" is no \"" + std::string(kReport) + "\"");
+  const Json summary = report.value("summary", Json::object());
+  for (const Json& reason : summary.value("not_known", Json::array())) list->not_known.push_back(reason);
+  if (list->not_known.empty() && !summary.value("complete", true))
+    list->not_known.emplace_back("the recording was not complete");
   for (const Json& one : report.at("leaks")) {
     const std::string cause = one.at("cause");
     if (cause == cause_name(Cause::kCached) && !strict) continue;
@@ -114,6 +119,7 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
     const auto at = list.leaks.find(group.id);
     if (at != list.leaks.end()) at->second.frames = group.stack->frames;
   }
+  list.not_known = reasons_not_known(report);
   list.notes = report.notes;
   list.owners.push_back(report.stacks);
   return list;

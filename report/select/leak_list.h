@@ -23,6 +23,7 @@ struct LeakList {
   std::string path;
   std::string source;                               // "dump", "merged", "report" or "baseline"
   std::map<std::string, ListedLeak> leaks;          // by id; leaks of several processes with the same id are one
+  std::vector<std::string> not_known;               // why it may lack leaks: reasons_not_known()
   std::vector<std::string> notes;                   // remarks about the source for the reader
   std::vector<std::shared_ptr<const void>> owners;  // own the objects that the frames point to
 

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "report/base/byte_size.h"
+#include "report/base/output_file.h"
 #include "report/cuda/kinds.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -26,15 +27,25 @@ bool is_on(const Group& group, const std::vector<std::string>& devices) {
 
 }  // namespace
 
+std::vector<std::string> SelectionOptions::suppression_files() const {
+  const char* usual = std::getenv("CULPRIT_SUPPRESSIONS");
+  if (suppressions.empty() && usual != nullptr && usual[0] != '\0') return {usual};
+  return suppressions;
+}
+
+std::vector<std::string> SelectionOptions::files() const {
+  std::vector<std::string> files = suppression_files();
+  if (!baseline.empty()) files.push_back(baseline);
+  return files;
+}
+
 Selection::Selection(const SelectionOptions& options) : options_(options) {
-  std::vector<std::string> files = options.suppressions;
-  const char* present = std::getenv("CULPRIT_SUPPRESSIONS");
-  if (files.empty() && present != nullptr && present[0] != '\0') files.emplace_back(present);
-  for (const std::string& file : files) suppressions_.read(file);
+  for (const std::string& file : options.suppression_files()) suppressions_.read(file);
   min_bytes_ = parse_bytes(options.min_bytes).value_or(0);
   growth_ = parse_growth(options.allow_growth).value_or(Growth());
   if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
   // Checked now rather than after a run of an hour.
+  check_output_file(options.write_baseline, options.suppression_files());
   if (!options.write_baseline.empty() && std::ifstream(options.write_baseline).is_open())
     read_baseline(options.write_baseline);
 }

@@ -24,6 +24,11 @@ struct SelectionOptions {
   std::string baseline;
   std::string write_baseline;
   std::string allow_growth;
+
+  // The files of --suppressions, else of CULPRIT_SUPPRESSIONS.
+  std::vector<std::string> suppression_files() const;
+  // All files that are read: suppressions and the baseline.
+  std::vector<std::string> files() const;
 };
 
 // Not thread-safe.

@@ -43,10 +43,10 @@ TEST_CASE("a library whose calls cannot be seen is named, and the program runs a
       INFO(reported.err);
       CHECK(reported.exit_code == 4);
       CHECK(reported.out == "worked: 0\n");
-      CHECK(has(reported.err, "NOT SEEN: "));
+      CHECK(has(reported.err, "NOT KNOWN: "));
       CHECK(has(reported.err, std::string(how) == "namespace" ? std::string(name) + ".so has a CUDA driver of its own"
                                                               : named(name)));
-      CHECK(has(reported.err, "NOTHING RECORDED"));
+      CHECK(has(reported.err, "NOT KNOWN: nothing was recorded"));
       CHECK_FALSE(has(reported.err, "NOTHING LEAKED"));
     }
   }

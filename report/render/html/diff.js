@@ -149,7 +149,8 @@ culprit.views.diff = function (data) {
   const total = data.new.leaked_bytes - data.old.leaked_bytes;
   fill(main,
     culprit.notes([data.old, data.new].flatMap((side) =>
-      side.notes.map((note) => culprit.baseName(side.path) + ": " + note))),
+      side.not_known.map((reason) => "Not known: " + culprit.baseName(side.path) + ": " + reason)
+        .concat(side.notes.map((note) => culprit.baseName(side.path) + ": " + note)))),
     el("section", { class: "summary", "aria-label": "Summary" }, el("div", { class: "tiles" },
       culprit.tile(total > 0 ? "leaked" : "clean", culprit.bytes(data.new.leaked_bytes), "Leaks now",
         total === 0 ? "as before" : culprit.signedBytes(total) + " since " + culprit.bytes(data.old.leaked_bytes)),

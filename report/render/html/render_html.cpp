@@ -37,7 +37,7 @@ class PageData {
     add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
-    head["incomplete"] = incomplete_texts(report_);
+    head["incomplete"] = reasons_not_known(report_);
     write_members(head, out);
     write_groups("leaks", report_.leaks, out);
     write_groups("library", report_.library, out);

@@ -45,7 +45,7 @@ culprit.views.report = function (data) {
   // Notes that qualify the results, shown above them.
   function notes(report) {
     const list = report.notes.slice();
-    list.unshift(...report.incomplete);
+    list.unshift(...report.incomplete.map((reason) => "Not known: " + reason));
     if (report.summary.merged_stacks > 0)
       list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") +
         " found no room and kept their innermost frames only: raise CULPRIT_MAX_DUMP.");

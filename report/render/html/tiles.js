@@ -37,11 +37,11 @@ culprit.tiles = function (model, open, choose) {
     leaked
       ? tile("leaked", culprit.bytes(summary.leaked_bytes), verb,
           culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " +
-            culprit.plural(summary.groups, "group", "groups"), "leaks")
-      : tile(summary.complete ? "clean" : "incomplete", "Nothing", verb,
-        summary.complete
-          ? culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for"
-          : "of what was recorded"),
+            culprit.plural(summary.groups, "group", "groups") + (summary.complete ? "" : "; not known what else"), "leaks")
+      : summary.complete
+        ? tile("clean", "Nothing", verb,
+          culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
+        : tile("incomplete", "Not known", "Verdict", "no leak among what was recorded"),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
       "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",

@@ -11,6 +11,7 @@ Json side_json(const LeakList& list) {
           {"leaked_bytes", list.bytes()},
           {"leaked_allocations", list.count()},
           {"groups", list.leaks.size()},
+          {"not_known", list.not_known},
           {"notes", list.notes}};
 }
 

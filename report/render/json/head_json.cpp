@@ -99,6 +99,8 @@ Json summary_json(const Report& report) {
 #define COUNTER_DROPPED(name, field, ...) one[#name] = report.dropped.field;
 #include "interpose/format/counters.def"
   one["complete"] = is_complete(report);
+  one["verdict"] = verdict_name(verdict_of(report));
+  one["not_known"] = reasons_not_known(report);
 #define COUNTER_DETAIL(name) one[#name] = report.dropped.name;
 #include "interpose/format/counters.def"
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);

@@ -53,6 +53,10 @@ class DiffText {
       : diff_(diff), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
 
   void print() {
+    for (const LeakList* list : {&diff_.before, &diff_.now}) {
+      for (const std::string& reason : list->not_known)
+        out_ << palette_.bad("NOT KNOWN") << ": " << printable(list->path) << ": " << printable(reason) << "\n";
+    }
     out_ << "culprit diff · " << printable(diff_.before.path) << " · " << printable(diff_.now.path) << "\n";
     auto count = [&](Change change) { return std::to_string(diff_.with(change).size()) + " " + change_name(change); };
     const bool worse = !diff_.with(Change::kNew).empty() || !diff_.with(Change::kGrown).empty();
@@ -117,6 +121,10 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
       << diff.with(Change::kShrunk).size() << " shrunk, " << diff.with(Change::kGone).size() << " gone\n\n"
       << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
       << ", " << plural(diff.with(Change::kSame).size(), "group", "groups") << " unchanged\n";
+  for (const LeakList* list : {&diff.before, &diff.now}) {
+    for (const std::string& reason : list->not_known)
+      out << "\n**Not known:** " << markdown_escaped(list->path) << ": " << markdown_escaped(reason) << "\n";
+  }
   for (const Change change : kShownChanges) {
     const std::vector<DiffEntry>& entries = diff.with(change);
     if (entries.empty()) continue;

@@ -11,6 +11,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
+#include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/select/render_options.h"
@@ -62,6 +63,7 @@ std::uint64_t recorded_ns(const Report& report) {
 
 void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
+  for (const std::string& reason : reasons_not_known(report)) out << palette.bad("NOT KNOWN") << ": " << reason << "\n";
   const std::uint64_t ns = recorded_ns(report);
   std::map<std::string, Survivors> lines;
   Survivors all;

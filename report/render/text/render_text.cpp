@@ -110,10 +110,8 @@ class TextReport {
       out_ << palette_.bad("MERGED") << ": " << plural(report_.dropped.merged_stacks, "stack", "stacks")
            << " found no room and kept their innermost frames only · raise CULPRIT_MAX_DUMP\n";
     }
-    for (const UnseenUser& user : report_.unseen)
-      out_ << palette_.bad("NOT SEEN") << ": " << not_seen_text(user) << "\n";
-    const std::string text = not_recorded_text(report_);
-    if (!text.empty()) out_ << palette_.bad("NOT RECORDED") << ": " << text << "\n";
+    for (const std::string& reason : reasons_not_known(report_))
+      out_ << palette_.bad("NOT KNOWN") << ": " << reason << "\n";
   }
 
   void print_header() {
@@ -191,7 +189,9 @@ class TextReport {
       const char* word = running() ? "STILL HELD" : "LEAKED";
       out_ << palette_.bad(word) << " " << palette_.title(format_bytes(summary.leaked_bytes)) << " in "
            << plural(summary.leaked_allocations, "allocation", "allocations") << ", "
-           << plural(summary.groups, "group", "groups") << "\n";
+           << plural(summary.groups, "group", "groups");
+      if (!is_complete(report_)) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
+      out_ << "\n";
     }
     out_ << "not counted: " << format_bytes(summary.cached_bytes) << " cached";
     if (summary.library_allocations != 0) {

@@ -280,9 +280,9 @@ TEST_CASE("ranks are written as ranges", "[report][merge]") {
 TEST_CASE("ranks without a dump are named", "[report][merge]") {
   std::vector<Report> reports = job();
   reports.erase(reports.begin() + 1);
-  CHECK(has(missing_ranks_note(merged(std::move(reports))), "no dump of rank 1 of 4"));
-  CHECK(missing_ranks_note(merged(job())).empty());
-  CHECK(missing_ranks_note(job().front()).empty());
+  CHECK(has(missing_ranks_of(merged(std::move(reports))), "no dump of rank 1 of 4"));
+  CHECK(missing_ranks_of(merged(job())).empty());
+  CHECK(missing_ranks_of(job().front()).empty());
 }
 
 TEST_CASE("merging is associative and does not mind the order", "[report][merge]") {

@@ -1,0 +1,74 @@
+#include "report/base/temporary_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <stdexcept>
+
+namespace culprit::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNameStart[] = "culprit.";
+constexpr std::size_t kRandomLetters = 6;
+constexpr char kLockName[] = ".in-use";
+constexpr std::time_t kGraceSeconds = 60;  // between the making of a folder and of its lock
+
+// A process that ended without removing the folder has lost its lock.
+bool is_abandoned(const fs::path& folder) {
+  struct stat info = {};
+  if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return false;
+  const Descriptor lock(::open((folder / kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (lock.is_open()) return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+  std::error_code ignored;
+  return fs::is_empty(folder, ignored) && std::time(nullptr) - info.st_mtime > kGraceSeconds;
+}
+
+void remove_abandoned(const fs::path& base) {
+  std::error_code error;
+  for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.compare(0, sizeof(kNameStart) - 1, kNameStart) != 0 ||
+        name.size() != sizeof(kNameStart) - 1 + kRandomLetters || !is_abandoned(entry->path()))
+      continue;
+    std::error_code ignored;
+    fs::remove_all(entry->path(), ignored);
+  }
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  const char* chosen = std::getenv("TMPDIR");
+  const fs::path base = fs::absolute(chosen != nullptr && chosen[0] != '\0' ? chosen : "/tmp");
+  remove_abandoned(base);
+  path_ = (base / kNameStart).string() + std::string(kRandomLetters, 'X');
+  if (::mkdtemp(path_.data()) == nullptr) {
+    throw std::runtime_error(path_ + ": no temporary folder can be made there (" + std::strerror(errno) +
+                             "); set TMPDIR to a folder that can be written");
+  }
+  at_end_.emplace(path_);
+  lock_ = Descriptor(::open((path_ + "/" + kLockName).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (lock_.is_open()) ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (!at_end_) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void TemporaryFolder::keep() {
+  at_end_.reset();
+  ::unlink((path_ + "/" + kLockName).c_str());
+}
+
+}  // namespace culprit::report
