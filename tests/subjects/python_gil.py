@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. Ends when nobody wants
-the GIL meanwhile."""
+"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. A recorder that takes the
+GIL in the allocation makes the program hang."""
 import ctypes
 import sys
 import threading
