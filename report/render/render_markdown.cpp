@@ -74,7 +74,7 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
   const char* none = is_complete(report)  ? "Nothing leaked"
-                     : report.hook_called ? "No leak among what was recorded"
+                     : report.hook_called ? "No leak among the recorded allocations"
                                           : "Nothing recorded";
   out << "### " << (summary.groups == 0 ? none : "Leaked " + format_bytes(summary.leaked_bytes)) << ": "
       << markdown_escaped(command);

@@ -166,7 +166,7 @@ class _Names:
                 if isinstance(referrer, BaseException) and referrer.__traceback__ is traceback:
                     text = f"the traceback of {_exception_text(referrer)}"
                     if referrer is getattr(sys, "last_value", None):
-                        return text + ", which nobody caught"
+                        return text + ", which was not caught"
                     named = self.of(referrer, levels)
                     return text + (f", held by {named[0]}" if named else "")
                 if type(referrer) is types.TracebackType and referrer.tb_next is traceback:

@@ -41,7 +41,7 @@ culprit.tiles = function (model, open, choose) {
       : tile(summary.complete ? "clean" : "incomplete", "Nothing", verb,
         summary.complete
           ? culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for"
-          : "of what was recorded"),
+          : "of the recorded allocations"),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
       "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",

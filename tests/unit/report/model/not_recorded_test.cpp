@@ -75,7 +75,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
     CHECK(summary.at("complete") == false);
 
     const std::string markdown = in_format(report, render_markdown);
-    CHECK(markdown.rfind("### No leak among what was recorded", 0) == 0);
+    CHECK(markdown.rfind("### No leak among the recorded allocations", 0) == 0);
     CHECK(has(markdown, std::string("**Not recorded:** ") + counter.words));
 
     const std::string junit = in_format(report, render_junit);
