@@ -1,4 +1,4 @@
-// culprit run -- command...: runs a program under libculprit.so and reports what it and its children leaked.
+// culprit run -- command...: runs a program under libculprit.so and reports its leaks and those of its children.
 #include <unistd.h>
 
 #include <cerrno>

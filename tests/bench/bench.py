@@ -127,7 +127,7 @@ def main():
         except KeyboardInterrupt:
             kill_children()
             interrupted = True
-            progress("interrupted: what was measured by then follows")
+            progress("interrupted: the results so far follow")
     if options.only:
         results = [result for result in results if result["row"] in wanted]
     if options.out:
