@@ -103,7 +103,7 @@ class _Names:
         return type(referrer) is types.FrameType and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
 
     def of(self, thing, levels=_LEVELS):
-        """The names of what keeps the object alive, the most specific first; empty: unknown."""
+        """The names of the things that keep the object alive, the most specific first; empty: unknown."""
         texts = []
         for frame in self.running:
             for key in _keys_of(frame.f_locals if frame.f_locals is not frame.f_globals else {}, thing):
@@ -178,8 +178,7 @@ class _Names:
 
 
 def names(things, ignored=()):
-    """For each of `things` a list of texts that name what keeps it alive. `ignored`: referrers that belong to the
-    caller."""
+    """For each of `things` a list of texts, which name its owners. `ignored`: referrers that belong to the caller."""
     things = list(things)
     known = _Names([things, *ignored])
     known.look(things)
