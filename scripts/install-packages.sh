@@ -21,7 +21,7 @@ if [ "$(id -u)" -ne 0 ]; then
   fi
   sudo=(sudo)
 fi
-echo "install-packages.sh: ${missing[*]}" >&2
+echo "install-packages.sh: installing ${missing[*]}" >&2
 # Package lists may be old, or absent in a container. stdin belongs to the caller.
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null >&2
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \

@@ -4,17 +4,17 @@
     list-unhooked.py --include DIR --hooks interpose/driver/hooks.def --exclusions interpose/driver/exclusions.txt
     [--stub libcuda.so]
 
-A function is decided about when it is a row of hooks.def (HOOK_CHECK and HOOK_SWITCH do not say what they make: those
-are none) or stands, with a reason, in exclusions.txt. Copies, memsets and waits need a row of any sort. The functions
-come from the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and,
-where the toolkit's stub library is given, from what that exports: so a new toolkit fails one test until a person has
-looked at its functions.
+Each function needs a row in hooks.def or, with a reason, a line in exclusions.txt. Rows of HOOK_CHECK and HOOK_SWITCH
+do not count, because they make no resource; but copies, memsets and waits need a row of any sort. The functions are
+those of the toolkit's headers (cuda.h, the graphics headers and cuda_runtime_api.h, as far as they are in DIR) and the
+exports of the toolkit's stub library, if it is given. So a new toolkit fails one test until each of its new functions
+has a row or a line.
 
 A line of exclusions.txt is a name or a shell pattern and its reason; # begins a comment. A line that excludes nothing
-(no such function any more, or one that is hooked) is an error too, so that the list cannot rot. With --prune-ok such
+(no such function any more, or one that is hooked) is an error too, so that the list stays true. With --prune-ok such
 lines are allowed: for checking against a toolkit that is older or newer than the one the list was written for.
 
-Exit code: 0 everything is decided, 1 something is not, 2 wrong usage or unreadable files.
+Exit code: 0 each function has its row or line, 1 one has none, 2 wrong usage or unreadable files.
 """
 
 import argparse

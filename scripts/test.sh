@@ -14,7 +14,7 @@ if [ $# -gt 0 ]; then
   exit
 fi
 
-# optional EFFECT COMMAND...: some tests need what the command installs. When it fails, the message says what is lost.
+# optional EFFECT COMMAND...: COMMAND installs something that only some tests need. When it fails, EFFECT is printed.
 optional() {
   local effect=$1
   shift

@@ -2,10 +2,10 @@
 # Runs clang-tidy 14 on sources of the library and the command: scripts/tidy.sh [--all | FILE...]
 #
 # --all checks every source of interpose/ and report/; FILE... those among the files. Without arguments the script
-# checks what differs from the branch main, or from the last commit but one on main itself, and what is not committed.
-# Takes the compile commands of build/. Prints what clang-tidy found; exit code 1 when it found something. Where
-# clang-tidy 14 or the compile commands are missing, or more than 20 files changed, one line says so, and the exit code
-# is 0.
+# checks the sources that differ from the branch main (on main itself: from the last commit but one) and the sources
+# with uncommitted changes. Takes the compile commands of build/. Prints the findings; exit code 1 when there are any.
+# Where clang-tidy 14 or the compile commands are missing, or more than 20 files changed, one line says so, and the
+# exit code is 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 left_out() {
@@ -38,7 +38,7 @@ case "${1:-}" in
   '') files() { changed; } ;;
   *) names=("$@"); files() { printf '%s\n' "${names[@]}"; } ;;
 esac
-# What is compiled: a compile command that CMake made knows the file by its absolute path.
+# The files that are compiled. CMake's compile commands name each by its absolute path.
 compiled() { grep -oE '"file": "[^"]+"' build/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
 wanted() { files | grep -E '^(interpose|report)/.*\.cpp$' | sed "s|^|$PWD/|" | sort -u; }
 mapfile -t sources < <(comm -12 <(compiled) <(wanted))
@@ -50,7 +50,7 @@ if [ "${1:-}" = --all ]; then
 elif [ ${#sources[@]} -gt $most ]; then
   left_out "${#sources[@]} changed files, more than $most: cmake --build build --target tidy checks all"
 fi
-# Each process prints at once what it found in its file. clang-tidy counts warnings in system headers on stderr.
+# Each process prints its findings in one piece. clang-tidy counts warnings in system headers on stderr.
 export tidy
 one_file() {
   local output

@@ -1,4 +1,4 @@
-// What depends on the processor, except assembly files (*_x86_64.S) and a few lines that say so with __x86_64__.
+// The code that depends on the processor, except for assembly files (*_x86_64.S) and a few lines under __x86_64__.
 #pragma once
 
 #include <elf.h>

@@ -13,7 +13,7 @@
 
 namespace culprit {
 
-// What a thread keeps for this file. All zeros = no stack yet.
+// The data of a thread for this file. All zeros = no stack yet.
 struct StackOfThread {
   char* memory;           // nullptr = none yet
   bool is_locked;         // possibly, by mlockall(): not checked yet

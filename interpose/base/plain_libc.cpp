@@ -27,7 +27,7 @@
 
 #pragma GCC visibility push(hidden)
 
-// ---- what only libc can do -------------------------------------------------------------------------------------
+// ---- functions that only libc can provide ----------------------------------------------------------------------
 
 namespace {
 

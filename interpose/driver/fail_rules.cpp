@@ -111,7 +111,7 @@ bool parse_fail_rules(const char* text, FailRules* rules) {
 bool allocates_memory(Api api) {
   static constexpr bool kAllocates[] = {
 #define HOOK_ANY(...) false,
-// Some calls map what was allocated before: their rows have 0 bytes.
+// Some calls map memory that was allocated before: their rows have 0 bytes.
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, ...) \
   is_physical(format::Kind::kind) && std::string_view(#bytes) != "0",
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags) ((flags)&kAllocate) != 0,

@@ -38,9 +38,8 @@ ChunkSizes chunk_sizes(ChunkType type) {
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Where a dump can not be created under a name that is taken: 0 = it can get a numbered suffix, -1 = memory stands in
-// for a device that keeps nothing, else an errno. Links count as what they lead to: /dev/stdout is a terminal or a
-// pipe.
+// Where a dump cannot be created under a name that is taken: 0 = it can get a numbered suffix, -1 = memory stands in
+// for a device that keeps nothing, else an errno. A link counts as its target: /dev/stdout is a terminal or a pipe.
 int taken_by(const char* path) {
   FileId taken;
   if (os.identify_path(path, &taken) != 0 || S_ISREG(taken.mode)) return 0;
@@ -102,8 +101,8 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
   return EEXIST;
 }
 
-// Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind what is mapped. Returns 0
-// or an errno.
+// Maps the next `bytes` of the file, which are reserved on disk, or of private memory, behind the mapped part. Returns
+// 0 or an errno.
 int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
   const int error = map_in_range(base_ + size_, bytes, in_memory_ ? -1 : fd, in_memory_ ? 0 : size_);
   if (error == 0) size_ += bytes;
@@ -298,7 +297,7 @@ void DumpWriter::note_full(ChunkType type) {
     news_.store(1, std::memory_order_relaxed);
 }
 
-// nullptr when the dump can not grow.
+// nullptr when the dump cannot grow.
 ChunkHeader* DumpWriter::add_chunk_locked(ChunkType type, std::uint64_t bytes, std::uint64_t used,
                                           std::uint32_t record_bytes, std::uint32_t first_index) {
   std::uint64_t offset = size_;

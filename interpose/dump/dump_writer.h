@@ -34,7 +34,7 @@ class DumpWriter {
   void close();
 
   // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
-  // can not grow. Either recording has stopped for good (stopped(); the reason is in the header), or this type has used
+  // cannot grow. Either recording has stopped for good (stopped(); the reason is in the header), or this type has used
   // up its share of the limit (is_full()). In that case other types may still have room, and the caller may reuse
   // records that are no longer needed. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,

@@ -1,4 +1,4 @@
-// What each thread keeps for the tables of this folder.
+// The data that each thread keeps for the tables of this folder.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What both programs know about the chunks of a dump: made from chunks.def. Part of dump_format.h.
+// The properties of the chunks of a dump, for both programs: made from chunks.def. Part of dump_format.h.
 // Nothing here allocates or fails; callable from any thread and from signal handlers.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What both programs know about the kinds of allocations and resources: made from kinds.def. Part of dump_format.h.
-// Nothing here allocates or fails; callable from any thread and from signal handlers.
+// The properties of the kinds of allocations and resources, for both programs: made from kinds.def. Part of
+// dump_format.h. Nothing here allocates or fails; callable from any thread and from signal handlers.
 #pragma once
 
 #include <cstdint>

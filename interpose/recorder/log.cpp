@@ -93,14 +93,14 @@ const char* reason_text(format::StopReason reason) {
     case format::StopReason::kNoAddresses:
       return "the address space is limited (ulimit -v), and the dump has its share of it";
     case format::StopReason::kTruncated:
-      return "the dump was cut off by somebody else, and what it held is lost";
+      return "the dump was truncated, and its content is lost";
     case format::StopReason::kNoDescriptor:
       return "no descriptor was free (ulimit -n) when the dump had to grow";
     case format::StopReason::kNoSpace:
     case format::StopReason::kNone:
       break;
   }
-  return "the dump can not grow";
+  return "the dump cannot grow";
 }
 
 }  // namespace
@@ -109,9 +109,9 @@ void warn_not_recording(const Options& options, const char* path, int error) {
   if (options.log_level < LogLevel::kWarn) return;
   on_own_stack([&] {
     Line line;
-    *line << "warning: nothing is recorded: can not create " << path << ": ";
+    *line << "warning: nothing is recorded: cannot create " << path << ": ";
     if (error == ESPIPE) {
-      *line << "a dump is mapped memory, which this can not hold";
+      *line << "a dump is mapped memory, and this file cannot be mapped";
     } else {
       add_error(*line, error);
     }
@@ -125,7 +125,7 @@ void warn_signal_refused(const char* chosen, int used) {
     Line line;
     *line << "warning: CULPRIT_SIGNAL=";
     add_value(*line, chosen);
-    *line << ": no signal that can be used; ";
+    *line << ": this signal cannot be used; ";
     add_signal(*line, used);
     *line << " is used";
   });
@@ -164,12 +164,12 @@ void tell_news(Process& process) {
   Line line;
   if (!process.dump.stopped()) {
     *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
-    (*line).bytes(header->size_limit) << "): what is new is recorded where something old went";
+    (*line).bytes(header->size_limit) << "): new events are recorded in the space of old ones";
   } else {
     *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason());
     if (process.dump.stop_errno() != 0) add_error(*line << ": ", process.dump.stop_errno());
   }
-  *line << ". The program runs on; the report counts what is missing (" << process.dump.path() << ").";
+  *line << ". The program runs on; the report counts the missing events (" << process.dump.path() << ").";
 }
 
 }  // namespace
@@ -186,8 +186,8 @@ void log_summary(Process& process) {
     std::uint64_t allocations = 0, frees = 0;
     process.tables.counters.sum(&allocations, &frees, process.dump);
     Line line;
-    *line << "info: " << allocations << " things made, " << frees << " given back, " << header->late_frees
-          << " late; dump " << process.dump.path() << " (";
+    *line << "info: " << allocations << " resources made, " << frees << " ended, " << header->late_frees
+          << " refused at exit; dump " << process.dump.path() << " (";
     (*line).bytes(header->file_bytes) << ")";
   }
   if (level >= LogLevel::kDebug) {
@@ -202,7 +202,7 @@ void log_summary(Process& process) {
     Line line;
     *line << entry + 1 << " calls the CUDA driver past culprit ("
           << (static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND")
-          << "): nothing of that was recorded. See: culprit report " << process.dump.path();
+          << "): none of these calls is recorded. See: culprit report " << process.dump.path();
   }
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;

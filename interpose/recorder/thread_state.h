@@ -20,7 +20,7 @@ namespace culprit {
 
 struct ThreadMemory;
 
-// What this thread recorded (events.cpp).
+// Sums of the events that this thread recorded (events.cpp).
 struct ThreadSums {
   // Device memory that this thread made and ended, not yet added to the device's sum.
   std::int64_t live_delta;

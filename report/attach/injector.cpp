@@ -57,7 +57,8 @@ class LibraryForTarget {
       why += (why.empty() ? "" : "; ") + std::string(place) + ": " + problem;
     }
     throw AttachError(process.name() + " has other files than culprit (a container), and libculprit.so cannot be put " +
-                      "among them (" + why + "): make one of these places writable, or start the program with it");
+                      "among them (" + why +
+                      "): make one of these places writable, or start the program with culprit run");
   }
   ~LibraryForTarget() { remove(); }
   LibraryForTarget(const LibraryForTarget&) = delete;
@@ -138,7 +139,8 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   }
   read_code(process, mappings, libc_names, &result.code);
   if (result.open_library == 0 || result.code.system_call == 0 || result.code.signal_return == 0)
-    throw AttachError("the libc of " + process.name() + " (" + libc.path + ") is not one that culprit knows");
+    throw AttachError("the libc of " + process.name() + " (" + libc.path +
+                      ") is unknown to culprit: start the program with culprit run");
   for (const MappedRange& range : mappings) {
     if (range.writable && is_part_of(range, loader_names)) result.loader_data.push_back(range);
   }
@@ -201,7 +203,7 @@ pid_t stop_safe_thread(const TracedProcess& process, StopWaiter* waiter, millise
     waiter->pause(milliseconds(round < 20 ? 1 : 20));
   }
   if (waiter->interrupted() != 0) return 0;
-  throw AttachError("no thread of " + process.name() + " came to a point where it could be borrowed (last: " + where +
+  throw AttachError("no thread of " + process.name() + " came to a point where a call can be injected (last: " + where +
                     "): nothing was changed; try again, or with a longer --timeout");
 }
 
@@ -290,10 +292,10 @@ class Session {
                           ", and the thread was put back where it was: restart the program under culprit run");
       case CallEnd::kBlocked:
         throw AttachError("another thread of " + process_.name() +
-                          " is loading a library and does not get on: nothing was changed; try again later");
+                          " is loading a library and does not finish: nothing was changed; try again later");
       case CallEnd::kLeftRunning:
         throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
-                          ": the thread finishes that by itself and then goes on where it was; try again later");
+                          ": the thread finishes loading and then continues its own work; try again later");
     }
   }
 
@@ -360,7 +362,8 @@ format::AttachRequest inject(const TracedProcess& process, const InjectionOrder&
   while (child.pid > 0 && ::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (child.pid < 0) throw AttachError(std::string("no process to attach with: ") + std::strerror(child.error));
+  if (child.pid < 0)
+    throw AttachError(std::string("the process that attaches could not be started: ") + std::strerror(child.error));
   if (done != sizeof(told))
     throw AttachError("the process that attaches was killed: " + process.name() +
                       " runs on, and may be attached or not");

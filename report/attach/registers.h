@@ -74,7 +74,7 @@ std::int64_t system_call_result(const ThreadRegisters& registers);
 // Whether the thread sleeps until another thread releases a lock; `lock` receives the lock's address.
 bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock);
 
-// Numbers of the injected system calls. idle_number() is a call without effect that no sandbox forbids.
+// Numbers of the injected system calls. idle_number() is a call without effect, which every sandbox allows.
 long mmap_number();
 long munmap_number();
 long idle_number();

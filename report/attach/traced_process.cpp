@@ -51,7 +51,7 @@ TracedProcess::TracedProcess(pid_t pid, std::string proc)
   if (pid <= 0 || !stat) {
     throw AttachError(
         "there is no process " + std::to_string(pid) +
-        " here. Inside a container its processes have other numbers than outside: ps shows those that count");
+        " here. A container numbers its processes itself: use the number that ps shows where culprit runs");
   }
   // Threads have folders, too; the target is the thread group, whose id users know as the pid.
   const std::string leader = folder_.status("Tgid");
@@ -68,11 +68,11 @@ bool TracedProcess::is_alive() const {
 }
 
 void TracedProcess::check_attachable() const {
-  if (pid_ == ::getpid()) throw AttachError("that is culprit itself");
+  if (pid_ == ::getpid()) throw AttachError("this process is culprit itself: name another one");
   const ProcessStat stat = folder_.stat().value_or(ProcessStat());
   if (stat.has_ended()) {
-    throw AttachError(name() + " has ended: only its parent, process " + std::to_string(stat.parent) +
-                      ", has not taken note of it yet");
+    throw AttachError(name() + " has ended, and its parent, process " + std::to_string(stat.parent) +
+                      ", has not collected it yet (a zombie)");
   }
   if (stat.kernel_thread) throw AttachError(name() + " is a thread of the kernel: nothing can be loaded into it");
   if (stat.state == 'T')
@@ -88,12 +88,11 @@ void TracedProcess::check_attachable() const {
   if (own != "0" && uid != own)
     throw AttachError(name() + " belongs to " + user_name(uid) + ": run culprit as that user, or as root");
   if (folder_.status("x86_Thread_features").find("shstk") != std::string::npos)
-    throw AttachError(name() +
-                      " runs with shadow stacks, which no call can be injected into: preload libculprit.so instead");
+    throw AttachError(name() + " runs with shadow stacks, which forbid an injected call: start it with culprit run");
 
   const std::string head = folder_.program_head(EI_NIDENT);
   if (head.size() == EI_NIDENT && (head.compare(0, SELFMAG, ELFMAG) != 0 || head[EI_CLASS] != ELFCLASS64))
-    throw AttachError(name() + " is no 64-bit program, and libculprit.so is for such only");
+    throw AttachError(name() + " is not a 64-bit program: libculprit.so needs one");
 }
 
 // Why tracing is refused to a user without root, or to root without the capability.
@@ -106,7 +105,7 @@ std::string TracedProcess::why_not_root() const {
   }
   const std::optional<std::uint32_t> owner = folder_.owner();
   if (owner && std::to_string(*owner) != first_word(folder_.status("Uid"))) {
-    return "it has made itself undumpable, as programs do that hold secrets or change their user, or its file may not "
+    return "it has made itself undumpable, as programs with secrets or a changed user do, or its file may not "
            "be read: " +
            as_root;
   }
@@ -115,7 +114,7 @@ std::string TracedProcess::why_not_root() const {
            ", or start the program with culprit run";
   }
   if ((capabilities(folder_, "CapPrm") & ~capabilities(own_, "CapPrm")) != 0)
-    return "it has capabilities that culprit has not: " + as_root;
+    return "it has capabilities that culprit does not have: " + as_root;
   return as_root;
 }
 
@@ -134,10 +133,9 @@ void TracedProcess::explain_refusal(int error) const {
   if (error == ESRCH) throw AttachError(name() + " has ended");
   const std::string why = "the system does not let culprit trace " + name() + " (" + std::strerror(error) + "): ";
   if (ptrace_scope(proc_) == "3") {
-    throw AttachError(
-        why +
-        "/proc/sys/kernel/yama/ptrace_scope is 3, which forbids it to everybody until the next boot; start the "
-        "program with culprit run");
+    throw AttachError(why +
+                      "/proc/sys/kernel/yama/ptrace_scope is 3, which forbids tracing until the next boot; start the "
+                      "program with culprit run");
   }
   const bool may = (capabilities(own_, "CapEff") >> kCapabilityToTrace & 1) != 0;
   throw AttachError(why + (may ? why_not_even_root() : why_not_root()));

@@ -47,9 +47,9 @@ void parallel_for(std::size_t count, Body body) {
   });
 }
 
-// Writes what render(i, &text) appends for every i below `count`, in order, to `out`. Each thread calls make_render()
-// for a `render` of its own, which may therefore keep a cache. `render` must not throw. At most a few parts per thread
-// are in memory at a time.
+// Writes the text that render(i, &text) appends for every i below `count`, in order, to `out`. Each thread calls
+// make_render() for a `render` of its own, which may therefore keep a cache. `render` must not throw. At most a few
+// parts per thread are in memory at a time.
 template <typename MakeRender>
 void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render) {
   constexpr std::size_t kPart = 64;

@@ -102,10 +102,11 @@ void say_attached(const TracedProcess& process, const format::AttachRequest& ans
                   bool watched) {
   std::cerr << "attached to " << printable(process.name()) << ": " << answer.words + answer.slots
             << " addresses of the driver replaced\n";
-  if (answer.words == 0) std::cerr << "note    it has not used CUDA yet: what it allocates is seen once it does\n";
+  if (answer.words == 0)
+    std::cerr << "note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on\n";
   if (answer.unsearched_bytes != 0)
-    std::cerr << "note    there was no time for up to " << format_bytes(answer.unsearched_bytes)
-              << " of its memory: calls through pointers there are not seen; --timeout gives more\n";
+    std::cerr << "note    too little time to search up to " << format_bytes(answer.unsearched_bytes)
+              << " of its memory: calls through pointers there are not seen; a longer --timeout helps\n";
   std::cerr << "dump    " << printable(dump) << "\n";
   if (!watched)
     std::cerr << "next    culprit report " << printable(dump) << "   at any time\n        culprit detach "
@@ -255,7 +256,7 @@ Action declare_attach(OptionList* options) {
       .type("FILE");
   options
       ->add("--for", &command->seconds,
-            "Detach after this time (60s, 5m), and show what was allocated in it and is still alive")
+            "Detach after this time (60s, 5m), and show the memory that was allocated in it and is still live")
       .time()
       .type("TIME");
   options

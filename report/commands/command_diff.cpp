@@ -49,10 +49,10 @@ int run_diff(const DiffCommand& command) try {
 
 Action declare_diff(OptionList* options) {
   const auto command = std::make_shared<DiffCommand>();
-  options->add("OLD", &command->before, "What leaked then: a dump, a merged file, a JSON report or a baseline")
+  options->add("OLD", &command->before, "The leaks before: a dump, a merged file, a JSON report or a baseline")
       .is_required()
       .type("");
-  options->add("NEW", &command->now, "What leaks now: likewise").is_required().type("");
+  options->add("NEW", &command->now, "The leaks now: likewise").is_required().type("");
   add_output_options(options, &command->output, diff_formats());
   add_growth_option(options, &command->allow_growth, "How much a leak may grow before it counts as grown, ");
   options->add("--all", &command->output.shown.all, "text, markdown: all changes, not only the first 10 of each list");

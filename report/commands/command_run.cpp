@@ -1,4 +1,4 @@
-// culprit run -- command...: runs a program under libculprit.so and reports what it and its children leaked.
+// culprit run -- command...: runs a program under libculprit.so and reports its leaks and those of its children.
 #include <unistd.h>
 
 #include <cerrno>
@@ -84,7 +84,7 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
-    std::cerr << "culprit: no call was made to fail: the program ended before it came to the one that was named\n";
+    std::cerr << "culprit: no call was made to fail: the program ended before the chosen call\n";
   if (command.torch_history && history_is_missing(reports)) {
     std::cerr << "culprit: --torch-history had no effect: the Python package culprit is not installed in the program's "
                  "environment (pip install it there), or the program ended without its exit handlers\n";
@@ -94,8 +94,8 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
                  "was made after that\n";
   } else if (reports.empty() && !loaded.unreadable) {
     std::cerr
-        << "culprit: no CUDA call was seen: the program made none, or it is static or setuid, or was started with an "
-           "environment without LD_PRELOAD, so that nothing could be preloaded into it\n";
+        << "culprit: no CUDA call was seen: the program made none, or nothing could be preloaded into it (a static or "
+           "setuid program, or an environment without LD_PRELOAD)\n";
   }
   // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {

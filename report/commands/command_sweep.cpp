@@ -279,7 +279,7 @@ Action declare_sweep(OptionList* options) {
       })
       .type("HEX");
   options->add("--show-output", &command->show_output,
-               "Show what the command writes in the runs with a failure; the clean run's is always shown");
+               "Show the command's output in the runs with a failure too; that of the clean run is always shown");
   options->add("--out", &command->out, "Keep the dumps in the folder DIR: clean, 1, 2, ...").type("DIR");
   options->add("--log", &command->log, "Diagnostics of libculprit.so on stderr")
       .one_of({"off", "error", "warn", "info", "debug"})

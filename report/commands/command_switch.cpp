@@ -46,9 +46,7 @@ int run_switch(const SwitchCommand& command, bool on) {
     return fail(name + " was not prepared to be switched: start it with culprit run --paused, or with " +
                 "CULPRIT_START=signal in its environment");
   const std::string signal_text = "signal " + target.signal_name;
-  if (target.ignores_signal)
-    return fail(name + " ignores " + signal_text +
-                ", and did so before it used CUDA, or does so itself: choose another with CULPRIT_SIGNAL");
+  if (target.ignores_signal) return fail(name + " ignores " + signal_text + ": choose another with CULPRIT_SIGNAL");
   // Without libculprit.so's handler the signal would end the process, or reach a handler of the program.
   if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
     return fail(name + " has not used CUDA yet, and waits for " + signal_text +

@@ -180,7 +180,8 @@ Action declare_top(OptionList* options) {
       .type("N");
   options->add("--rows", &command->rows, "Rows shown").in_range(1, 100000).type("N").shows_default();
   options
-      ->add("--group-by", &command->group_by, "What a row is: stack, function, library, thread, device, cause or mark")
+      ->add("--group-by", &command->group_by,
+            "The entry of a row: stack, function, library, thread, device, cause or mark")
       .one_of({"stack", "function", "library", "thread", "device", "cause", "mark"})
       .type("BY")
       .shows_default();

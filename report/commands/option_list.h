@@ -1,4 +1,4 @@
-// The options of a sub-command, as it declares them. Parsing them is option_list.cpp's, the only file that knows CLI11.
+// The options of a sub-command, as it declares them. option_list.cpp, the only file that knows CLI11, parses them.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace culprit::report {
 // itself.
 struct Option {
   // Where the value goes; it must stay there until the command line has been parsed. bool: a flag, which takes no
-  // value. A function: a flag, and what it does. A list: the option may be repeated, each time with one value; a
+  // value. A function: a flag, and its effect. A list: the option may be repeated, each time with one value; a
   // positional argument takes all that come.
   using Value = std::variant<bool*, int*, unsigned*, double*, std::string*, std::vector<std::string>*,
                              std::optional<unsigned>*, std::function<void()>>;
@@ -70,7 +70,7 @@ struct Option {
   std::string excluded;  // "": none
 };
 
-// What a sub-command declares. Not thread-safe.
+// The options that a sub-command declares. Not thread-safe.
 class OptionList {
  public:
   // The program of the user that a sub-command starts: the words after "--", or from the first that is no option.

@@ -65,13 +65,12 @@ void add_output_options(OptionList* list, OutputOptions* options, const std::vec
   list->add("--resources", &options->shown.resources,
             "List streams, events, contexts, modules, ... that were never ended");
   list->add("--strict", &options->load.judge.strict,
-            "Count cached memory and what libraries hold for themselves as leaks");
+            "Count cached memory and memory that libraries hold for themselves as leaks");
   list->add_off_flag("--no-default-suppressions", &options->load.judge.default_suppressions,
                      "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
   list->add("--fail-on", &options->fail_on,
             "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
-            "grown), errors, "
-            "resources (a comma between several), or none")
+            "grown), errors, resources (a comma between several), or none")
       .one_of({"leaks", "new", "errors", "resources", "none"})
       .comma_separated()
       .type("WHAT");
@@ -90,9 +89,9 @@ void add_jobs_option(OptionList* list, OutputOptions* options) {
 void add_job_options(OptionList* list, OutputOptions* options) {
   list->add(
       "--merge", [options] { options->job.merge = Merge::kAlways; },
-      "Merge the processes into one report by stack, with what each has of it (default: when all are ranks of a job)");
+      "Merge the processes into one report by stack, with the share of each (default: when all are ranks of a job)");
   list->add(
-          "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process apart")
+          "--no-merge", [options] { options->job.merge = Merge::kNever; }, "Report each process separately")
       .excludes("--merge");
   add_jobs_option(list, options);
 }
@@ -119,7 +118,7 @@ bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& opt
   std::cerr << "culprit: --since-mark " << options.load.since_mark << ": no process has this mark";
   for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
     std::cerr << (i == 0 ? "; there are: " : ", ") << printable(known[i]);
-  if (known.empty()) std::cerr << ", or any other (culprit.h, NVTX and the Python package set them)";
+  if (known.empty()) std::cerr << "; no mark was set (culprit.h, NVTX and the Python package set marks)";
   if (known.size() > kNamed) std::cerr << ", and " << known.size() - kNamed << " more";
   std::cerr << "\n";
   return false;

@@ -20,7 +20,7 @@ struct OutputOptions {
   std::string at = "exit";  // or "peak"
   LoadOptions load;
   JobOptions job;
-  RenderOptions shown;  // without what follows from the other options: see render_options()
+  RenderOptions shown;  // without the members that follow from the other options: see render_options()
   std::vector<std::string> fail_on;
   int error_exit_code = 0;  // 0: not given
 };
@@ -37,7 +37,7 @@ void add_jobs_option(OptionList* list, OutputOptions* options);
 // Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
 void add_job_options(OptionList* list, OutputOptions* options);
 
-// The options for writing reports: options.shown and what follows from the others. `colours`: the stream is a terminal.
+// The options for writing reports: options.shown, completed from the others. `colours`: the stream is a terminal.
 RenderOptions render_options(const OutputOptions& options, bool colours);
 
 // False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark.

@@ -77,12 +77,12 @@ void add_selection_options(OptionList* list, SelectionOptions* options, OutputOp
       .comma_separated()
       .one_of(kind_names())
       .type("KIND,...");
-  list->add("--devices", &options->devices, "Only what is on these GPUs, by number; host: memory of the host")
+  list->add("--devices", &options->devices, "Only memory on these GPUs, by number; host: memory of the host")
       .comma_separated()
       .checked_by(check_device)
       .type("N,...");
   list->add("--since-mark", &output->load.since_mark,
-            "Only what was allocated after the program first named NAME (culprit.h, NVTX, Python)")
+            "Only allocations after the program first named NAME (culprit.h, NVTX, Python)")
       .type("NAME");
   list->add("--baseline", &options->baseline,
             "Say which leaks are new or have grown since FILE was written; for --fail-on new")
@@ -107,7 +107,8 @@ void add_selection_options(OptionList* list, SelectionOptions* options, OutputOp
   list->add("--source-dir", &output->shown.source_dirs,
             "html: look in DIR for source files that are not where they were compiled (repeatable)")
       .type("DIR");
-  list->add("--at", &output->at, "text: what was never freed (exit), or who held what when use was highest (peak)")
+  list->add("--at", &output->at,
+            "text: memory that was never freed (exit), or the holders of memory when use was highest (peak)")
       .one_of({"exit", "peak"})
       .type("MOMENT")
       .shows_default();

@@ -12,7 +12,7 @@
 
 namespace culprit::report {
 
-// What the dump of libculprit.so says about a process's memory on one GPU.
+// A process's memory on one GPU according to its dump.
 struct Inside {
   struct Stack {
     std::string id;  // the group's fingerprint in `culprit report`
@@ -27,7 +27,7 @@ struct Inside {
   std::uint64_t live_bytes = 0;    // recorded and not freed, without lost_bytes and cached_bytes
   std::uint64_t lost_bytes = 0;    // its owner left by an exception or error, a free was refused, ...
   std::uint64_t cached_bytes = 0;  // segments of caching allocators
-  std::uint64_t pool_bytes = 0;    // what the default memory pool keeps for re-use
+  std::uint64_t pool_bytes = 0;    // kept for re-use by the default memory pool
   std::vector<Stack> stacks;       // the largest few
   std::uint64_t known() const { return live_bytes + lost_bytes + cached_bytes + pool_bytes; }
 };
@@ -78,7 +78,7 @@ struct Diagnosis {
   bool host_view = false;
   std::vector<GpuDiagnosis> gpus;
   std::vector<Holder> holders;      // without NVML: processes with files of any GPU open
-  std::vector<std::string> unseen;  // what could not be examined, and the remedy
+  std::vector<std::string> unseen;  // facts that could not be examined, and the remedy
 };
 
 // "process", "ghost", ...: the names in the JSON output.

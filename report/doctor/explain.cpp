@@ -118,7 +118,7 @@ class GpuExplainer {
     } else if (!diagnosis_.gpu.processes_known) {
       text += "NVML did not list the processes";
     } else if (proc_.incomplete()) {
-      text += "who has the GPU's files open could not be seen of every process";
+      text += "some processes could not be examined for open files of the GPU";
       if (!proc_.privileged) diagnosis_.next.push_back("sudo culprit doctor --gpu " + index);
     } else if (!proc_.host_view) {
       text += "most likely by processes outside of this container; ask again on the host";
@@ -126,7 +126,7 @@ class GpuExplainer {
       text += "no process that allocates has its files open, so the driver itself keeps it; if it stays, reset the GPU";
       diagnosis_.next.push_back("sudo nvidia-smi --gpu-reset -i " + index);
     } else {
-      text += "the driver's own, and what several processes share";
+      text += "the driver's own memory, and memory that several processes share";
     }
     diagnosis_.findings.push_back(text);
   }
@@ -157,7 +157,7 @@ class GpuExplainer {
 void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnosis) {
   std::vector<std::string>& unseen = diagnosis->unseen;
   const std::string as_root = proc.privileged ? "" : "; try as root";
-  if (!nvml.available) unseen.push_back("how much memory is used, and by whom: NVML cannot be used: " + nvml.problem);
+  if (!nvml.available) unseen.push_back("the memory in use and its holders: NVML cannot be used: " + nvml.problem);
   for (const std::string& line : nvml.unseen) unseen.push_back(line);
   if (nvml.available && nvml.gpus.empty() && nvml.unseen.empty())
     unseen.push_back("any GPU: the driver runs and shows none here");
@@ -171,8 +171,7 @@ void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnos
   if (!proc.host_view) {
     unseen.push_back(
         "processes outside of this PID namespace: culprit runs in a container that does not share the host's (docker "
-        "run "
-        "--pid=host; hostPID: true)");
+        "run --pid=host; hostPID: true)");
   }
   if (proc.hides_others)
     unseen.push_back("processes of other users: " + proc.root + " hides them (mounted with hidepid" + as_root + ")");

@@ -1,4 +1,4 @@
-// What NVML reports about the machine's GPUs: facts without judgement.
+// NVML's report about the machine's GPUs: facts without judgement.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct GpuFacts {
   std::optional<std::uint64_t> remapped_rows;
   bool remap_pending = false;
   bool remap_failed = false;
-  std::vector<std::string> unseen;  // what NVML refused to report, in words
+  std::vector<std::string> unseen;  // facts that NVML refused to report, in words
 };
 
 struct NvmlFacts {

@@ -171,7 +171,7 @@ void HolderFinder::explain_gone(Holder* holder, const std::string& what) const {
   }
   holder->explanation = beginning + " ";
   if (proc_.incomplete()) {
-    holder->explanation += "Who keeps its files open could not be seen: not every process could be looked into.";
+    holder->explanation += "The processes that keep its files open are unknown: some processes could not be examined.";
     if (!proc_.privileged) holder->next.push_back("sudo culprit doctor --gpu " + std::to_string(gpu_.index));
   } else if (!proc_.host_view) {
     holder->explanation += "No process that can be seen from here keeps its files open: look on the host.";
@@ -223,7 +223,8 @@ void HolderFinder::explain_living(Holder* holder) const {
     const std::string root = process.container.found() ? "/proc/" + std::to_string(process.pid) + "/root" : "";
     holder->next.push_back("culprit report " + printable(root + process.dump));
   } else if (holder->use == GpuUse::kCompute) {
-    holder->explanation = "Its memory clears when it frees it or ends. Started under culprit it shows what is inside.";
+    holder->explanation =
+        "Its memory is released when it frees it or ends. Started with culprit run it shows its allocations.";
     holder->next.push_back("culprit run -- " + shell_command(process));
   }
 }
@@ -252,7 +253,7 @@ Holder HolderFinder::named(const GpuProcess& process) const {
     if (relative || (stranger && !proc_.hides_others)) {
       holder.kind = HolderKind::kGhost;
       explain_gone(&holder, relative ? "which has ended."
-                                     : "which is not to be seen from here: it has ended, or it runs outside of this "
+                                     : "which cannot be seen from here: it has ended, or it runs outside of this "
                                        "container.");
       return holder;
     }

@@ -106,7 +106,7 @@ class Renderer {
     out_ << "\n"
          << palette_.title("GPU " + std::to_string(gpu.index)) << "  " << printable(gpu.name) << "  "
          << palette_.faint(printable(gpu.uuid)) << "\n";
-    std::string memory = "memory not told";
+    std::string memory = "memory not reported";
     if (gpu.memory) {
       memory = palette_.title(format_bytes(gpu.memory->used()) + " used") + " of " + format_bytes(gpu.memory->total) +
                " · " + format_bytes(gpu.memory->free) + " free · " + format_bytes(gpu.memory->reserved) +

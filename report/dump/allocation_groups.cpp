@@ -72,7 +72,7 @@ struct Part {
   std::vector<Ref> first;  // the first record of each group
 };
 
-// Every worker walks all records, because reading them in file order is cheap; adding them up is what is divided.
+// Every worker walks all records, because reading them in file order is cheap; only adding them up is divided.
 Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t since_ns, unsigned part,
                 unsigned parts) {
   Part result;

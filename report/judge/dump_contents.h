@@ -21,8 +21,8 @@ struct DumpContents {
   std::optional<PythonView> python;
 };
 
-// `since_mark`: only what was recorded after the first mark with this name; empty: everything. Never throws for the
-// contents of the dump.
+// `since_mark`: only events after the first mark with this name; empty: all events. Never throws for the contents of
+// the dump.
 DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const std::string& since_mark);
 
 // All stacks that a report of these contents shows.

@@ -23,7 +23,7 @@ class EvidenceBuilder {
  private:
   void note_without(format::Ref stack, format::Ref evidence);
 
-  // What the dump has about one group of allocations.
+  // The facts in the dump about one group of allocations.
   struct Facts {
     format::EvidenceRecord known = {};
     format::Ref stack = 0;

@@ -19,7 +19,7 @@ struct LoadOptions {
   SymbolLookup lookup;  // in place of look_up_symbols, for tests
   JudgeOptions judge;
   bool full_stacks = false;
-  std::string since_mark;  // only what was recorded after the first mark with this name; empty: everything
+  std::string since_mark;  // only events after the first mark with this name; empty: all events
   MachineFacts machine;
 };
 

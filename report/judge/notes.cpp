@@ -38,8 +38,7 @@ std::string python_note(const Header& header) {
   switch (header.python_state) {
     case PythonState::kUnknownVersion:
       if (reads_python(version))
-        return "no Python lines: culprit reads the frames of usual builds; this " + name +
-               " has no GIL, or is another one";
+        return "no Python lines: culprit reads the frames of CPython with a GIL; this " + name + " is another build";
       return std::string("no Python lines: culprit reads the frames of Python ") + kPythonVersions + ", not of " + name;
     case PythonState::kDiffers:
       return "no Python lines: the interpreter does not keep its frames where a usual build of " + name + " does";
@@ -71,16 +70,17 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
   for (const std::string& note : stacks.notes()) notes.push_back(note);
   if (report->holder_search.state == HolderSearch::kStopped) {
     notes.push_back(
-        "the search for globals that hold what was not freed was given up: memory may be held although it is not said");
+        "the search for globals that hold memory was given up: globals may hold more memory than this report says");
   }
   if (report->dropped_marks != 0) {
     notes.push_back(std::to_string(report->dropped_marks) +
-                    " times a mark or an NVTX range found no room: give fewer different names");
+                    " times a mark or an NVTX range found no room: use fewer different names");
   }
   if (report->dropped.reused_stacks != 0) {
-    notes.push_back(plural(report->dropped.reused_stacks, "stack", "stacks") + " with " +
-                    plural(report->dropped.reused_calls, "call", "calls") +
-                    " had nothing left and made room for new ones: what came back counts its calls from then on");
+    notes.push_back(
+        plural(report->dropped.reused_stacks, "stack", "stacks") + " with " +
+        plural(report->dropped.reused_calls, "call", "calls") +
+        " and no live allocation made room for new ones: a stack that came back counts its calls from then on");
   }
   if (!report->since_mark.empty() && !report->since_mark_ns)
     notes.push_back("this process has no mark \"" + report->since_mark + "\": nothing came after it");

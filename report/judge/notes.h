@@ -1,4 +1,4 @@
-// The notes of a report of one process: what limits its facts, and how to see more.
+// The notes of a report of one process: the limits of its facts, and how to see more.
 #pragma once
 
 #include "report/dump/dump_reader.h"

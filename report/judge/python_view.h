@@ -1,4 +1,4 @@
-// What the frameworks inside a Python process reported about their own memory: the file next to the dump that the
+// The report of the frameworks inside a Python process about their own memory: the file next to the dump that the
 // Python package writes (interpose/python/culprit/_view.py, schema culprit.python/1).
 #pragma once
 

@@ -19,7 +19,7 @@ std::string stop_reason_text(const Header& header) {
     case StopReason::kNone:
       if (header.limited_types == 0) return {};
       return "the dump reached CULPRIT_MAX_DUMP (" + format_bytes(header.size_limit) +
-             "): what came later is recorded only where something old went; raise it to see everything";
+             "): later events are recorded only in the space of old ones; raise it to see everything";
     case StopReason::kNoSpace:
       return "the dump could not grow" + why + ": make room, or point CULPRIT_OUT to a file system with more";
     case StopReason::kFileSizeLimit:
@@ -33,11 +33,11 @@ std::string stop_reason_text(const Header& header) {
     case StopReason::kNoAddresses:
       return "the program's address space is limited, and the dump had its share of it: raise the limit (ulimit -v)";
     case StopReason::kTruncated:
-      return "somebody made the dump shorter while the program ran, or its file system failed: what it held is lost";
+      return "the dump was truncated while the program ran, or its file system failed: its content is lost";
     case StopReason::kNoDescriptor:
       return "no descriptor was free when the dump had to grow: raise the limit (ulimit -n) and run again";
   }
-  return "recording stopped for a reason that this version does not know";
+  return "recording stopped for a reason that only a newer culprit knows";
 }
 
 std::string uuid_text(const DeviceRecord& device) {

@@ -1,4 +1,4 @@
-// The facts about a run as a whole that a dump states: the process, its devices, what was recorded and what was not.
+// The facts about a run as a whole that a dump states: the process, its devices, and how much of it was recorded.
 #pragma once
 
 #include "report/dump/dump_reader.h"

@@ -91,7 +91,7 @@ void check_no_process_twice(const Report& report) {
     const JobProcess& other = report.job[i];
     if (one.pid == other.pid && one.host == other.host && one.start_realtime_ns == other.start_realtime_ns)
       throw FileError(one.dump_path + " and " + other.dump_path +
-                      " (or what they were merged into) are of one process, " + std::to_string(one.pid) + " on " +
+                      " (or the merged files with them) are of one process, " + std::to_string(one.pid) + " on " +
                       one.host + ": name each process once");
   }
 }

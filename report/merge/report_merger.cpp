@@ -220,8 +220,7 @@ void ReportMerger::add_head(const Report& report) {
     report_.since_mark_ns = std::min(report_.since_mark_ns.value_or(~0ULL), *report.since_mark_ns);
   notes_.insert(report.notes.begin(), report.notes.end());
   if (report.recording.off || !report.recording.spans.empty()) {
-    notes_.insert(
-        "recording was not on all the time in some of the processes: what they allocated meanwhile is not here");
+    notes_.insert("recording was off for a time in some of the processes: their allocations of that time are missing");
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace culprit::report {
 
-// What a framework itself reported about the segments of its cache, in a Python program.
+// A framework's report about the segments of its cache, in a Python program.
 struct CacheInside {
   struct Segment {
     std::uint64_t address = 0;

@@ -83,7 +83,7 @@ std::string verdict_without_leaks(const Report& report) {
   const bool running = report.process.status.ended == Ended::kRunning;
   if (is_complete(report)) return running ? "NOTHING HELD" : "NOTHING LEAKED";
   if (!report.hook_called) return "NOT KNOWN: nothing was recorded";
-  return running ? "NOT KNOWN: nothing is held among what was recorded" : "NOT KNOWN: no leak among what was recorded";
+  return running ? "NOT KNOWN: nothing is held among the recorded allocations" : "NOT KNOWN: no leak among the recorded allocations";
 }
 
 }  // namespace culprit::report

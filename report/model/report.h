@@ -40,7 +40,7 @@ struct Report {
   RecordingInfo recording;
   std::uint64_t snapshot_ns = 0;               // 0: the dump itself; else the time of the copy
   std::vector<MarkInfo> marks;                 // in the order of their first times
-  std::string since_mark;                      // the lists contain only what came after this mark; empty: everything
+  std::string since_mark;                      // the lists contain only events after this mark; empty: all events
   std::optional<std::uint64_t> since_mark_ns;  // time of that mark; empty: the process has no such mark
   std::vector<Group> leaks;                    // worst first
   std::vector<Group> library;                  // held by libraries for themselves, not counted
@@ -48,7 +48,7 @@ struct Report {
   std::vector<CacheInside> caches_inside;  // only of allocators that reported it
   std::vector<ErrorGroup> errors;
   std::vector<SuppressionUse> suppressed;  // in the order of the files' lines
-  std::optional<HiddenTotal> filtered;     // what filters removed; empty: no filters
+  std::optional<HiddenTotal> filtered;     // removed by filters; empty: no filters
   std::optional<BaselineResult> baseline;  // empty: not compared
   std::vector<std::string> notes;
   std::shared_ptr<const void> stacks;                          // owns the stacks

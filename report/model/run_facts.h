@@ -1,4 +1,4 @@
-// Facts about a run as a whole: the process, its devices, what was recorded and what was not.
+// Facts about a run as a whole: the process, its devices, and how much of it was recorded.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a selection hid, and how the rest compares with a baseline.
+// The leaks that a selection hid, and how the rest compares with a baseline.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct HiddenTotal {
   }
 };
 
-// What one line of a suppressions file has hidden.
+// The leaks that one line of a suppressions file hid.
 struct SuppressionUse {
   std::string path;
   std::uint64_t line = 0;

@@ -1,4 +1,4 @@
-// What /proc reports about processes with a GPU's files open: facts without judgement.
+// The processes with a GPU's files open, according to /proc: facts without judgement.
 #pragma once
 
 #include <cstdint>

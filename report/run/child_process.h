@@ -33,7 +33,7 @@ ForkedChild start_child(const std::vector<std::string>& command,
                         const std::vector<std::pair<std::string, std::string>>& environment,
                         const std::function<void()>& prepare);
 
-// What a status of waitpid() says.
+// The result in a status of waitpid().
 ChildResult result_of(const ForkedChild& child, int status);
 
 }  // namespace culprit::report

@@ -45,7 +45,7 @@ bool split(std::string_view text, CallParts* parts) {
 
 std::string check_fail_allocation(const std::string& text) {
   std::uint64_t nth = 0;
-  return parse_number(text, 1, 0xffffffff, &nth) ? "" : text + ": which call is to fail is a number from 1";
+  return parse_number(text, 1, 0xffffffff, &nth) ? "" : text + ": the number of the call is needed, 1 or more";
 }
 
 std::string check_fail_call(const std::string& text) {
@@ -57,16 +57,14 @@ std::string check_fail_call(const std::string& text) {
   if (!is_hooked_function(name)) {
     if (is_runtime_api(name))
       return name +
-             " is a call of the CUDA runtime: name the driver's function that it ends in (cuMemAlloc, "
-             "cuMemcpyHtoD, ...)";
+             " is a call of the CUDA runtime: name the driver's function that it calls (cuMemAlloc, cuMemcpyHtoD, ...)";
     return name + ": no such driver function is watched; interpose/driver/hooks.def lists them";
   }
   if (!parse_number(parts.nth, 1, 0xffffffff, &nth))
-    return std::string(parts.nth) + ": which call is to fail is a number from 1";
+    return std::string(parts.nth) + ": the number of the call is needed, 1 or more";
   if (failure_code(parts.code) == 0)
     return std::string(parts.code) +
-           ": a CUresult that is a failure is needed, as number or name (2, "
-           "CUDA_ERROR_OUT_OF_MEMORY)";
+           ": the code of a failure is needed, a number or a name (2, CUDA_ERROR_OUT_OF_MEMORY)";
   return {};
 }
 
@@ -76,7 +74,7 @@ std::string fail_environment(const FailOptions& options) {
   for (const std::string& nth : options.allocations) add("alloc:" + nth);
   for (const std::string& call : options.calls) {
     CallParts parts;
-    if (!split(call, &parts)) throw std::runtime_error(call + ": not NAME:N:CODE");
+    if (!split(call, &parts)) throw std::runtime_error(call + ": NAME:N:CODE is needed");
     add(std::string(parts.name) + ":" + std::string(parts.nth) + ":" + std::to_string(failure_code(parts.code)));
   }
   if (options.allocations.size() + options.calls.size() > kMostRules || text.size() > kMostText)

@@ -37,7 +37,8 @@ std::string framework_cache_help() {
     text += (first ? "" : ", ") + std::string(one.framework) + ": " + one.variable + "=" + one.value;
     first = false;
   }
-  return text + "; what is set already stays). CuPy, RMM and ONNX Runtime have no such switch outside of the program";
+  return text +
+         "; variables that are set already stay). CuPy, RMM and ONNX Runtime are switched only inside the program";
 }
 
 }  // namespace culprit::report

@@ -11,7 +11,7 @@ namespace culprit::report {
 // Variables to add to the environment of the command; variables that the user has set are not changed.
 std::vector<std::pair<std::string, std::string>> framework_cache_switches();
 
-// What the option does, for --help.
+// The effect of the option, for --help.
 std::string framework_cache_help();
 
 }  // namespace culprit::report

@@ -6,7 +6,7 @@
 function(culprit_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "FAIL_TESTS" "NAME;WORKING_DIRECTORY" "COMMAND;OPTIONS")
   if(NOT arg_NAME OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "culprit_add_test: NAME and COMMAND are needed, and not: '${arg_UNPARSED_ARGUMENTS}'")
+    message(FATAL_ERROR "culprit_add_test: NAME and COMMAND are needed; unknown arguments: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT arg_OPTIONS)
     set(arg_OPTIONS --fail-on leaks,errors)

@@ -1,5 +1,5 @@
-# What `cmake --install` puts beside the two programs: how other build systems find them. Everything is relative, so that the
-# installed tree can be moved; interpose/ and report/ install their own program.
+# The files with which other build systems find the installed programs. Their paths are relative, so that the installed tree
+# can be moved. interpose/ and report/ install the programs themselves.
 include(CMakePackageConfigHelpers)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/culprit-config.cmake.in ${PROJECT_BINARY_DIR}/culprit-config.cmake

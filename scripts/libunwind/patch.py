@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Changes libunwind's source for life inside other people's processes: scripts/libunwind/patch.py SOURCE_FOLDER
+"""Changes libunwind's source for use inside other people's processes: scripts/libunwind/patch.py SOURCE_FOLDER
 
-libunwind's local unwinding takes the loader's lock (dl_iterate_phdr), a mutex around one cache for all threads, blocks
-signals by a libc call that a sanitizer may stand in front of, and asks through a pipe of its own whether an address can
-be read. A fork child inherits the locks, locked for ever; a daemon closes the pipe and opens a file in its place.
+libunwind's local unwinding takes the loader's lock (dl_iterate_phdr) and a mutex around one cache for all threads. It
+blocks signals by a libc call that a sanitizer may replace, and tests through a pipe whether an address can be read. A
+fork child inherits the locks, locked for ever; a daemon closes the pipe and opens a file in its place.
 
-Afterwards it asks three hidden functions instead, which interpose/stacks/unwind_services.cpp defines:
+The changed libunwind calls three hidden functions instead, which interpose/stacks/unwind_services.cpp defines:
 
     culprit_visit_module_at()   the one module that contains an address, found without a lock
-    culprit_unwind_cache()      the calling thread's own cache of what a step found, or none
+    culprit_unwind_cache()      the calling thread's own cache of unwind rules, or none
     culprit_can_read()          whether eight bytes can be read
 
-Every change names what it expects to find. A source that is otherwise ends the build here, with a message, and not in
-somebody's process.
+Every change names the text that it expects. A source with another text ends the build with a message here, before the
+difference can do harm in a program.
 """
 
 import pathlib
@@ -77,7 +77,7 @@ HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_
 
     shutil.copy(pathlib.Path(__file__).parent / "mempool.c", folder / "src/mi/mempool.c")
 
-    # Every thread that comes first, or at the same time as another, stores the same values.
+    # Threads that call it at the same time store the same values.
     for machine in ("x86_64", "aarch64"):
         source = Source(folder, f"src/{machine}/Gglobal.c")
         source.replace_body(
@@ -93,9 +93,9 @@ HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_
         source = Source(folder, f"src/{machine}/Ginit.c")
         source.replace(r"^  memset \(&local_addr_space, 0, sizeof \(local_addr_space\)\);\n", "")
         source.replace_body("validate_mem", "  return culprit_can_read (addr) ? 0 : -1;\n")
-        # Names of functions are asked for outside the process; this would read /proc/self/maps, and files.
+        # The command looks names of functions up; here that would read /proc/self/maps, and files.
         source.replace_body("get_static_proc_name", "  return -UNW_ENOINFO;\n")
-        # What is left of the pipe, and of the addresses that were valid once.
+        # Removes the rest of the code for the pipe and for addresses that were valid before.
         begin = source.text.find("static int mem_validate_pipe[2]")
         end = source.text.find("static int\nvalidate_mem (")
         if begin < 0 or end < begin:
@@ -152,7 +152,7 @@ HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_
         r"^  ret = dl_iterate_phdr \(dwarf_callback, &cb_data\);",
         "  ret = culprit_visit_module_at (ip, dwarf_callback, &cb_data);"
     )
-    # Would open the module's file, with libc's functions, in a hook.
+    # libunwind's function would open the module's file, with libc's functions, in a hook.
     source.replace_body("dwarf_find_eh_frame_section", "  return 0;\n")
     source.save()
 

@@ -82,7 +82,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh",
                                      description="Measures what culprit costs, against nothing and other tools.")
     parser.add_argument("--tree", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--quick", action="store_true", help="only what needs no GPU, on the simulated driver")
+    parser.add_argument("--quick", action="store_true", help="only the rows that need no GPU, on the simulated driver")
     parser.add_argument("--only", metavar="ROW[,ROW]", help="only the measurements that have these rows")
     parser.add_argument("--sides", metavar="SIDE[,SIDE]", help=f"only these of {', '.join(SIDES)}")
     parser.add_argument("--repeat", type=int, default=0, metavar="N", help="repetitions (5; 3 with --quick)")
@@ -127,7 +127,7 @@ def main():
         except KeyboardInterrupt:
             kill_children()
             interrupted = True
-            progress("interrupted: what was measured by then follows")
+            progress("interrupted: the results so far follow")
     if options.only:
         results = [result for result in results if result["row"] in wanted]
     if options.out:

@@ -148,7 +148,7 @@ class Sides(unittest.TestCase):
         self.assertIn("failed", text)
         self.assertIn("not installed", text)
         self.assertIn("failed", summary.markdown([first], rows.SIDES, ""))
-        json.dumps(first)  # what is written with --out
+        json.dumps(first)  # as --out writes it
 
     def test_a_row_that_was_not_printed_is_a_failure(self):
         first, second = self.perform(lambda *_: {"a": 1})

@@ -3,8 +3,8 @@
 
 A program trains with fixed seeds and prints the loss of every step. It runs three times at once: alone, attached with
 the redirection, attached with CUPTI. Each attached run must have the losses of the run alone, step by step, until after
-the detach; both back ends must count the same calls of the same batch of cudaMalloc and cudaFree; frees of what was
-there before must be no errors; PyTorch's profiler must see GPU events after the detach, and with the redirection also
+the detach; both back ends must count the same calls of the same batch of cudaMalloc and cudaFree; frees of
+earlier memory must be no errors; PyTorch's profiler must see GPU events after the detach, and with the redirection also
 before it. With the redirection it is `culprit attach --for`, for ATTACH_SECONDS (30), which must name the survivors of
 the batch by their line; with CUPTI, attach and detach, for a tenth of that.
 """

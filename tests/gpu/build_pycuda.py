@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Builds PyCUDA for this machine's Python: build_pycuda.py SOURCES LIBCUDA FOLDER
 
-PyPI has PyCUDA as source only, and a GPU machine may be cut off from it: SOURCES is what scripts/pycuda-source.sh got,
-LIBCUDA any libcuda.so to link with. Afterwards FOLDER is something for PYTHONPATH, and a line on stdout says what was
-built. The same files and definitions as PyCUDA's setup.py, without OpenGL and cuRAND, and all compiled at once, which
-setup.py does not do. Needs numpy, g++ (or CXX) and the headers of Python and CUDA; without them a line on stdout says
-what is missing, and the exit code is 77.
+PyPI has PyCUDA as source only, and a GPU machine may be cut off from it: SOURCES is the folder that
+scripts/pycuda-source.sh made, LIBCUDA any libcuda.so to link with. Afterwards FOLDER can stand in PYTHONPATH, and a
+line on stdout names the archive that was built. The files and definitions are those of PyCUDA's setup.py, without
+OpenGL and cuRAND; unlike there, all files are compiled at the same time. Needs numpy, g++ (or CXX) and the headers of
+Python and CUDA; without them a line on stdout names the missing part, and the exit code is 77.
 """
 import os
 import shlex

@@ -71,7 +71,7 @@ BothWays both_ways(const Situation& situation) {
   for (const std::string& argument : situation.arguments) title += " " + argument;
   BothWays runs;
   if (on_gpu() && situation.fake_driver_only) {
-    left_out(title, "NVIDIA's driver does not bear it, with or without us");
+    left_out(title, "NVIDIA's driver fails in this situation without the library too");
     return runs;
   }
   runs.ran = true;

@@ -52,13 +52,13 @@ long long figure(const std::map<std::string, long long>& figures, const std::str
 // The path of a guest program.
 std::filesystem::path guest_path(const std::string& program);
 
-// True when it exists; otherwise reports that this test can not run here, and why.
+// True when it exists; otherwise reports that this test cannot run here, and why.
 bool guest_built(const std::string& program, const std::string& needs);
 
-// Reports that this whole test case can not run here: ctest counts it as skipped. Return right afterwards.
+// Reports that this whole test case cannot run here: ctest counts it as skipped. Return right afterwards.
 void not_run_here(const std::string& why);
 
-// Reports that a part of a test case can not run here.
+// Reports that a part of a test case cannot run here.
 void left_out(const std::string& what, const std::string& why);
 
 }  // namespace culprit::test

@@ -4,7 +4,7 @@
 
 namespace culprit::test {
 
-TEST_CASE("hooks call no function that a program may have put its own in place of", "[libraries]") {
+TEST_CASE("hooks call no function that a program may have replaced", "[libraries]") {
   Situation situation{"interposed_libc", {}};
   situation.fake_driver_only = true;  // NVIDIA's calls libc itself
   both_ways(situation);
@@ -16,7 +16,7 @@ TEST_CASE("a program whose malloc calls CUDA is not entered from within", "[libr
   both_ways(situation);
 }
 
-TEST_CASE("CUDA used in another namespace or by a library that prefers its own names works, and is no secret",
+TEST_CASE("CUDA used in another namespace or by a library that prefers its own names works, and the report says so",
           "[libraries]") {
   for (const char* how : {"dlmopen", "deepbind"}) {
     const BothWays runs = both_ways({"other_namespace", {how, guest_path("namespace_plugin.so").string()}});
@@ -31,7 +31,7 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
   }
 }
 
-TEST_CASE("threads that close libraries pull nothing away from under the library", "[libraries]") {
+TEST_CASE("threads that close libraries leave the library all memory that it reads", "[libraries]") {
   const std::string plugin = guest_path("namespace_plugin.so").string();
   check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin}}), 1);
   for (int i = 0; i < 5; ++i) {

@@ -15,7 +15,7 @@ Situation sanitized(const std::string& program, bool cuda) {
   Situation situation{program, {}};
   if (cuda) situation.arguments.push_back("cuda");
   situation.fake_driver_only = cuda;  // NVIDIA's driver maps memory where they have their shadow
-  // The runtimes of gcc 12 and clang 14 can not place their shadow where addresses have more than 28 random bits.
+  // The runtimes of gcc 12 and clang 14 cannot place their shadow where addresses have more than 28 random bits.
   situation.before_exec = [] { personality(ADDR_NO_RANDOMIZE); };
   situation.environment["UBSAN_OPTIONS"] = "halt_on_error=1";
   return situation;

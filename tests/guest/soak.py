@@ -24,7 +24,7 @@ KILLS = 500  # at least, for each number of threads, in the long form
 
 
 class Failed(Exception):
-    """A storm whose program did not end as it should, or whose dump says something else than the program's log."""
+    """A storm whose program did not end as it should, or whose dump and log differ."""
 
 
 def demand(condition, text):

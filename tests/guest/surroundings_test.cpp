@@ -19,7 +19,7 @@ TEST_CASE("a real-time thread waits for no ordinary one", "[surroundings]") {
   CHECK(runs.alone.out == "no call took 100 ms\n");
 }
 
-TEST_CASE("a filter that kills at other system calls than documented kills nobody", "[surroundings]") {
+TEST_CASE("a filter that allows only the documented system calls lets the program live", "[surroundings]") {
   for (const char* when : {"after", "before", "exec"}) {
     Situation situation{"seccomp_kill", {when}};
     situation.fake_driver_only = true;
@@ -28,7 +28,7 @@ TEST_CASE("a filter that kills at other system calls than documented kills nobod
   }
 }
 
-TEST_CASE("a dump that somebody truncates, removes, renames or locks away harms no program", "[surroundings]") {
+TEST_CASE("a dump that is truncated, removed, renamed or made inaccessible harms no program", "[surroundings]") {
   for (const char* how : {"truncate", "half", "unlink", "rename", "chmod"}) {
     const BothWays runs = both_ways({"harmed_dump", {how}});
     CHECK(figure(runs.figures_alone, "found") == 0);

@@ -56,7 +56,7 @@ function(check_tree prefix)
     endif()
   endforeach()
 
-  # culprit.h and culprit_add_test(). What is run under culprit makes no CUDA call.
+  # culprit.h and culprit_add_test(). The program that runs under culprit makes no CUDA call.
   run(${CMAKE_CTEST_COMMAND} --test-dir ${work}/consumer)
 
   find_program(pkg_config NAMES pkg-config pkgconf)

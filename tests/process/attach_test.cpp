@@ -476,7 +476,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
   const Run alone = run_alone("attach_blocked", {"alone", library}, [&](pid_t pid) {
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     CHECK(attached.exit_code == 3);
-    CHECK(attached.err.find("came to a point where it could be borrowed") != std::string::npos);
+    CHECK(attached.err.find("came to a point where a call can be injected") != std::string::npos);
     check_runs_alone(pid);
   });
   check_fine(alone);

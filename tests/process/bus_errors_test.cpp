@@ -35,7 +35,7 @@ TEST_CASE("a dump that is cut off while its program runs costs the recording onl
     CHECK(run.signal == 0);
     CHECK(run.exit_code == 0);
     CHECK(run.out == "ready\ndone\n");
-    CHECK(run.err.find("recording stopped: the dump was cut off") != std::string::npos);
+    CHECK(run.err.find("recording stopped: the dump was truncated") != std::string::npos);
     CHECK(run.err.find("not freed") == std::string::npos);
     const Finished report = run_culprit({"report", run.dump().string()});
     CHECK(report.exit_code == 3);
@@ -94,7 +94,7 @@ TEST_CASE("a full disk under a dump with holes costs the recording only", "[bus]
   CHECK(run.signal == 0);
   CHECK(run.exit_code == 0);
   CHECK(run.out == "ready\ndone\n");
-  CHECK(run.err.find("recording stopped: the dump was cut off") != std::string::npos);
+  CHECK(run.err.find("recording stopped: the dump was truncated") != std::string::npos);
 }
 
 TEST_CASE("a program's own SIGBUS is what it would be", "[bus]") {

@@ -178,7 +178,7 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is told wit
     const std::string held = inside.at("largest")[0].at("held_by");
     CHECK(held ==
           "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of "
-          "RuntimeError: the loss is NaN, which nobody caught");
+          "RuntimeError: the loss is NaN, which was not caught");
     const std::string text = text_report(run);
     CHECK(text.find("   live       700 KiB  1x  python_holders.py:") != std::string::npos);
   }

@@ -152,7 +152,7 @@ TEST_CASE("a signal that cannot be used is refused, and what is used instead is 
     CHECK(run.exit_code == 0);
     CHECK(run.dumps.size() == 1);
     CHECK(run.err ==
-          std::string("culprit: warning: CULPRIT_SIGNAL=") + unusable + ": no signal that can be used; USR2 is used\n");
+          std::string("culprit: warning: CULPRIT_SIGNAL=") + unusable + ": this signal cannot be used; USR2 is used\n");
     // In a program without CUDA nothing is said.
     CHECK(run_preloaded("/bin/sh", {"-c", "true"}, options).err.empty());
   }

@@ -36,8 +36,8 @@ void call(Call function, const char* what) {
   std::exit(3);
 }
 
-// Called again as long as there is a value, PTHREAD_DESTRUCTOR_ITERATIONS times. The key is newer than the library's:
-// in the last round the library's has had its turn.
+// Called again as long as there is a value, PTHREAD_DESTRUCTOR_ITERATIONS times. The key is newer than the library's
+// key, so in the last round the library's destructor has run before this function.
 void at_the_end(void*) {
   if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(key, &key);

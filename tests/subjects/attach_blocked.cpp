@@ -14,7 +14,7 @@
 static int wait_for_vfork_child() {
   const pid_t child = vfork();
   if (child == 0) {
-    // By the child: before that the main thread can be stopped.
+    // The child prints it, because the main thread can still be stopped before the child runs.
     if (write(STDOUT_FILENO, "ready\n", 6) != 6) _exit(4);
     char byte = 0;
     while (read(STDIN_FILENO, &byte, 1) > 0) {

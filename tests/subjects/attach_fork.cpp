@@ -18,7 +18,7 @@ SUBJECT_FUNCTION void* allocate(size_t bytes) {
 SUBJECT_FUNCTION void leak_in_parent() { allocate(20001); }
 
 int main() {
-  // Threads that use CUDA, and of which a child has nothing.
+  // Threads that use CUDA. They do not exist in a fork child.
   std::vector<std::thread> threads;
   bool stop = false;
   for (int i = 0; i < 3; ++i) {

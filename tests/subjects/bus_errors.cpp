@@ -1,7 +1,11 @@
-// Argument 1: "wait", allocations, then a line "ready", then, when standard input ends, many more calls in two threads,
-// with new stacks; "own", the program touches a file of its own that was cut off; "sent", it sends itself SIGBUS;
-// "handled", it has a handler for it from the start; "later", it installs one after its first CUDA call; "child", a
-// fork child without CUDA dies as in "own". Argument 2: a file to use.
+// A program that meets SIGBUS: bus_errors MODE FILE
+//   wait     allocates, prints "ready", and when standard input ends makes many more calls in two threads, with new
+//            stacks
+//   own      touches its mapping of FILE behind the end of the file
+//   sent     sends itself SIGBUS
+//   handled  has a handler for SIGBUS from the start
+//   later    installs a handler for SIGBUS after its first CUDA call
+//   child    a fork child without CUDA dies as in "own"
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <setjmp.h>

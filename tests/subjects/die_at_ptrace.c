@@ -1,6 +1,6 @@
-// Preloaded into `culprit attach`: kills the process that injects with SIGKILL right after the one of its requests to
-// the target that DIE_AT numbers, from 1 on. Requests that change nothing in the target do not count, and those that
-// let it run on from one system call of a function that it was made to call to the next count as one.
+// Preloaded into `culprit attach`: sends SIGKILL to the injecting process after its DIE_AT-th request to the target,
+// counted from 1. Requests that change nothing in the target are not counted. Successive PTRACE_SYSCALLs, which
+// let an injected call run from one system call to the next, count as one request.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

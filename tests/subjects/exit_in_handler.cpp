@@ -1,6 +1,6 @@
 // Allocates and frees until a timer's signal handler ends the process by _exit(7), wherever the thread is then.
 //
-//   exit_in_handler MICROSECONDS [malloc]    malloc: memory of the host only, so that it most likely is inside malloc
+//   exit_in_handler MICROSECONDS [malloc]    malloc: only memory of the host, so that the handler interrupts malloc
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/time.h>

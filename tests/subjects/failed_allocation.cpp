@@ -1,4 +1,4 @@
-// Allocations that fail: nothing was made, so nothing can leak, even if the program frees "it" as null afterwards.
+// Allocations that fail: nothing was made, so nothing can leak, even if the program frees the null pointer afterwards.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

@@ -1,6 +1,6 @@
-// Under a seccomp filter that kills for every system call but the named ones: argument 1 says whether it is installed
-// "before" the first CUDA call or "after" it, argument 2 how many calls are made, the others name what is allowed
-// beside what this program, libc and the simulated driver need.
+// A seccomp filter kills the program at each system call that is not allowed: filtered before|after COUNT NAME...
+// The filter is installed before or after the first CUDA call; then COUNT calls are made. Each NAME is a system call
+// that is allowed in addition to those that this program, libc and the simulated driver need.
 #include <cuda_runtime_api.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

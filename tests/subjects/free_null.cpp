@@ -1,4 +1,4 @@
-// Frees null through every function that allows it: nothing at all.
+// Frees null through every function that allows it: no event is recorded.
 #include <cuda_runtime_api.h>
 
 #include "tests/subjects/check.h"

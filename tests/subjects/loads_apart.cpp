@@ -1,4 +1,4 @@
-// Loads the library named by the second argument in a way that preloaded libraries do not see, and makes it work:
+// Loads the library named by the second argument in a way that preloaded libraries do not see, and calls it:
 // "deepbind" (RTLD_DEEPBIND), "namespace" (dlmopen) or "plain". A third argument "own": first calls CUDA through the
 // runtime, which it loads by name, and leaks 20001 bytes. Prints the library's result.
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Allocates under marks (culprit.h) and NVTX ranges. The argument says what: see main().
+// Allocates under marks (culprit.h) and NVTX ranges. The argument names the calls: see main().
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ static void use_ranges() {
   allocate(1002);
   const culprit::Mark mark("a mark too");
   allocate(1003);
-  EXPECTED(0, nvtxRangePop());  // of the default domain, below the other domain's
+  EXPECTED(0, nvtxRangePop());  // the default domain's range, below the other domain's
   allocate(1004);
   EXPECTED(0, nvtxDomainRangePop(domain));
   EXPECTED(0, nvtxRangePushW(L"wide"));

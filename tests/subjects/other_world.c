@@ -1,6 +1,6 @@
 /* A program for the compilers, runtimes and libcs that libculprit.so meets: built with sanitizers and with musl, run
- * under valgrind. Threads, malloc, dlopen and dlsym; with the argument "cuda", device memory of which one piece stays.
- * The driver is looked up by name, so that a libc without CUDA can run it too. */
+ * under valgrind. Threads, malloc, dlopen and dlsym; with the argument "cuda", device memory, one piece of which is not
+ * freed. The driver is looked up by name, so that a libc without CUDA can run it too. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 # CULPRIT_SUBJECTS gets them; other_worlds.txt in the subjects' folder names them, with the path of the shared runtime.
 set(worlds "")
 
-# add_world(name LANGUAGE flag...): left out where the compiler can not build a program with these flags.
+# add_world(name LANGUAGE flag...): left out where the compiler cannot build a program with these flags.
 function(add_world compiler language name runtime)
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/other_world.c)
   set(standard -std=gnu11)

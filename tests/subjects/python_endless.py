@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Allocates and frees from ever new Python functions, as programs do that make code from templates.
+"""Allocates and frees from ever new Python functions, as programs that make code from templates do.
 
     python_endless.py COUNT LEAKS
 

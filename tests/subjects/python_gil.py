@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. A recorder that took the
-GIL would make both wait for ever."""
+"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. A recorder that takes the
+GIL in the allocation makes the program hang."""
 import ctypes
 import sys
 import threading

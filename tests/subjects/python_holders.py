@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tensors that are kept in the ways in which tensors are kept. Runs with the stand-ins for PyTorch and CuPy
+"""Keeps tensors in the ways in which programs keep tensors. Runs with the stand-ins for PyTorch and CuPy
 (python_fakes), or with those themselves.
 
     python_holders.py torch|cupy losses|traceback|uncaught|global|closure|running|snapshot
 
-The exit handlers run, then the process ends at once: what an interpreter's end would free is not in question here.
-All modes end by os._exit except "uncaught", which ends as an ordinary program does.
+The exit handlers run, then the process ends at once, so that the interpreter's end frees nothing.
+Only "uncaught" ends like an ordinary program.
 """
 import atexit
 import importlib

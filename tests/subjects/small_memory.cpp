@@ -1,6 +1,6 @@
-// A program with little memory: after a CUDA call, and again after 50,000 with as many stacks as argument 2 says,
-// prints what it can still get. Argument 1: "share", the largest block that malloc() gives; "lock", with all new
-// mappings locked, how much of its memory is, and whether a block that it may lock is given.
+// A program with little memory: small_memory share|lock COUNT. Prints after two CUDA calls, and again after COUNT more,
+//   share  the size of the largest block that malloc() returns, in KiB
+//   lock   with all new mappings locked: the locked memory in KiB, and 1 or 0: mmap() gives another MiB, or does not
 #include <cuda_runtime_api.h>
 #include <string.h>
 #include <sys/mman.h>

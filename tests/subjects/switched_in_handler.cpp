@@ -1,4 +1,4 @@
-// Allocates and frees while a timer's signal switches recording on and off, wherever the thread is then: wants
+// Allocates and frees while a timer's signal switches recording on and off, wherever the thread is then. Needs
 // CULPRIT_START=signal and CULPRIT_SIGNAL=ALRM. Prints "done" after a quarter of a second.
 #include <cuda_runtime_api.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-"""What Python tests share: the report of a dump."""
+"""The report of a dump, for tests in Python."""
 import json
 import os
 import subprocess

@@ -27,7 +27,7 @@ class TestLeaks {
   }
   void end() { culprit_mark_pop(); }
 
-  /* A sentence about the memory that the test has left behind so far. Empty: there is none, or tests shall not fail. */
+  /* A sentence about the memory that the test has left behind so far. Empty: there is none, or tests that leak pass. */
   std::string complaint() const {
     if (culprit_version() == 0 || !leaking_tests_fail()) return "";
     std::uint64_t count = 0;

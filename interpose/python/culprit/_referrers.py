@@ -103,7 +103,7 @@ class _Names:
         return type(referrer) is types.FrameType and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
 
     def of(self, thing, levels=_LEVELS):
-        """The names of what keeps the object alive, the most specific first; empty: unknown."""
+        """The names of the things that keep the object alive, the most specific first; empty: unknown."""
         texts = []
         for frame in self.running:
             for key in _keys_of(frame.f_locals if frame.f_locals is not frame.f_globals else {}, thing):
@@ -166,7 +166,7 @@ class _Names:
                 if isinstance(referrer, BaseException) and referrer.__traceback__ is traceback:
                     text = f"the traceback of {_exception_text(referrer)}"
                     if referrer is getattr(sys, "last_value", None):
-                        return text + ", which nobody caught"
+                        return text + ", which was not caught"
                     named = self.of(referrer, levels)
                     return text + (f", held by {named[0]}" if named else "")
                 if type(referrer) is types.TracebackType and referrer.tb_next is traceback:
@@ -178,8 +178,7 @@ class _Names:
 
 
 def names(things, ignored=()):
-    """For each of `things` a list of texts that name what keeps it alive. `ignored`: referrers that belong to the
-    caller."""
+    """For each of `things` a list of texts, which name its owners. `ignored`: referrers that belong to the caller."""
     things = list(things)
     known = _Names([things, *ignored])
     known.look(things)

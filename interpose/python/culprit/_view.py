@@ -1,4 +1,4 @@
-"""Writes what PyTorch and CuPy know of their memory to a file beside the dump. `culprit report` joins it by address.
+"""Writes the memory that PyTorch and CuPy report to a file beside the dump. `culprit report` joins it by address.
 
 The file (schema culprit.python/1) is JSON:
 
@@ -22,7 +22,7 @@ from culprit import _referrers
 
 SCHEMA = "culprit.python/1"
 SUFFIX = ".python.json"
-# To name what holds a tensor the whole heap is walked several times: about a second for a million objects.
+# To name the holders of a tensor the whole heap is walked several times: about a second for a million objects.
 MOST_OBJECTS_AT_EXIT = 1_000_000
 MOST_NAMED = 64
 
@@ -101,7 +101,7 @@ def _memory_readers(torch, cupy):
 
 
 def live_objects(torch, cupy, most_objects=None):
-    """The largest live tensors and arrays, each memory once, with what holds them. Empty when the heap has more than
+    """The largest live tensors and arrays, each memory once, with their holders. Empty when the heap has more than
     `most_objects` objects."""
     readers = _memory_readers(torch, cupy)
     everything = gc.get_objects()

@@ -105,7 +105,7 @@ culprit.detail = (function () {
   }
 
   function error(model, one) {
-    const titles = { "double-free": "freed twice", "invalid-free": "freed what nobody allocated",
+    const titles = { "double-free": "freed twice", "invalid-free": "freed without an allocation",
       "mismatched-free": "freed by the wrong function", "failed-free": "refused" };
     return el("div", { class: "detail-body" },
       el("div", { class: "evidences" },

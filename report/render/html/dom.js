@@ -19,7 +19,7 @@ culprit.el = function (tag, attributes, ...children) {
   return element;
 };
 
-// Replaces what is in `element`.
+// Replaces the content of `element`.
 culprit.fill = function (element, ...children) {
   const shown = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
   element.replaceChildren(...shown);

@@ -77,7 +77,7 @@ culprit.LeakTable = class extends culprit.Table {
     super.show(name);
   }
 
-  // Restricts the list to what is below a place of the flame graph.
+  // Restricts the list to the leaks below a place of the flame graph.
   narrow(name, groups) {
     this.show("leaks");
     this.scope = { name, groups };

@@ -9,7 +9,7 @@ culprit.causeTitle = function (cause, running) {
   return words ? (running ? words.running : words.title) : cause;
 };
 
-// One process's report: what the data has, with stacks as lists of frames.
+// One process's report: the members of the data, with stacks as lists of frames.
 culprit.Model = class extends culprit.Frames {
   constructor(report, strict) {
     super(report);

@@ -41,7 +41,7 @@ culprit.tiles = function (model, open, choose) {
       : summary.complete
         ? tile("clean", "Nothing", verb,
           culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
-        : tile("incomplete", "Not known", "Verdict", "no leak among what was recorded"),
+        : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations"),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
       "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",

@@ -22,11 +22,11 @@ struct RefusalHint {
 // clang-format off
 constexpr RefusalHint kRefusals[] = {
     {201, 201, " found no context: make the memory's device current (cudaSetDevice) in the thread that frees"},
-    {700, 700, " returned 700 from an earlier kernel error: the memory stays until the context goes"},
-    {702, 702, " returned 702 because a kernel ran too long: the memory stays until the context goes"},
+    {700, 700, " returned 700 from an earlier kernel error: the memory stays until the context ends"},
+    {702, 702, " returned 702 because a kernel ran too long: the memory stays until the context ends"},
     {709, 709, " came after the end of the memory's context: free before the context is destroyed"},
-    {710, 710, " returned 710 from an assert in a kernel: the memory stays until the context goes"},
-    {714, 719, " fails since a kernel went wrong: find it with compute-sanitizer; the memory stays until the context goes"},
+    {710, 710, " returned 710 from an assert in a kernel: the memory stays until the context ends"},
+    {714, 719, " fails since a kernel failed: find it with compute-sanitizer; the memory stays until the context ends"},
     {900, 908, " is not allowed while a stream is being captured: free after the capture"},
 };
 // clang-format on
@@ -63,8 +63,7 @@ std::string exception_hint(const Group& group, const Evidence& evidence) {
     return "free it in a destructor or with pthread_cleanup_push: the thread is unwound without reaching the free";
   }
   if (evidence.uncaught) {
-    return "catch " + printable(exception_text(evidence)) +
-           " in main: no destructor runs for an exception that nobody catches";
+    return "catch " + printable(exception_text(evidence)) + " in main: an uncaught exception runs no destructor";
   }
   return "no free on the path thrown" + at(evidence, group) + ": give the pointer an owner (RAII) before it";
 }
@@ -91,7 +90,7 @@ std::string never_freed_hint(const Group& group) {
     const std::string& name = group.threads.empty() ? group.thread_sums.front().name : group.threads.front().name;
     const std::string who =
         threads == 1 ? "thread \"" + printable(name) + "\"" : "all " + std::to_string(threads) + " threads";
-    return who + " ended without a free: free in the thread, or hand the pointer to one that does";
+    return who + " ended without a free: free in the thread, or hand the pointer to a thread that frees it";
   }
   if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";
   return {};

@@ -111,8 +111,8 @@ void render_peaks(const Report& report, const RenderOptions& options, std::ostre
   if (shown < peaks.size())
     out << "\nand " << plural(peaks.size() - shown, "lower peak", "lower peaks") << " of other processes: --all\n";
   if (!peaks.empty()) {
-    out << "\napproximate: a picture is taken when use has grown by a sixteenth since the last one, and 1 MiB; what a "
-           "thread has not\nadded up yet, 4 MiB at most, may be missing\n";
+    out << "\napproximate: a picture is taken when use has grown by a sixteenth since the last one, and 1 MiB; up to "
+           "4 MiB of\neach thread may be missing\n";
   } else {
     out << "\nno picture of the peak: nothing was live on a GPU, or recording stopped before\n";
   }

@@ -111,7 +111,7 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
         << " from before the recording were freed in it\n";
   if (report.summary.unknown_refusals != 0)
     out << "note    " << plural(report.summary.unknown_refusals, "free was", "frees were")
-        << " refused of what the recording never saw made\n";
+        << " refused of memory that was not recorded\n";
   if (report.summary.errors != 0)
     out << "note    " << plural(report.summary.errors, "free was", "frees were") << " refused\n";
   out << "next    culprit report " << printable(report.dump_path) << "\n";

@@ -123,7 +123,7 @@ class SweepText {
     for (const SweepRun& run : sweep_.runs) {
       if (run.outcome != SweepOutcome::kGaveUp) continue;
       out_ << "gave up by exit() at " << place(exit_caller(run.gave_up->exit_stack)) << " when "
-           << failure_text(run.site) << ": what it held then is not counted\n";
+           << failure_text(run.site) << ": the memory that it held then is not counted\n";
     }
   }
 

@@ -174,7 +174,7 @@ class TextReport {
       out_ << "since mark \"" << printable(report_.since_mark) << "\", at " << format_time(*report_.since_mark_ns)
            << "\n";
     if (recording.off) {
-      out_ << "recording is off since " << format_time(recording.last_switch_ns) << "\n";
+      out_ << "recording has been off since " << format_time(recording.last_switch_ns) << "\n";
     }
   }
 
@@ -203,11 +203,11 @@ class TextReport {
       out_ << " · " << plural(summary.late_frees, "release", "releases") << " refused at exit (no leak)";
     }
     if (summary.unknown_frees != 0) {
-      out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of what was made before recording";
+      out_ << " · " << plural(summary.unknown_frees, "free", "frees") << " of allocations from before recording";
     }
     if (summary.unknown_refusals != 0) {
       out_ << " · " << plural(summary.unknown_refusals, "refused free", "refused frees")
-           << " of what recording never saw made";
+           << " of memory that was not recorded";
     }
     out_ << "\n";
   }

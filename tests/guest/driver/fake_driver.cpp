@@ -12,13 +12,13 @@
   extern "C" decltype(name) sim_##name; \
   extern "C" CUresult CUDAAPI sim_##name
 
-// entry_thunks.inc asks whether calls are to fail: never here.
+// entry_thunks.inc asks whether a call must fail; in this driver no call must.
 extern "C" {
 __attribute__((visibility("hidden"))) uint8_t simcuda_failures_armed = 0;
 __attribute__((visibility("hidden"))) CUresult simcuda_injected_failure(const char*) { return CUDA_SUCCESS; }
 }
 
-// Counted; the order is of no meaning.
+// The functions whose calls are counted, in any order.
 #define FAKE_COUNTED(X)  \
   X(cuInit)              \
   X(cuMemAlloc_v2)       \
@@ -291,7 +291,7 @@ FAKE(cuCtxGetCurrent)(CUcontext* out) {
 }
 FAKE(cuCtxSetCurrent)(CUcontext context) {
   COUNT_CALL(cuCtxSetCurrent);
-  // Stores that a handler of this thread may repeat in between.
+  // A handler of this thread may make the same stores between these two.
   const int count = current.count > 0 ? current.count : 1;
   current.contexts[count - 1] = context;
   current.count = context == nullptr ? count - 1 : count;

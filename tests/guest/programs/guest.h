@@ -157,7 +157,7 @@ GUEST_FUNCTION inline CUdeviceptr allocate_by_path(size_t bytes, uint64_t path, 
     memory = allocate(bytes);
     KEEP_FRAME();
   } else if ((path & 1) != 0) {
-    asm volatile("# left" ::: "memory");  // other texts, or the compiler makes one call of the two
+    asm volatile("# left" ::: "memory");  // unlike the other text, else the compiler merges the calls
     memory = allocate_by_path(bytes, path >> 1, depth - 1);
     asm volatile("# left" ::: "memory");
   } else {

@@ -1,4 +1,4 @@
-// A library calls CUDA that is loaded into its own namespace (dlmopen) or with RTLD_DEEPBIND:
+// A library that is loaded into its own namespace (dlmopen) or with RTLD_DEEPBIND calls CUDA:
 // other_namespace dlmopen|deepbind PLUGIN
 #include <dlfcn.h>
 #include <stdio.h>

@@ -105,7 +105,7 @@ CUresult capture_free(DriverState& state, Stream& stream, CUdeviceptr address) {
 }
 
 CUresult check_capture_safe(DriverState& state, CUstreamCaptureMode thread_mode) {
-  // Only global captures are looked at: a thread-local one is an agreement of its thread not to make such calls.
+  // Only global captures are searched: a thread-local one forbids such calls to its own thread, which is not simulated.
   if (state.global_captures == 0 || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   for (Object* object : state.objects) {
     if (object->type != ObjectType::kStream) continue;

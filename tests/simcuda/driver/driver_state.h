@@ -1,4 +1,4 @@
-// What the simulated driver knows: devices, contexts, memory and every handle it gave out.
+// The state of the simulated driver: devices, contexts, memory and every handle that it returned.
 //
 // One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss
 // hold no copy of a handle, which matters to tools that search a process's globals for handles.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x500000000000;  // no device and no heap has addresses here
 constexpr std::uint64_t kThreadRange = std::uint64_t{1} << 36;
-constexpr std::uint64_t kThreads = 256;  // beyond it threads share ranges: measurements have fewer
+constexpr std::uint64_t kThreads = 256;  // more threads share ranges; measurements have fewer
 constexpr std::uint64_t kAlignment = 512;
 
 struct ThreadRange {

@@ -1,8 +1,8 @@
-// SIMCUDA_FREE_CALLS=1: cuMemAllocAsync and cuMemFreeAsync cost next to nothing, for measuring what a tool adds to
-// them.
+// SIMCUDA_FREE_CALLS=1: cuMemAllocAsync and cuMemFreeAsync cost next to nothing, for measuring the cost that a tool
+// adds.
 //
 // Each thread hands out addresses of its own, without a lock and without any bookkeeping; like a warm pool it gives the
-// address that it got back last. There is no memory behind them, nothing is counted, and every stream will do.
+// address that it got back last. The addresses have no memory, nothing is counted, and every stream is accepted.
 #pragma once
 
 #include <cuda.h>

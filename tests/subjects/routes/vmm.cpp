@@ -1,6 +1,6 @@
-// Virtual memory management: addresses, physical memory and mappings are separate things, and what each row leaves
-// behind is told at its function. Imports and external memory are made from exported physical memory, so they stand
-// here too.
+// Virtual memory management: addresses, physical memory and mappings are separate things. The comment of each function
+// says which of them it leaves behind. Imports and external memory are made from exported physical memory, so they
+// stand here too.
 #include <unistd.h>
 
 #include <cstdint>

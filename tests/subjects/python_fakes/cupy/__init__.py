@@ -1,4 +1,4 @@
-"""A stand-in for CuPy with the parts that culprit asks: arrays, and a pool that keeps what was given back.
+"""A stand-in for CuPy with the parts that culprit asks: arrays, and a pool that keeps freed memory.
 FAKE_CUPY_POOL=0: without the pool, as after cupy.cuda.set_allocator(None).
 """
 import ctypes

@@ -1,4 +1,4 @@
-"""torch.cuda: lazy initialization, the caching allocator and what it tells of itself."""
+"""torch.cuda: lazy initialization, the caching allocator, its statistics and its snapshot."""
 import ctypes
 import os
 import sys
@@ -38,7 +38,7 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
     global _history
     assert enabled in (None, "state", "all")
     assert context in (None, "state", "alloc", "all") and stacks in ("python", "all")
-    assert _initialized, "PyTorch initializes CUDA here: whoever calls this too early changes the program"
+    assert _initialized, "PyTorch initializes CUDA here: a call that comes too early changes the program"
     _history = enabled
 
 

@@ -69,7 +69,7 @@ TEST_CASE("what cannot be attached to is told before it is tried", "[attach]") {
   };
   CHECK(
       has(with([](FakeProcess* process) { process->state = 'T'; }), "is stopped: continue it first (kill -CONT 500)"));
-  CHECK(has(with([](FakeProcess* process) { process->state = 'Z'; }), "has ended: only its parent, process 1,"));
+  CHECK(has(with([](FakeProcess* process) { process->state = 'Z'; }), "has ended, and its parent, process 1,"));
   CHECK(has(with([](FakeProcess* process) { process->flags = 0x00200040; }), "is a thread of the kernel"));
   CHECK(with([](FakeProcess* process) { process->flags = 0x40; }).empty());
 
@@ -82,7 +82,7 @@ TEST_CASE("what cannot be attached to is told before it is tried", "[attach]") {
   CHECK(has(machine.checked(), "runs with shadow stacks"));
   machine.write_in(500, "status", status_of("0", kNone));
   machine.write_in(500, "exe", std::string("\177ELF\1\1\1", 7) + std::string(64, '\0'));
-  CHECK(has(machine.checked(), "is no 64-bit program"));
+  CHECK(has(machine.checked(), "is not a 64-bit program"));
   machine.write_in(500, "exe", std::string("\177ELF\2\1\1", 7) + std::string(64, '\0'));
   CHECK(machine.checked().empty());
 
@@ -109,12 +109,12 @@ TEST_CASE("a refused ptrace is told with its reason and what to do", "[attach]")
   machine.write_in(99, "status", status_of(own == "0" ? "1000" : own, kNone));
   CHECK(has(machine.refused(), ": run culprit as root (sudo culprit attach 500)"));
   machine.write_in(500, "status", status_of(own, "0000000000000400"));
-  CHECK(has(machine.refused(), "it has capabilities that culprit has not: run culprit as root"));
+  CHECK(has(machine.refused(), "it has capabilities that culprit does not have: run culprit as root"));
   FakeMachine::write(machine.proc() + kScope, "1\n");
   CHECK(has(machine.refused(), "ptrace_scope is 1, so run culprit as root"));
   CHECK(has(machine.refused(), "or start the program with culprit run"));
   machine.write_in(500, "status", status_of("12345", kNone));
   CHECK(has(machine.refused(), "it has made itself undumpable"));
   FakeMachine::write(machine.proc() + kScope, "3\n");
-  CHECK(has(machine.refused(), "ptrace_scope is 3, which forbids it to everybody until the next boot"));
+  CHECK(has(machine.refused(), "ptrace_scope is 3, which forbids tracing until the next boot"));
 }

@@ -117,7 +117,7 @@ TEST_CASE("descriptors of others that may not be read", "[doctor]") {
   const Holder& holder = diagnosis.gpus.at(0).holders.at(0);
   CHECK(holder.kind == HolderKind::kGhost);
   CHECK(holder.keepers.empty());
-  CHECK(has(holder.explanation, "Who keeps its files open could not be seen"));
+  CHECK(has(holder.explanation, "The processes that keep its files open are unknown"));
   CHECK(diagnosis.gpus[0].next == std::vector<std::string>{"sudo culprit doctor --gpu 0"});
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a container of its own: other containers' processes are numbers only"
     const Holder& ghost = again.gpus.at(0).holders.at(0);
     CHECK(ghost.kind == HolderKind::kGhost);
     CHECK_FALSE(ghost.certain);
-    CHECK(has(ghost.explanation, "which is not to be seen from here"));
+    CHECK(has(ghost.explanation, "which cannot be seen from here"));
   }
   SECTION("one of its process group certainly does") {
     FakeProcess child = cuda_process(767, "forkhold");

@@ -448,8 +448,8 @@ TEST_CASE("a refused free of a broken context has a hint and a plain one has non
     program.dump.add_allocation(record);
     return hint_for(program.report().leaks.at(0), false);
   };
-  CHECK(hint_of(700) == "cuMemFree returned 700 from an earlier kernel error: the memory stays until the context goes");
-  CHECK(hint_of(719).find("cuMemFree fails since a kernel went wrong") == 0);
+  CHECK(hint_of(700) == "cuMemFree returned 700 from an earlier kernel error: the memory stays until the context ends");
+  CHECK(hint_of(719).find("cuMemFree fails since a kernel failed") == 0);
   CHECK(hint_of(709).find("cuMemFree came after the end of the memory's context") == 0);
   CHECK(hint_of(1).empty());
 }

@@ -65,7 +65,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
 
     const std::string text = in_format(report, render_text);
     CHECK(text.rfind(std::string("NOT KNOWN: ") + counter.words + " not recorded", 0) == 0);
-    CHECK(has(text, "NOT KNOWN: no leak among what was recorded"));
+    CHECK(has(text, "NOT KNOWN: no leak among the recorded allocations"));
     CHECK(has(text, "· 2 not recorded"));
     CHECK_FALSE(has(text, "NOTHING LEAKED"));
 
@@ -112,7 +112,7 @@ TEST_CASE("a process that still runs is not said to hold nothing when something 
           "[report][not-recorded]") {
   Report report = report_with(kCounters[0]);
   report.process.status.ended = Ended::kRunning;
-  CHECK(has(in_format(report, render_text), "NOT KNOWN: nothing is held among what was recorded"));
+  CHECK(has(in_format(report, render_text), "NOT KNOWN: nothing is held among the recorded allocations"));
 }
 
 TEST_CASE("a report to which nothing is missing says so", "[report][not-recorded]") {
@@ -139,7 +139,7 @@ TEST_CASE("libraries that call the driver past the hooks come first in every for
   const std::string text = in_format(report, render_text);
   CHECK(text.rfind("NOT KNOWN: libdirect.so calls the driver directly (it was loaded with RTLD_DEEPBIND, ", 0) == 0);
   CHECK(has(text, "\nNOT KNOWN: libapart?.so has a CUDA driver of its own (it was loaded with dlmopen)"));
-  CHECK(has(text, "NOT KNOWN: no leak among what was recorded"));
+  CHECK(has(text, "NOT KNOWN: no leak among the recorded allocations"));
 
   const Json json = Json::parse(in_format(report, as_json));
   CHECK(json.at("unseen").at(0) == Json({{"module", "/opt/lib/libdirect.so"}, {"how", "direct"}}));
