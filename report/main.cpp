@@ -19,10 +19,10 @@ constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back,
 
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
-    "read;\n"
-    "4 a CUDA library was loaded but no hook was ever called. `culprit run` and `culprit sweep` pass the command's own "
-    "exit code "
-    "through.";
+    "read,\n"
+    "or an output cannot be written; 4 not known: --fail-on, --error-exitcode or --baseline was given and something was "
+    "not\n"
+    "recorded, or no CUDA call was seen. `culprit run` and `culprit sweep` pass the command's own exit code through.";
 
 // Removes the words after the first "--": they are the command of `culprit run` or `sweep`, not for the parser.
 std::vector<std::string> take_command(std::vector<std::string>* arguments) {

@@ -15,9 +15,9 @@
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/exit_handlers.h"
-#include "interpose/recorder/failed_starts.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/run_starts.h"
 #include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
@@ -90,9 +90,10 @@ int start_recording(Process& process, bool called) {
   const int error = fits ? process.dump.start(path, process.options.max_dump) : ENAMETOOLONG;
   if (error != 0) {
     warn_not_recording(process.options, path, error);
-    note_failed_start(process.options, process.pid, error, path);
+    note_run_start(process.options, process.pid, error, path);
     return error;
   }
+  note_run_start(process.options, process.pid, 0, path);
   process.stacks.table.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);
   warn_refused_options(process.options);

@@ -52,10 +52,12 @@ mode_t permissions_for(const std::string& path) {
 }
 
 // A file without write permission stays, although its folder would allow a rename.
-bool is_protected(const std::string& path) { return ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0; }
+bool is_protected(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0;
+}
 
 std::string cannot_be_written(const std::string& name, int error) {
-  return name + ": cannot be written (" + std::strerror(error != 0 ? error : EIO) + "); choose another file";
+  return name + ": cannot be written (" + (error != 0 ? std::strerror(error) : "not all of it was taken") + "); choose another file";
 }
 
 }  // namespace
@@ -88,7 +90,7 @@ void OutputFile::fail(int error) {
 }
 
 void OutputFile::commit() {
-  errno = 0;
+  if (stream_) errno = 0;  // else it is of the write that failed
   stream_.close();
   if (!stream_) fail(errno);
   if (temporary_.empty()) return;

@@ -67,9 +67,6 @@ void remove_and_end(int number) {
 }
 
 void watch_signals() {
-  static bool watched = false;
-  if (watched) return;
-  watched = true;
   struct sigaction action = {};
   action.sa_handler = remove_and_end;
   for (int number : kEnding) sigaddset(&action.sa_mask, number);

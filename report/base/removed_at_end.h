@@ -5,9 +5,9 @@
 
 namespace culprit::report {
 
-// Names a file or folder (with all its content, three levels deep) that is removed when SIGHUP, SIGINT, SIGQUIT, SIGPIPE
-// or SIGTERM ends this process while the object exists. A signal that is ignored or handled stays so. The destructor
-// removes nothing. At most eight at a time: later ones are not removed. Not thread-safe.
+// Names a file or folder (with all its content, three levels deep) that is removed when SIGHUP, SIGINT, SIGQUIT,
+// SIGPIPE or SIGTERM ends this process while the object exists. A signal that is ignored or handled stays so. The
+// destructor removes nothing. At most eight at a time: later ones are not removed. Not thread-safe.
 class RemovedAtEnd {
  public:
   explicit RemovedAtEnd(const std::string& path);

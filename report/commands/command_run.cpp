@@ -26,9 +26,9 @@
 #include "report/render/formats.h"
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"
-#include "report/run/failed_starts.h"
 #include "report/run/framework_caches.h"
 #include "report/run/preload.h"
+#include "report/run/run_starts.h"
 #include "report/select/selection.h"
 
 namespace culprit::report {
@@ -116,7 +116,7 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
 // Where the dumps of a run go, and what the command itself needs while it lasts. Throws std::runtime_error.
 class RunPlace {
  public:
-  explicit RunPlace(const RunCommand& command) : failed_starts_(folder_.path()) {
+  explicit RunPlace(const RunCommand& command) : run_starts_(folder_.path()) {
     const char* present = std::getenv("CULPRIT_OUT");
     if (!command.out.empty()) {
       pattern_ = absolute_pattern(command.out);
@@ -129,7 +129,7 @@ class RunPlace {
     if (kept_) try_pattern(pattern_);
   }
   const std::string& pattern() const { return pattern_; }
-  const FailedStartsFile& failed_starts() const { return failed_starts_; }
+  const RunStartsFile& run_starts() const { return run_starts_; }
   bool kept() const { return kept_; }
   // The report could not be made: the dumps stay, for another one.
   void keep(const std::vector<std::string>& dumps) {
@@ -139,7 +139,7 @@ class RunPlace {
 
  private:
   TemporaryFolder folder_;
-  FailedStartsFile failed_starts_;
+  RunStartsFile run_starts_;
   std::string pattern_;
   bool kept_ = true;
 };
@@ -162,7 +162,7 @@ int run_program(const RunCommand& command) {
     check_output_file(command.output.output, command.selection.files());
     place.emplace(command);
     environment = preload_environment(place->pattern());
-    environment.emplace_back("CULPRIT_FAILED_STARTS", place->failed_starts().path());
+    environment.emplace_back("CULPRIT_RUN_STARTS", place->run_starts().path());
   } catch (const std::exception& error) {
     std::cerr << "culprit: " << error.what() << "\n";
     return kExitUnreadable;
@@ -185,7 +185,7 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> dumps;
   try {
     dumps = find_dumps(place->pattern(), start);
-    found = report_run(dumps, place->failed_starts().reports(), command, &*selection, place->kept());
+    found = report_run(dumps, place->run_starts().reports(dumps.size()), command, &*selection, place->kept());
   } catch (const FileError& error) {
     std::cerr << "culprit: " << error.what() << "\n";
   }

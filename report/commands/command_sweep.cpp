@@ -17,8 +17,8 @@
 
 #include "report/base/exit_codes.h"
 #include "report/base/output_file.h"
-#include "report/base/temporary_folder.h"
 #include "report/base/progress.h"
+#include "report/base/temporary_folder.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"

@@ -48,6 +48,19 @@ std::string glob_of(const std::string& pattern) {
   return extension == pattern.size() ? result + "*" : result;
 }
 
+// "/x/%q{RANK}/a.dump" -> "/x/a.dump": where the variable is not set the folder has no name.
+std::string without_empty_folders(const std::string& pattern) {
+  std::string result;
+  for (std::size_t begin = 0; begin < pattern.size();) {
+    const std::size_t end = std::min(pattern.find('/', begin), pattern.size() - 1);
+    const std::string part = pattern.substr(begin, end + 1 - begin);
+    const bool may_be_empty = part.compare(0, 3, "%q{") == 0 && part.find('}') + 2 == part.size() && part.back() == '/';
+    if (!may_be_empty) result += part;
+    begin = end + 1;
+  }
+  return result;
+}
+
 // Start time of the process that wrote the dump; 0 when the file is not a dump.
 std::uint64_t start_of_dump(const std::string& path) {
   struct stat info = {};
@@ -103,15 +116,18 @@ void try_pattern(const std::string& pattern) {
 
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
-  ::glob_t matches = {};
-  if (::glob(glob_of(pattern).c_str(), 0, nullptr, &matches) == 0) {
-    for (std::size_t i = 0; i < matches.gl_pathc; ++i) {
-      const std::uint64_t start = start_of_dump(matches.gl_pathv[i]);
-      if (start != 0 && start >= since_realtime_ns) found.emplace_back(start, matches.gl_pathv[i]);
+  for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {
+    ::glob_t matches = {};
+    if (::glob(glob_of(variant).c_str(), 0, nullptr, &matches) == 0) {
+      for (std::size_t i = 0; i < matches.gl_pathc; ++i) {
+        const std::uint64_t start = start_of_dump(matches.gl_pathv[i]);
+        if (start != 0 && start >= since_realtime_ns) found.emplace_back(start, matches.gl_pathv[i]);
+      }
     }
+    ::globfree(&matches);
   }
-  ::globfree(&matches);
   std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   std::vector<std::string> paths;
   paths.reserve(found.size());
   for (auto& [start, path] : found) paths.push_back(std::move(path));

@@ -83,7 +83,8 @@ std::string verdict_without_leaks(const Report& report) {
   const bool running = report.process.status.ended == Ended::kRunning;
   if (is_complete(report)) return running ? "NOTHING HELD" : "NOTHING LEAKED";
   if (!report.hook_called) return "NOT KNOWN: nothing was recorded";
-  return running ? "NOT KNOWN: nothing is held among the recorded allocations" : "NOT KNOWN: no leak among the recorded allocations";
+  return running ? "NOT KNOWN: nothing is held among the recorded allocations"
+                 : "NOT KNOWN: no leak among the recorded allocations";
 }
 
 }  // namespace culprit::report

@@ -1,5 +1,5 @@
-// The verdict on a process: clean, leaks, or not known because something was not recorded. Only a complete recording can
-// be clean.
+// The verdict on a process: clean, leaks, or not known because something was not recorded. Only a complete recording
+// can be clean.
 #pragma once
 
 #include <string>

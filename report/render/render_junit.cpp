@@ -169,10 +169,12 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.3f", static_cast<double>(report.process.end_time_ns) / 1e9);
   out << "  <testsuite name=\"" << escaped("culprit: " + program + " [" + std::to_string(report.process.pid) + "]")
-      << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\"" << (incomplete ? 1 : 0) << "\" skipped=\""
-      << skipped << "\" time=\"" << seconds << "\" hostname=\"" << escaped(report.process.host) << "\">\n";
+      << "\" tests=\"" << (cases == 0 ? 1 : cases) << "\" failures=\"" << failures << "\" errors=\""
+      << (incomplete ? 1 : 0) << "\" skipped=\"" << skipped << "\" time=\"" << seconds << "\" hostname=\""
+      << escaped(report.process.host) << "\">\n";
   const std::string leaks = program + ".leaks";
-  if (incomplete) print_case(leaks, "everything was recorded", "error", "not known: " + missing, "not-known", missing, out);
+  if (incomplete)
+    print_case(leaks, "everything was recorded", "error", "not known: " + missing, "not-known", missing, out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
     const std::string message = message_of(*group, group->bytes, group->count);

@@ -77,8 +77,7 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   std::string headline = complete ? "Nothing leaked" : "Not known";
   if (summary.groups != 0)
     headline = "Leaked " + format_bytes(summary.leaked_bytes) + (complete ? "" : ", not known what else");
-  out << "### " << headline << ": "
-      << markdown_escaped(command);
+  out << "### " << headline << ": " << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
   } else {

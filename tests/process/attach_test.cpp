@@ -555,7 +555,7 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
       const std::string thread = entry.path().filename();
       if (thread != number) refused({"attach", thread}, "is a thread of process " + number);
     }
-    refused({"attach", number, "--out", "/nowhere/x.dump"}, "the dump cannot be created");
+    refused({"attach", number, "--out", "/proc/nowhere/x.dump"}, "the dump cannot be created");
     if (!on_gpu()) {
       refused({"attach", number, "--backend", "cupti"}, "has no libcupti, and none was found: set CULPRIT_CUPTI");
       const Finished taken = run_culprit({"attach", number, "--backend", "cupti"},

@@ -108,7 +108,8 @@ class TextReport {
   void print_dropped() {
     if (report_.dropped.merged_stacks != 0) {
       out_ << palette_.bad("MERGED") << ": " << plural(report_.dropped.merged_stacks, "stack", "stacks")
-           << " found no room and kept their innermost frames only · raise CULPRIT_MAX_DUMP\n";
+           << " found no room and kept their innermost frames only"
+           << (report_.dropped.reason.empty() ? " · raise CULPRIT_MAX_DUMP\n" : "\n");
     }
     for (const std::string& reason : reasons_not_known(report_))
       out_ << palette_.bad("NOT KNOWN") << ": " << reason << "\n";
