@@ -20,7 +20,8 @@ constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back,
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
     "read,\n"
-    "or an output cannot be written; 4 not known: --fail-on, --error-exitcode or --baseline was given and something was "
+    "or an output cannot be written; 4 not known: --fail-on, --error-exitcode or --baseline was given and something "
+    "was "
     "not\n"
     "recorded, or no CUDA call was seen. `culprit run` and `culprit sweep` pass the command's own exit code through.";
 
@@ -42,8 +43,8 @@ int usage_error(const std::string& message, const std::string& command) {
 }
 
 // If culprit was started with closed standard descriptors, opens them, so that no file gets such a number and output
-// printed into it. Reading from them finds nothing, and writing to them fails. They are closed again for a command that is
-// run.
+// printed into it. Reading from them finds nothing, and writing to them fails. They are closed again for a command that
+// is run.
 void fill_standard_descriptors() {
   int descriptor = 0;
   do {

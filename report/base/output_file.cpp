@@ -57,7 +57,8 @@ bool is_protected(const std::string& path) {
 }
 
 std::string cannot_be_written(const std::string& name, int error) {
-  return name + ": cannot be written (" + (error != 0 ? std::strerror(error) : "not all of it was taken") + "); choose another file";
+  return name + ": cannot be written (" + (error != 0 ? std::strerror(error) : "not all of it was taken") +
+         "); choose another file";
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ int write_output(const OutputOptions& options, DefaultStream stream,
                  const std::function<void(bool, std::ostream&)>& render);
 
 // The exit code of a gate: what --fail-on and --error-exitcode ask for when their condition holds (of --error-exitcode
-// alone: leaks and errors). Else kExitNotKnown when one of the two or a baseline was given and a process was not recorded
-// completely. Else kExitFine.
+// alone: leaks and errors). Else kExitNotKnown when one of the two or a baseline was given and a process was not
+// recorded completely. Else kExitFine.
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options);
 
 }  // namespace culprit::report

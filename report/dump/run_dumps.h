@@ -21,8 +21,8 @@ std::string absolute_pattern(const std::string& pattern);
 // FileError with a message that says what to do.
 void try_pattern(const std::string& pattern);
 
-// The dumps after `pattern` (those with a number before the extension included) of processes started since `since_realtime_ns`, oldest first.
-// Files that are not dumps are left out.
+// The dumps after `pattern` (those with a number before the extension included) of processes started since
+// `since_realtime_ns`, oldest first. Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
 }  // namespace culprit::report

@@ -305,8 +305,8 @@ void write_merged_file(const std::string& path, const Report& report) {
   OutputFile file(path);
   auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
   file.stream() << beginning() << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
-       << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
-       << ",\n\"report\":" << text(writer.take()) << "}\n";
+                << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
+                << ",\n\"report\":" << text(writer.take()) << "}\n";
   file.commit();
 }
 

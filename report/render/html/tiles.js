@@ -37,7 +37,8 @@ culprit.tiles = function (model, open, choose) {
     leaked
       ? tile("leaked", culprit.bytes(summary.leaked_bytes), verb,
           culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " +
-            culprit.plural(summary.groups, "group", "groups") + (summary.complete ? "" : "; not known what else"), "leaks")
+            culprit.plural(summary.groups, "group", "groups") +
+            (summary.complete ? "" : "; not known what else"), "leaks")
       : summary.complete
         ? tile("clean", "Nothing", verb,
           culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
