@@ -51,7 +51,9 @@ void note_success(Process& process, Api api, std::uint64_t bytes) {
 }  // namespace
 
 void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
-  if (process_if_recording() == nullptr || (status != CUDA_SUCCESS && !is_failure(status))) return;
+  if (status != CUDA_SUCCESS && !is_failure(status)) return;
+  const bool failed_allocation = status != CUDA_SUCCESS && bytes != 0;
+  if (!failed_allocation && process_if_recording() == nullptr) return;
   record_on_own_stack([&](Process& process) {
     if (status != CUDA_SUCCESS) {
       note_failure(process, api, status, bytes);

@@ -34,8 +34,7 @@ inline void add_own(std::uint64_t& counter, std::uint64_t amount) {
 // again.
 CULPRIT_COLD format::StackCounter* start_counting(format::StackCounter* counter, format::Ref stack, DumpWriter& dump);
 
-// Count an allocation of `bytes` with `stack`, count a free, and undo the count of a refused free. `block`: the calling
-// thread's.
+// Count an allocation of `bytes` with `stack`, and a free. `block`: the calling thread's.
 inline void count_allocation(format::ThreadCounters& block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
   add_own(block.allocations, 1);
   if (CULPRIT_UNLIKELY(stack == 0)) return;
@@ -46,7 +45,16 @@ inline void count_allocation(format::ThreadCounters& block, format::Ref stack, s
   if (bytes != 0) add_own(counter->bytes, bytes);
 }
 inline void count_free(format::ThreadCounters& block) { add_own(block.frees, 1); }
-inline void uncount_free(format::ThreadCounters& block) { add_own(block.frees, ~std::uint64_t{0}); }
+
+// Besides count_allocation() and count_free(), for a thing that is no memory.
+inline void count_object(format::ThreadCounters& block) { add_own(block.objects, 1); }
+inline void count_object_free(format::ThreadCounters& block) { add_own(block.object_frees, 1); }
+
+// Undoes the counts of an object's end, which the driver refused.
+inline void uncount_object_free(format::ThreadCounters& block) {
+  add_own(block.frees, ~std::uint64_t{0});
+  add_own(block.object_frees, ~std::uint64_t{0});
+}
 
 // Variants for a thread that may have no block (nullptr).
 inline void count_allocation(format::ThreadCounters* block, format::Ref stack, std::uint64_t bytes, DumpWriter& dump) {
@@ -61,6 +69,20 @@ inline void count_free(format::ThreadCounters* block, DumpWriter& dump) {
     count_free(*block);
   } else {
     add_counter(dump.header()->frees, 1);
+  }
+}
+inline void count_object(format::ThreadCounters* block, DumpWriter& dump) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
+    count_object(*block);
+  } else {
+    add_counter(dump.header()->objects, 1);
+  }
+}
+inline void count_object_free(format::ThreadCounters* block, DumpWriter& dump) {
+  if (CULPRIT_LIKELY(block != nullptr)) {
+    count_object_free(*block);
+  } else {
+    add_counter(dump.header()->object_frees, 1);
   }
 }
 

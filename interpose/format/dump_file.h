@@ -76,7 +76,7 @@ enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 504;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 520;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -153,6 +153,8 @@ struct Header {
   std::uint64_t reused_calls;       // live: ... and the allocations made with those stacks
   std::uint32_t limited_types;      // live: bit N: a chunk of ChunkType N found no room below the limit
   std::uint32_t stack_sweeps;       // live: collections of unreferenced stacks; see StackRecord::born
+  std::uint64_t objects;            // live: those of `allocations` that made no memory (contexts, streams, events, ...)
+  std::uint64_t object_frees;       // live: those of `frees` that ended no memory; a reader adds both of ThreadCounters
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

@@ -128,7 +128,10 @@ struct ThreadCounters {
   Ref self;
   Ref next_free;   // for the writer only: chain of blocks without a thread
   Ref next_block;  // for the writer only: chain of all blocks
-  std::uint8_t reserved[36];
+  std::uint32_t reserved0;
+  std::uint64_t objects;       // live: as in Header
+  std::uint64_t object_frees;  // live
+  std::uint8_t reserved[16];
   StackCounter stacks[kStackCounters];  // live
 };
 static_assert(sizeof(ThreadCounters) == 4096);

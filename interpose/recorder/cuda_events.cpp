@@ -9,7 +9,7 @@ void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUr
     if (process == nullptr) return;
     ThreadRecords* own = &thread_state.memory->records;
     if (process->tables.live.take_back_event(record, handle, process->dump, own)) {
-      uncount_free(*thread_state.dump.counters);
+      uncount_object_free(*thread_state.dump.counters);
       --thread_state.sums.ended;
     } else {
       record = 0;

@@ -70,6 +70,7 @@ __attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_
       process->dump, &memory.records);
   ++thread.sums.made;
   count_allocation(*thread.dump.counters, stack, 0, process->dump);
+  count_object(*thread.dump.counters);
   return true;
 }
 
@@ -83,6 +84,7 @@ __attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t h
   format::Ref record = process->tables.live.end_event(handle, process->dump, &thread_state.memory->records);
   if (CULPRIT_UNLIKELY(record == 0)) return 0;
   count_free(*thread_state.dump.counters);
+  count_object_free(*thread_state.dump.counters);
   ++thread_state.sums.ended;
   return record;
 }

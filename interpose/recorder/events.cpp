@@ -168,7 +168,10 @@ __attribute__((always_inline)) inline void count_end_of(Process& process, const 
 void count_gone(Process& process, std::uint32_t thread) { count_one_gone(process, thread); }
 
 void count_end(Process& process, const AllocationRecord& record, bool explicitly) {
-  if (explicitly) count_free(thread_state.dump.counters, process.dump);
+  if (explicitly) {
+    count_free(thread_state.dump.counters, process.dump);
+    if (!is_memory(record.kind)) count_object_free(thread_state.dump.counters, process.dump);
+  }
   count_end_of(process, record);
 }
 
@@ -215,11 +218,13 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   if (CULPRIT_UNLIKELY(ref == 0)) {
     add_counter(process->dump.header()->allocations, 1);
     add_counter(process->dump.header()->dropped_allocations, 1);
+    if (!is_memory(made.kind)) add_counter(process->dump.header()->objects, 1);
     return;
   }
   ++thread_state.sums.made;
   count_allocation(thread_state.dump.counters, stack, made.bytes, process->dump);
   if (kOnlyHandle || !is_memory(made.kind)) {
+    count_object(thread_state.dump.counters, process->dump);
     note_stream(*process, made.kind);
     return;
   }
@@ -303,6 +308,7 @@ void Ending::finish(CUresult status) {
     auto& record = *process->dump.at<AllocationRecord>(record_);
     count_free(thread_state.dump.counters, process->dump);
     if (!is_memory(record.kind)) {
+      count_object_free(thread_state.dump.counters, process->dump);
       count_one_gone(*process, record.thread);
       note_stream(*process, record.kind);
       process->tables.live.retire(record_, process->dump, {}, own_records());

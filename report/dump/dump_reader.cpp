@@ -232,17 +232,23 @@ CallCounts Dump::call_counts() const {
   CallCounts counts;
   counts.allocations = header_.allocations;
   counts.frees = header_.frees;
+  counts.objects = header_.objects;
+  counts.object_frees = header_.object_frees;
   for (const Array& array : chunks_.counters) {
     for (std::uint64_t i = 0; i < array.count; ++i) {
       const auto* block = reinterpret_cast<const ThreadCounters*>(array.data + i * sizeof(ThreadCounters));
       counts.allocations += __atomic_load_n(&block->allocations, __ATOMIC_RELAXED);
       counts.frees += __atomic_load_n(&block->frees, __ATOMIC_RELAXED);
+      counts.objects += __atomic_load_n(&block->objects, __ATOMIC_RELAXED);
+      counts.object_frees += __atomic_load_n(&block->object_frees, __ATOMIC_RELAXED);
       for (const StackCounter& counter : block->stacks) {
         const Ref stack = __atomic_load_n(&counter.stack, __ATOMIC_RELAXED);
         if (stack != 0) counts.by_stack[stack] += __atomic_load_n(&counter.allocations, __ATOMIC_RELAXED);
       }
     }
   }
+  counts.allocations -= std::min(counts.objects, counts.allocations);
+  counts.frees -= std::min(counts.object_frees, counts.frees);
   return counts;
 }
 

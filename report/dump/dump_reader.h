@@ -40,8 +40,10 @@ struct StackView {
 
 // Calls over the whole run: the sums in the header plus the counts that threads have not added to them yet.
 struct CallCounts {
-  std::uint64_t allocations = 0;
+  std::uint64_t allocations = 0;  // of memory
   std::uint64_t frees = 0;
+  std::uint64_t objects = 0;  // contexts, streams, events, ... that were made, and ended
+  std::uint64_t object_frees = 0;
   std::unordered_map<format::Ref, std::uint64_t> by_stack;  // to be added to StackView::allocations
 };
 

@@ -28,6 +28,8 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.errors = std::move(verdicts.errors);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;
+  report.summary.objects = groups.tables.calls.objects;
+  report.summary.object_frees = groups.tables.calls.object_frees;
   sum_up(strict, &report);
   add_notes(header, *stacks, &report);
   report.stacks = std::move(stacks);
