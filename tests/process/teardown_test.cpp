@@ -30,7 +30,8 @@ TEST_CASE("memory is released implicitly by the call that ends its context", "[t
     const char* how;
     const char* released_in;
   };
-  const Row rows[] = {{"destroy", "destroy_context"}, {"reset", "reset_primary"}, {"release-both", "release_last"}};
+  const Row rows[] = {{"destroy", "destroy_context"}, {"reset", "reset_primary"},     {"release-both", "release_last"},
+                      {"reset-old", "reset_old"},     {"release-old", "release_old"}, {"green", "destroy_green"}};
   for (const Row& row : rows) {
     const Run run = run_preloaded("teardown", {row.how});
     INFO(row.how << ": " << run.err);

@@ -70,6 +70,7 @@ struct Context : Object {
 
   int device = 0;
   bool primary = false;
+  int references = 1;       // cuCtxAttach and cuCtxDetach
   Object* green = nullptr;  // the green context that it was created from
   bool active = true;       // false: a primary context that is not retained, or was reset
   // Changes when a primary context is reset, so that threads in which it is still current see that it was destroyed.
@@ -113,7 +114,7 @@ struct Allocation {
   bool readable = true;     // VMM mapping: cuMemSetAccess was called
   Object* owner = nullptr;  // module, external memory: ends with that object
   std::shared_ptr<GraphMemory> graph_memory;
-  std::uint64_t ipc_source = 0;  // IPC import: address of the exported memory
+  std::uint64_t ipc_source = 0;  // IPC import: id of the exported memory
   unsigned ipc_opens = 0;        // and how often it was opened
 };
 
