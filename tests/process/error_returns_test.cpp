@@ -90,10 +90,6 @@ TEST_CASE("copies, memsets, waits, streams, events and allocations are followed"
   }
 }
 
-TEST_CASE("freed before the return is no leak", "[error-return]") {
-  with("alloc:2", {"freed"}, [](const Report& report) { CHECK(report.leaks.empty()); });
-}
-
 TEST_CASE("not ready is no failure", "[error-return]") {
   with("cuEventElapsedTime:1:600", {"each", "elapsed"}, [](const Report& report) { not_blamed(report, 11001); });
 }

@@ -24,9 +24,8 @@ TEST_CASE("a leak of a program with a C++ runtime inside has a note that its exc
   CHECK(has_note("unseen_throw_stripped"));
 }
 
-TEST_CASE("a leak of a program with a shared C++ runtime or none has no such note", "[throws]") {
+TEST_CASE("a leak of a program with a shared C++ runtime has no such note", "[throws]") {
   CHECK_FALSE(has_note("leak_one"));
-  CHECK_FALSE(has_note("teardown"));
 }
 
 }  // namespace culprit::test
