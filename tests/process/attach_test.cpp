@@ -135,7 +135,7 @@ void attach_again_and_again(pid_t pid, const std::string& dump) {
 
 }  // namespace
 
-TEST_CASE("what is made between attach and detach is recorded and nothing else", "[attach]") {
+TEST_CASE("only allocations between attach and detach are recorded", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
   const std::string dump = folder.path() / "x.dump";

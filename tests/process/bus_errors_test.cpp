@@ -97,7 +97,7 @@ TEST_CASE("a full disk under a dump with holes costs the recording only", "[bus]
   CHECK(run.err.find("recording stopped: the dump was cut off") != std::string::npos);
 }
 
-TEST_CASE("a program's own SIGBUS is what it would be", "[bus]") {
+TEST_CASE("a program's own SIGBUS acts as without the library", "[bus]") {
   struct Row {
     const char* mode;
     int signal;

@@ -93,7 +93,7 @@ TEST_CASE("a file that took the place of stderr is not written to", "[descriptor
   CHECK(read_report(with.run.dump()).leaked_count() == 50001);
 }
 
-TEST_CASE("a program whose stderr nobody reads ends as it would", "[descriptors]") {
+TEST_CASE("a program whose stderr is a pipe without a reader ends as it would", "[descriptors]") {
   // The reader of a pipe has gone: writing a line of the library would raise SIGPIPE.
   const Outcome with = run_descriptors("next", true, [] {
     int ends[2];

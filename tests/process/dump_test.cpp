@@ -206,7 +206,7 @@ TEST_CASE("stacks are cut at the depth that was asked for", "[dump]") {
   CHECK(whole.leaks[0].has_frame("main"));
 }
 
-TEST_CASE("without stacks what leaked is still counted, by call", "[dump]") {
+TEST_CASE("without stacks leaks are still counted, by call", "[dump]") {
   RunOptions options;
   options.environment["CULPRIT_DEPTH"] = "0";
   const Report report = read_report(run_preloaded("deep_stack", {"20"}, options).dump());

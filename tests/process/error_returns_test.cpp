@@ -110,7 +110,7 @@ TEST_CASE("a later call of the same function is no retry", "[error-return]") {
   }
 }
 
-TEST_CASE("what earlier calls handed on is not blamed", "[error-return]") {
+TEST_CASE("memory that earlier calls handed on is not blamed", "[error-return]") {
   with("cuMemcpyHtoD:5:1", {"handed-on"}, [](const Report& report) {
     REQUIRE(report.leaks.size() == 2);
     for (const Group& group : report.leaks) {

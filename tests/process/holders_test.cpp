@@ -63,7 +63,7 @@ TEST_CASE("a static variable of a loaded library is named with its library", "[h
   check_held(report.leaks[0], "kept_by_plugin", "holder_plugin.so");
 }
 
-TEST_CASE("what only the heap or a thread knows or nobody is never freed", "[holders]") {
+TEST_CASE("memory to which only the heap, a thread or no pointer leads is never freed", "[holders]") {
   for (const char* how : {"heap", "forgotten", "middle", "thread-local"}) {
     INFO(how);
     const Report report = report_of({how});
@@ -72,7 +72,7 @@ TEST_CASE("what only the heap or a thread knows or nobody is never freed", "[hol
   }
 }
 
-TEST_CASE("what a global's destructor frees after the search is no leak", "[holders]") {
+TEST_CASE("memory that a global's destructor frees after the search is no leak", "[holders]") {
   if (on_gpu()) return;  // the driver may be shutting down by then: late_free tests that
   CHECK(report_of({"destructor"}).leaks.empty());
 }

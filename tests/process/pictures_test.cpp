@@ -23,7 +23,7 @@ std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const
 
 }  // namespace
 
-TEST_CASE("what was live at the peak is known although it was freed", "[pictures]") {
+TEST_CASE("memory that was live at the peak is known although it was freed", "[pictures]") {
   const Run run = run_preloaded("peak");
   const Report report = read_report(run.dump());
   CHECK(report.leaked_bytes() == kMiB);
@@ -40,7 +40,7 @@ TEST_CASE("what was live at the peak is known although it was freed", "[pictures
   CHECK(peak.at("others").at("bytes") == 0);
 }
 
-TEST_CASE("an allocation that finds no memory leaves a picture of who has it", "[pictures]") {
+TEST_CASE("an allocation that finds no memory leaves a picture of the memory in use", "[pictures]") {
   const Run run = run_preloaded("peak", {"more"});
   const Report report = read_report(run.dump());
   REQUIRE(report.json.at("pictures").size() == 2);

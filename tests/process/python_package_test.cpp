@@ -49,7 +49,7 @@ constexpr std::uint64_t kTensor = 700 * 1024;
 
 }  // namespace
 
-TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_package]") {
+TEST_CASE("PyTorch's segments are joined with its own account of them", "[python_package]") {
   const Run run = run_with_package({"python_holders.py", "torch", "losses"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
@@ -102,7 +102,7 @@ TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python
   CHECK(text_report(run).find("--torch-history shows") == std::string::npos);
 }
 
-TEST_CASE("what holds a tensor on the Python side is named", "[python_package]") {
+TEST_CASE("the Python object that holds a tensor is named", "[python_package]") {
   const std::pair<const char*, const char*> ways[] = {
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},

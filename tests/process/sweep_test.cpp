@@ -104,7 +104,7 @@ TEST_CASE("a sweep reports frees that only go wrong after a failure", "[sweep]")
   CHECK(found.json["runs"][2].at("outcome") == "found");
 }
 
-TEST_CASE("what a program holds when it gives up by exit is not counted", "[sweep]") {
+TEST_CASE("memory of a program that gives up by exit is not counted", "[sweep]") {
   const SweepRun found = sweep({"sweep_target", "exit"});
   INFO(found.json.dump(1));
   CHECK(found.json.at("leaks").empty());
@@ -150,7 +150,7 @@ TEST_CASE("a sweep passes the clean run's exit code through and leaves no dumps"
   for (const char* part : {"clean", "1", "2", "3"}) CHECK_FALSE(std::filesystem::is_empty(kept / part));
 }
 
-TEST_CASE("a sweep of what allocates nothing says so", "[sweep]") {
+TEST_CASE("a sweep of a program that allocates nothing says so", "[sweep]") {
   const Run none = culprit_command("sweep", {}, {"no_cuda"});
   CHECK(none.err.find("no allocation was seen") != std::string::npos);
   CHECK(culprit_command("sweep", {}, {"/no/such/program"}).exit_code == 127);

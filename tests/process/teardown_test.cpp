@@ -53,7 +53,7 @@ TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
   CHECK(report.leaks[0].cause == "never-freed");
 }
 
-TEST_CASE("cudaDeviceReset releases what came before and nothing after", "[teardown]") {
+TEST_CASE("cudaDeviceReset releases earlier allocations and no later ones", "[teardown]") {
   const Run run = run_preloaded("device_reset");
   INFO("stderr: " << run.err);
   REQUIRE(run.exit_code == 0);

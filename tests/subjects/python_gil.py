@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. Ends when nobody wants
-the GIL meanwhile."""
+"""python_gil.py LIBRARY: one thread allocates while another one has the GIL and waits for it. Ends when no
+other thread wants the GIL meanwhile."""
 import ctypes
 import sys
 import threading

@@ -283,7 +283,7 @@ TEST_CASE("cuGetProcAddress picks by version and default stream", "[simcuda]") {
   dlclose(driver);
 }
 
-TEST_CASE("what is not simulated says so", "[simcuda]") {
+TEST_CASE("functions that are not simulated say so", "[simcuda]") {
   DriverContext context;
   CHECK(cuGetExportTable(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(cudaLogsUnregisterCallback(nullptr) == cudaErrorNotSupported);

@@ -129,7 +129,7 @@ TEST_CASE("mappings of others that may not be read", "[doctor]") {
   CHECK(told(machine.diagnose(true), "the open files of 1 process: Permission denied"));
 }
 
-TEST_CASE("threads of the kernel are nobody's secret", "[doctor]") {
+TEST_CASE("threads of the kernel are no hidden processes", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(kGpu);
   FakeProcess thread{60, "kworker"};

@@ -56,7 +56,7 @@ const std::string kNamespace = "c10::cuda::CUDACachingAllocator::Native::";
 
 }  // namespace
 
-TEST_CASE("PyTorch's segments are cached and what it allocates without its cache is not", "[report][pools]") {
+TEST_CASE("PyTorch's segments are cached, and its allocations without the cache are not", "[report][pools]") {
   Frameworks torch;
   CHECK(torch.pool_of({{kC10, kNamespace + "DeviceCachingAllocator::alloc_block"},
                        {kC10, kNamespace + "DeviceCachingAllocator::malloc"},
@@ -123,7 +123,7 @@ TEST_CASE("CuPy's, XLA's, RMM's, TensorFlow's and ONNX Runtime's segments are ca
                        {"/lib/libonnxruntime.so.1", "onnxruntime::BFCArena::Extend"}}) == "ONNX Runtime arena");
 }
 
-TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", "[report][pools]") {
+TEST_CASE("PyCUDA's pools are cached, and its allocations without a pool are not", "[report][pools]") {
   Frameworks pycuda;
   const std::string driver = "/usr/lib/python3/dist-packages/pycuda/_driver.cpython-311-x86_64-linux-gnu.so";
   const std::string caller = "boost::python::objects::caller_py_function_impl<...>::operator()";
@@ -142,7 +142,7 @@ TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", 
   CHECK(pycuda.pool_of({{"/lib/_driver.so", "~pycuda_expose_tools"}}).empty());
 }
 
-TEST_CASE("what NVIDIA's library allocates inside a cached call is the library's", "[report][pools]") {
+TEST_CASE("memory that NVIDIA's library allocates inside a cached call is the library's", "[report][pools]") {
   Frameworks torch;
   torch.dump.add_allocation(live_allocation(
       torch.stack_of({{"/lib/libcublas.so.13", ""}, {kC10, kNamespace + "DeviceCachingAllocator::malloc"}}), 64));

@@ -172,7 +172,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
   CHECK(json["new"]["leaked_bytes"] == 22002);
 }
 
-TEST_CASE("what cannot be compared is named", "[report][diff]") {
+TEST_CASE("a file that cannot be compared is named", "[report][diff]") {
   Files files;
   const std::string good = files.path("old.dump");
   files.write("text", "hello");

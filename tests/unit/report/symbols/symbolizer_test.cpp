@@ -123,7 +123,7 @@ TEST_CASE("another build ID means no symbols rather than wrong ones", "[report][
   for (const auto& locations : module.locations) CHECK(locations.empty());
 }
 
-TEST_CASE("what is no program is said, not guessed", "[report][symbols]") {
+TEST_CASE("a file that is no program is named, not guessed at", "[report][symbols]") {
   const std::map<std::string, Place> places = {{"x", {0x1000, 1}}};
   CHECK(look_up("/nonexistent/libfoo.so", places).state == ModuleState::kNoFile);
   CHECK(look_up("", places).state == ModuleState::kNoFile);
