@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -112,7 +113,7 @@ TEST_CASE("CULPRIT_OUT=/dev/null records and leaves no file", "[descriptors]") {
   const Run run = run_preloaded("leak_one", {}, options);
   CHECK(run.exit_code == 7);
   CHECK(run.out == "done\n");
-  CHECK(run.err.find("not freed. No dump was kept: CULPRIT_OUT is /dev/null") != std::string::npos);
+  CHECK(has(run.err, "not freed. No dump was kept: CULPRIT_OUT is /dev/null"));
   CHECK_FALSE(fs::exists("/dev/null.1"));
   CHECK(run.dumps.empty());
 }
@@ -123,7 +124,7 @@ TEST_CASE("CULPRIT_OUT that can not hold a dump costs one line that says what to
   options.environment["CULPRIT_OUT"] = options.folder->path().string();
   const Run run = run_preloaded("leak_one", {}, options);
   CHECK(run.exit_code == 7);
-  CHECK(run.err.find("Is a directory. Name a file in it with CULPRIT_OUT") != std::string::npos);
+  CHECK(has(run.err, "Is a directory. Name a file in it with CULPRIT_OUT"));
   CHECK(run.dumps.empty());
 }
 

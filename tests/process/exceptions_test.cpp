@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -73,7 +74,7 @@ void for_each_variant(const std::vector<std::string>& arguments, const Check& ch
       REQUIRE(run.signal == signal);
     }
     Sizes sizes = leaks_by_size(read_report(run.dump()));
-    check(sizes, variant.find("O2") != std::string::npos);
+    check(sizes, contains(variant, "O2"));
   }
 }
 

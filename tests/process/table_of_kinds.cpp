@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -31,7 +32,7 @@ std::map<std::string, std::uint64_t> done_rows(const Run& run, const std::vector
   for (const ExpectedKind& kind : expected) {
     INFO("the subject has no row " << kind.row << " (it ended with " << run.exit_code << ", stderr: " << run.err
                                    << ")");
-    CHECK(run.out.find(std::string(kind.row) + " ") != std::string::npos);
+    CHECK(has(run.out, std::string(kind.row) + " "));
   }
   return rows;
 }

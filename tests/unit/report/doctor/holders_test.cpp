@@ -37,7 +37,7 @@ const Holder& only(const Diagnosis& diagnosis) {
 }
 
 bool any_has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return has(line, part); });
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return contains(line, part); });
 }
 
 }  // namespace

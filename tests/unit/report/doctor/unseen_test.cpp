@@ -28,7 +28,7 @@ FakeProcess cuda_process(std::uint32_t pid, const std::string& name) {
 
 bool told(const Diagnosis& diagnosis, const std::string& part) {
   for (const std::string& line : diagnosis.unseen) {
-    if (has(line, part)) return true;
+    if (contains(line, part)) return true;
   }
   return false;
 }

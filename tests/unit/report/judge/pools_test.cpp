@@ -9,11 +9,13 @@
 
 #include "report/run/framework_caches.h"
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::DumpBuilder;
+using culprit::test::has;
 using culprit::test::live_allocation;
 using culprit::test::Program;
 
@@ -170,12 +172,13 @@ TEST_CASE("cached memory is summed up by its pool and counts only when asked", "
     CHECK(report.summary.caches[0].bytes == 26 << 20);
     std::ostringstream out;
     render_text({report}, {}, out);
-    CHECK(out.str().find("CACHED (--strict counts it)\n"
-                         "\n"
-                         "2  26.0 MiB  4 segments  PyTorch caching allocator\n"
-                         "   largest    20.0 MiB  1x  at::matmul") != std::string::npos);
-    CHECK(out.str().find("              6.00 MiB  3x  at::empty") != std::string::npos);
-    CHECK(out.str().find("3  4.00 KiB  1 segment  PyTorch pinned memory cache\n") != std::string::npos);
+    CHECK(has(out.str(),
+              "CACHED (--strict counts it)\n"
+              "\n"
+              "2  26.0 MiB  4 segments  PyTorch caching allocator\n"
+              "   largest    20.0 MiB  1x  at::matmul"));
+    CHECK(has(out.str(), "              6.00 MiB  3x  at::empty"));
+    CHECK(has(out.str(), "3  4.00 KiB  1 segment  PyTorch pinned memory cache\n"));
   }
   SECTION("--strict") {
     JudgeOptions options;
@@ -187,8 +190,8 @@ TEST_CASE("cached memory is summed up by its pool and counts only when asked", "
     RenderOptions render;
     render.strict = true;
     render_text({report}, render, out);
-    CHECK(out.str().find("CACHED by the PyTorch caching allocator") != std::string::npos);
-    CHECK(out.str().find("counts it") == std::string::npos);
+    CHECK(has(out.str(), "CACHED by the PyTorch caching allocator"));
+    CHECK_FALSE(has(out.str(), "counts it"));
   }
 }
 
