@@ -87,7 +87,7 @@ def arguments():
     parser.add_argument("--sides", metavar="SIDE[,SIDE]", help=f"only these of {', '.join(SIDES)}")
     parser.add_argument("--repeat", type=int, default=0, metavar="N", help="repetitions (5; 3 with --quick)")
     parser.add_argument("--out", metavar="FILE", help="write every sample and the machine as JSON")
-    parser.add_argument("--markdown", action="store_true", help="print the table of tests/bench/README.md instead")
+    parser.add_argument("--markdown", action="store_true", help="print the table of tests/bench/FIGURES.md instead")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and end")
     options = parser.parse_args()
     if options.repeat < 0:

@@ -115,7 +115,7 @@ def table(results, titles):
 
 
 def markdown(results, titles, machine):
-    """The table for tests/bench/README.md: ratios where there is a side to compare with, else the value itself."""
+    """The table for tests/bench/FIGURES.md: ratios where there is a side to compare with, else the value itself."""
     names = [name for name in columns(results, titles) if name != BASE]
     lines = [f"Measured with `scripts/bench.sh` on {machine}.", "",
              "| | without | " + " | ".join(titles[name] for name in names) + " | goal |",

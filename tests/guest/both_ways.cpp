@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -98,7 +99,7 @@ void check_leaks_or_dropped(const BothWays& runs, std::uint64_t expected) {
   if (!runs.ran) return;
   if (runs.under.dumps.empty()) {
     INFO("no dump, and standard error: " << runs.under.err);
-    CHECK(runs.under.err.find("culprit: warning: nothing is recorded") != std::string::npos);
+    CHECK(has(runs.under.err, "culprit: warning: nothing is recorded"));
     return;
   }
   REQUIRE(runs.under.dumps.size() == 1);

@@ -1,6 +1,7 @@
 // Situation 1 and similar ones: other libraries in the process, and other loaders.
 #include "tests/catch.h"
 #include "tests/guest/both_ways.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 
@@ -23,7 +24,7 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
     if (!runs.ran) continue;
     INFO(how << ": " << runs.under.err);
     // None of its calls was recorded, and the line at exit and the report's exit code say so.
-    CHECK(runs.under.err.find("calls the CUDA driver past culprit") != std::string::npos);
+    CHECK(has(runs.under.err, "calls the CUDA driver past culprit"));
     if (runs.under.dumps.empty()) continue;
     ProgramOptions options;
     options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}};

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/guest/both_ways.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -23,12 +24,11 @@ Situation sanitized(const std::string& program, bool cuda) {
 
 void check_sanitized(const std::string& program) {
   if (!guest_built(program, "this compiler and this runtime")) return;
-  if (on_gpu() && program.find("_shared") != std::string::npos) return not_run_here("the runtime does not travel");
+  if (on_gpu() && contains(program, "_shared")) return not_run_here("the runtime does not travel");
   for (const bool cuda : {false, true}) {
     Situation situation = sanitized(program, cuda);
     // Its runtime refuses to start after another preloaded library without this option.
-    if (program.find("_shared") != std::string::npos)
-      situation.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
+    if (contains(program, "_shared")) situation.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
     const BothWays runs = both_ways(situation);
     if (!runs.ran) continue;
     CHECK(runs.alone.exit_code == 7);

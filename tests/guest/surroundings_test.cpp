@@ -19,7 +19,7 @@ TEST_CASE("a real-time thread waits for no ordinary one", "[surroundings]") {
   CHECK(runs.alone.out == "no call took 100 ms\n");
 }
 
-TEST_CASE("a filter that allows only the documented system calls lets the program live", "[surroundings]") {
+TEST_CASE("a filter that allows the documented system calls only kills no process", "[surroundings]") {
   for (const char* when : {"after", "before", "exec"}) {
     Situation situation{"seccomp_kill", {when}};
     situation.fake_driver_only = true;
@@ -28,7 +28,7 @@ TEST_CASE("a filter that allows only the documented system calls lets the progra
   }
 }
 
-TEST_CASE("a dump that is truncated, removed, renamed or made inaccessible harms no program", "[surroundings]") {
+TEST_CASE("a dump that another process truncates, removes, renames or locks away harms no program", "[surroundings]") {
   for (const char* how : {"truncate", "half", "unlink", "rename", "chmod"}) {
     const BothWays runs = both_ways({"harmed_dump", {how}});
     CHECK(figure(runs.figures_alone, "found") == 0);
@@ -63,7 +63,7 @@ TEST_CASE("a program without CUDA dies of a signal as it would, whatever starts 
   }
 }
 
-TEST_CASE("a device as CULPRIT_OUT stays what it is, and gets no neighbour", "[surroundings]") {
+TEST_CASE("a device as CULPRIT_OUT stays a device, and gets no neighbour", "[surroundings]") {
   for (const std::string device : {"/dev/null", "/dev/full", "/dev/zero"}) {
     INFO(device);
     Situation situation{"endless", {"stacks", "3000"}};

@@ -135,7 +135,7 @@ void attach_again_and_again(pid_t pid, const std::string& dump) {
 
 }  // namespace
 
-TEST_CASE("what is made between attach and detach is recorded and nothing else", "[attach]") {
+TEST_CASE("only allocations between attach and detach are recorded", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
   const std::string dump = folder.path() / "x.dump";
@@ -144,7 +144,7 @@ TEST_CASE("what is made between attach and detach is recorded and nothing else",
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
     INFO(attached.err);
     CHECK(attached.exit_code == 0);
-    CHECK(attached.err.find("culprit detach " + std::to_string(pid)) != std::string::npos);
+    CHECK(has(attached.err, "culprit detach " + std::to_string(pid)));
     tell(pid, "xxxkdetq");
     CHECK(read_report(dump).json.at("process").at("ended") == "running");
     const Finished detached = run_culprit({"detach", std::to_string(pid), "--timeout", "60s"});
@@ -178,10 +178,10 @@ TEST_CASE("what is made between attach and detach is recorded and nothing else",
   };
   const Group lost = only("leak_by_exception");
   CHECK(lost.cause == "exception");
-  CHECK(lost.json.dump().find("the residual is NaN") != std::string::npos);
-  CHECK(lost.json.dump().find("\"caught\"") != std::string::npos);
-  CHECK(only("leak_in_thread").json.at("threads").dump().find("\"ended\":true") != std::string::npos);
-  CHECK(only("leak_and_exit_thread").json.at("evidence").dump().find("\"forced\":true") != std::string::npos);
+  CHECK(has(lost.json.dump(), "the residual is NaN"));
+  CHECK(has(lost.json.dump(), "\"caught\""));
+  CHECK(has(only("leak_in_thread").json.at("threads").dump(), "\"ended\":true"));
+  CHECK(has(only("leak_and_exit_thread").json.at("evidence").dump(), "\"forced\":true"));
   CHECK(report.json.at("process").at("attached") == "redirect");
   CHECK(report.json.at("process").at("detached") == true);
 }
@@ -255,21 +255,21 @@ TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
     options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
     // A job in the background of a shell without job control ignores SIGINT.
     const pid_t attacher = static_cast<pid_t>(std::stol(run_program({"/bin/sh", "-c", command}, options).out));
-    for (int i = 0; i < 20000 && file_text(err).find("recording for") == std::string::npos; ++i) usleep(1000);
+    for (int i = 0; i < 20000 && !contains(file_text(err), "recording for"); ++i) usleep(1000);
     tell(pid, 3);
     kill(attacher, SIGTERM);
-    for (int i = 0; i < 20000 && file_text(out).find("next") == std::string::npos; ++i) usleep(1000);
+    for (int i = 0; i < 20000 && !contains(file_text(out), "next"); ++i) usleep(1000);
     check_runs_alone(pid);
   });
   check_fine(run);
   const std::string text = file_text(out);
   INFO(text << file_text(err));
-  CHECK(text.find("SURVIVORS") != std::string::npos);
-  CHECK(text.find("58.6 KiB  3x") != std::string::npos);
-  CHECK(text.find("attach_target.cpp") != std::string::npos);
-  CHECK(text.find("/min") != std::string::npos);
-  CHECK(text.find("leak_after") != std::string::npos);
-  CHECK(text.find("leak_before") == std::string::npos);
+  CHECK(has(text, "SURVIVORS"));
+  CHECK(has(text, "58.6 KiB  3x"));
+  CHECK(has(text, "attach_target.cpp"));
+  CHECK(has(text, "/min"));
+  CHECK(has(text, "leak_after"));
+  CHECK_FALSE(has(text, "leak_before"));
 }
 
 TEST_CASE("a signal to culprit in the middle of attaching leaves the process as it was", "[attach]") {
@@ -309,11 +309,11 @@ TEST_CASE("culprit killed after any of its steps leaves the process as it was", 
         INFO("to be killed after step " << kills + 1 << ": " << attached.err);
         check_runs_alone(pid);
         if (attached.exit_code == 0) break;
-        if (attached.err.find("was killed") != std::string::npos) {
+        if (contains(attached.err, "was killed")) {
           ++kills;
         } else {
           // The thread that was abandoned at the last kill has finished the call.
-          REQUIRE(attached.err.find("is attached already") != std::string::npos);
+          REQUIRE(has(attached.err, "is attached already"));
           run_culprit({"detach", number});
         }
       }
@@ -406,14 +406,14 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     const std::string number = std::to_string(pid);
     const std::map<std::string, std::string> library = {{"CULPRIT_LIBRARY", here + "/libculprit.so"}};
     const Finished relative = run_culprit({"attach", number, "--out", "relative.dump"}, library);
-    CHECK(relative.err.find("must be a path of its own") != std::string::npos);
+    CHECK(has(relative.err, "must be a path of its own"));
     const Finished attached = run_culprit({"attach", number, "--out", here + "/%p.dump"}, library);
     INFO(attached.err);
     REQUIRE(attached.exit_code == 0);
     // It has another pid inside.
     const std::string inside = status_of(pid, "NSpid").substr(number.size() + 1);
     const std::string dump = "/proc/" + number + "/root" + here + "/" + inside + ".dump";
-    CHECK(attached.err.find(dump) != std::string::npos);
+    CHECK(has(attached.err, dump));
     tell(pid, 3);
     const Finished detached = run_culprit({"detach", number}, library);
     INFO(detached.err);
@@ -422,7 +422,7 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
     REQUIRE(leaks.size() == 1);
     CHECK(leaks[0].count == 3);
     // The copy in the container is removed.
-    CHECK(file_text("/proc/" + number + "/maps").find("/libculprit.so (deleted)") != std::string::npos);
+    CHECK(has(file_text("/proc/" + number + "/maps"), "/libculprit.so (deleted)"));
     check_runs_alone(pid);
   });
   check_fine(run);
@@ -439,7 +439,7 @@ TEST_CASE("attach says who may trace a process", "[attach]") {
     if (finished.exit_code == 127) return;  // the tests are in a folder that the user may not read
     INFO(finished.err);
     CHECK(finished.exit_code == 3);
-    CHECK(finished.err.find(because) != std::string::npos);
+    CHECK(has(finished.err, because));
     check_runs_alone(pid);
   };
   const auto become_nobody = [] {
@@ -476,7 +476,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
   const Run alone = run_alone("attach_blocked", {"alone", library}, [&](pid_t pid) {
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     CHECK(attached.exit_code == 3);
-    CHECK(attached.err.find("came to a point where a call can be injected") != std::string::npos);
+    CHECK(has(attached.err, "came to a point where a call can be injected"));
     check_runs_alone(pid);
   });
   check_fine(alone);
@@ -484,7 +484,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);
-    CHECK(attached.err.find("is loading a library") != std::string::npos);
+    CHECK(has(attached.err, "is loading a library"));
     check_runs_alone(pid);
   });
   check_fine(other);
@@ -492,7 +492,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);
-    CHECK(attached.err.find("in the kernel, which does not let it stop") != std::string::npos);
+    CHECK(has(attached.err, "in the kernel, which does not let it stop"));
     check_runs_alone(pid);
   });
   check_fine(parent);
@@ -542,7 +542,7 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
     INFO(finished.err);
     CHECK(finished.exit_code == (because.find("usage") == 0 ? 2 : 3));
     CHECK(finished.out.empty());
-    if (finished.exit_code == 3) CHECK(finished.err.find(because) != std::string::npos);
+    if (finished.exit_code == 3) CHECK(has(finished.err, because));
   };
   refused({"attach"}, "usage");
   refused({"attach", "x"}, "usage");
@@ -562,7 +562,7 @@ TEST_CASE("attach and detach say why they can do nothing", "[attach]") {
                                          {{"CULPRIT_CUPTI", subject_path("fake_cupti.so").string()}});
       INFO(taken.err);
       CHECK(taken.exit_code == 3);
-      CHECK(taken.err.find("another tool holds CUPTI") != std::string::npos);
+      CHECK(has(taken.err, "another tool holds CUPTI"));
     }
     kill(pid, SIGSTOP);
     for (int i = 0; i < 20000 && status_of(pid, "State")[0] != 'T'; ++i) usleep(1000);

@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -93,7 +94,7 @@ TEST_CASE("a file that took the place of stderr is not written to", "[descriptor
   CHECK(read_report(with.run.dump()).leaked_count() == 50001);
 }
 
-TEST_CASE("a program whose stderr nobody reads ends as it would", "[descriptors]") {
+TEST_CASE("a program whose stderr is a pipe without a reader ends as it would", "[descriptors]") {
   // The reader of a pipe has gone: writing a line of the library would raise SIGPIPE.
   const Outcome with = run_descriptors("next", true, [] {
     int ends[2];
@@ -112,7 +113,7 @@ TEST_CASE("CULPRIT_OUT=/dev/null records and leaves no file", "[descriptors]") {
   const Run run = run_preloaded("leak_one", {}, options);
   CHECK(run.exit_code == 7);
   CHECK(run.out == "done\n");
-  CHECK(run.err.find("not freed. No dump was kept: CULPRIT_OUT is /dev/null") != std::string::npos);
+  CHECK(has(run.err, "not freed. No dump was kept: CULPRIT_OUT is /dev/null"));
   CHECK_FALSE(fs::exists("/dev/null.1"));
   CHECK(run.dumps.empty());
 }
@@ -123,7 +124,7 @@ TEST_CASE("CULPRIT_OUT that can not hold a dump costs one line that says what to
   options.environment["CULPRIT_OUT"] = options.folder->path().string();
   const Run run = run_preloaded("leak_one", {}, options);
   CHECK(run.exit_code == 7);
-  CHECK(run.err.find("Is a directory. Name a file in it with CULPRIT_OUT") != std::string::npos);
+  CHECK(has(run.err, "Is a directory. Name a file in it with CULPRIT_OUT"));
   CHECK(run.dumps.empty());
 }
 

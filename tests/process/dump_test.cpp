@@ -11,6 +11,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -118,8 +119,8 @@ TEST_CASE("one line at exit says how much was not freed", "[dump]") {
   const Run run = run_preloaded("leak_one");
   INFO(run.err);
   CHECK(line_count(run.err) == 1);
-  CHECK(run.err.find("culprit report") != std::string::npos);
-  CHECK(run.err.find(run.dump().string()) != std::string::npos);
+  CHECK(has(run.err, "culprit report"));
+  CHECK(has(run.err, run.dump().string()));
   CHECK(run.out == "done\n");
 
   RunOptions quiet;
@@ -206,7 +207,7 @@ TEST_CASE("stacks are cut at the depth that was asked for", "[dump]") {
   CHECK(whole.leaks[0].has_frame("main"));
 }
 
-TEST_CASE("without stacks what leaked is still counted, by call", "[dump]") {
+TEST_CASE("without stacks leaks are still counted, by call", "[dump]") {
   RunOptions options;
   options.environment["CULPRIT_DEPTH"] = "0";
   const Report report = read_report(run_preloaded("deep_stack", {"20"}, options).dump());
@@ -262,7 +263,7 @@ TEST_CASE("a dump that cannot be created costs one warning and nothing else", "[
     CHECK(run.exit_code == 7);
     CHECK(run.out == "done\n");
     CHECK(line_count(run.err) == 1);
-    CHECK(run.err.find(out) != std::string::npos);
+    CHECK(has(run.err, out));
     CHECK(run.dumps.empty());
   }
 }
@@ -280,7 +281,7 @@ TEST_CASE("a file size limit stops the recording and not the program", "[dump]")
     CHECK(run.signal == 0);
     CHECK(run.exit_code == 0);
     CHECK(run.out == "done\n");
-    CHECK(run.err.find("culprit") != std::string::npos);
+    CHECK(has(run.err, "culprit"));
     if (run.dumps.empty()) continue;
     CHECK(fs::file_size(run.dump()) <= limit);
     // Too small for a header: there is nothing to read.
@@ -299,14 +300,14 @@ TEST_CASE("the largest size of a dump ends its growth and not the recording", "[
   INFO("stderr: " << run.err);
   CHECK(run.exit_code == 0);
   CHECK(run.out == "done\n");
-  CHECK(run.err.find("CULPRIT_MAX_DUMP allows (3.00 MiB)") != std::string::npos);
+  CHECK(has(run.err, "CULPRIT_MAX_DUMP allows (3.00 MiB)"));
   CHECK(fs::file_size(run.dump()) <= 3 << 20);
   const Report report = read_report(run.dump());
   const nlohmann::json& summary = report.json.at("summary");
   const std::uint64_t dropped = summary.at("dropped_allocations").get<std::uint64_t>();
   CHECK(dropped > 0);
   CHECK(report.leaked_count() + dropped == 60000);
-  CHECK(summary.at("stop_reason").get<std::string>().find("CULPRIT_MAX_DUMP (3.00 MiB)") != std::string::npos);
+  CHECK(has(summary.at("stop_reason").get<std::string>(), "CULPRIT_MAX_DUMP (3.00 MiB)"));
   CHECK(report.json.at("process").at("ended") == "exit");
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -73,7 +74,7 @@ void for_each_variant(const std::vector<std::string>& arguments, const Check& ch
       REQUIRE(run.signal == signal);
     }
     Sizes sizes = leaks_by_size(read_report(run.dump()));
-    check(sizes, variant.find("O2") != std::string::npos);
+    check(sizes, contains(variant, "O2"));
   }
 }
 
@@ -194,7 +195,7 @@ TEST_CASE("exception: carried to another thread each thread has its own losses",
   });
 }
 
-TEST_CASE("exception: caught inside a callee it is nobody's affair", "[exceptions]") {
+TEST_CASE("exception: caught inside a callee it takes no memory of the callers", "[exceptions]") {
   for_each_variant({"caught_in_callee"}, [](Sizes& sizes, bool) { check_innocent(sizes, 1901); });
 }
 
@@ -206,14 +207,14 @@ TEST_CASE("exception: freed while unwinding or later leaves no mark", "[exceptio
   for_each_variant({"freed_later"}, [](Sizes& sizes, bool) { CHECK(sizes.empty()); });
 }
 
-TEST_CASE("exception: frees of outer frames on the way do not hide what inner ones left", "[exceptions]") {
+TEST_CASE("exception: frees of outer frames on the way do not hide memory that inner ones left", "[exceptions]") {
   for_each_variant({"freed_on_the_way"}, [](Sizes& sizes, bool) {
     check_blamed(sizes, 2201, kRuntimeError, "freed_on_the_way", 3);
     CHECK(sizes.size() == 1);
   });
 }
 
-TEST_CASE("exception: what earlier calls of the same function handed on is not its", "[exceptions]") {
+TEST_CASE("exception: memory that earlier calls of the same function handed on is not blamed on it", "[exceptions]") {
   for (const char* mode : {"earlier_calls", "earlier_calls_proven", "earlier_calls_same_place"}) {
     INFO(mode);
     for_each_variant({mode}, [](Sizes& sizes, bool) {
@@ -252,7 +253,8 @@ TEST_CASE("exception: across the frames of C functions", "[exceptions]") {
   for_each_variant({"c_frames"}, [](Sizes& sizes, bool) { check_blamed(sizes, 2701, kRuntimeError, "c_frames"); });
 }
 
-TEST_CASE("exception: what a destructor makes while frames are unwound is not its", "[exceptions]") {
+TEST_CASE("exception: memory that a destructor allocates while frames are unwound is not blamed on it",
+          "[exceptions]") {
   for_each_variant({"made_while_unwinding"}, [](Sizes& sizes, bool) {
     check_innocent(sizes, 2901);
     check_blamed(sizes, 2902, kRuntimeError, "made_while_unwinding");
@@ -260,7 +262,7 @@ TEST_CASE("exception: what a destructor makes while frames are unwound is not it
 }
 
 TEST_CASE("exception: uncaught, from a noexcept function, and a second one while unwinding", "[exceptions]") {
-  for (const char* mode : {"nobody_catches", "noexcept_function"}) {
+  for (const char* mode : {"never_caught", "noexcept_function"}) {
     INFO(mode);
     for_each_variant(
         {mode}, [](Sizes& sizes, bool) { check_blamed(sizes, 3001, kRuntimeError, ""); }, SIGABRT);
@@ -269,7 +271,7 @@ TEST_CASE("exception: uncaught, from a noexcept function, and a second one while
       {"throw_while_unwinding"}, [](Sizes& sizes, bool) { check_blamed(sizes, 3001, kLogicError, ""); }, SIGABRT);
 }
 
-TEST_CASE("exception: a signal handler's own is nobody's affair", "[exceptions]") {
+TEST_CASE("exception: inside a signal handler it takes no memory of the interrupted code", "[exceptions]") {
   for_each_variant({"signal_handler"}, [](Sizes& sizes, bool) { check_innocent(sizes, 3201); });
 }
 
@@ -298,18 +300,11 @@ TEST_CASE("exception: thrown by a runtime inside the program that shares the unw
     check_blamed(sizes, 1001, kRuntimeError, "callee");
     CHECK(sizes[1001].evidence.at("what") == "residual is NaN");
     CHECK(sizes[1001].is_thrown_at("check_residual"));
-    sizes = left_by("same_function_destructor");
-    check_blamed(sizes, 1201, kLogicError, "same_function_destructor");
-    sizes = left_by("recursion_half_way");
-    check_blamed(sizes, 1651, kRuntimeError, "recurse_and_catch", 2);
-    sizes = left_by("nobody_catches");
+    sizes = left_by("never_caught");
     check_blamed(sizes, 3001, kRuntimeError, "");
-    sizes = left_by("caught_in_callee");
-    check_innocent(sizes, 1901);
     sizes = left_by("freed_by_guard");
     check_innocent(sizes, 2002);
     CHECK(sizes.size() == 1);
-    CHECK(left_by("freed_later").empty());
   }
 }
 

@@ -1,6 +1,7 @@
 // CULPRIT_FAIL and the options of culprit run that set it: which calls fail, and that nothing else changes.
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -60,8 +61,7 @@ TEST_CASE("a value of CULPRIT_FAIL that means nothing fails nothing and is named
   options.environment["CULPRIT_FAIL"] = "alloc:1,cuBogus:1:2";
   const Run run = run_preloaded("try_calls", {"alloc"}, options);
   CHECK(run.out == "alloc=0\n");
-  CHECK(run.err.find("CULPRIT_FAIL=alloc:1,cuBogus:1:2: this value cannot be used; no rule is used") !=
-        std::string::npos);
+  CHECK(has(run.err, "CULPRIT_FAIL=alloc:1,cuBogus:1:2: this value cannot be used; no rule is used"));
 }
 
 TEST_CASE("a driver that was made to fail at its start leaves no dump", "[inject]") {
@@ -80,10 +80,10 @@ TEST_CASE("culprit run makes calls fail", "[inject][run]") {
   INFO(run.err);
   CHECK(run.exit_code == 0);
   CHECK(run.out == "alloc=0 alloc=2 copy=1 copy=0\n");
-  CHECK(run.err.find("no call was made to fail") == std::string::npos);
+  CHECK_FALSE(has(run.err, "no call was made to fail"));
   const Run never = culprit_run({"--fail-alloc", "3"}, {"try_calls", "alloc", "alloc"});
   CHECK(never.out == "alloc=0 alloc=0\n");
-  CHECK(never.err.find("no call was made to fail") != std::string::npos);
+  CHECK(has(never.err, "no call was made to fail"));
 }
 
 }  // namespace culprit::test

@@ -86,18 +86,6 @@ TEST_CASE("a refused free leaves the allocation live and is kept", "[frees]") {
   CHECK(error_passes_through(errors[0], "allocation_stack", "allocate_here"));
 }
 
-TEST_CASE("a free that succeeds at the second try is no leak", "[frees]") {
-  if (on_gpu()) {
-    WARN("skipped: has the simulator refuse a call");
-    return;
-  }
-  RunOptions options;
-  options.environment["SIMCUDA_FAIL"] = "cuMemFree_v2:1:700";
-  const Run run = run_preloaded("free_refused", {"retry"}, options);
-  REQUIRE(run.exit_code == 0);
-  CHECK(read_report(run.dump()).leaks.empty());
-}
-
 TEST_CASE("a double free is kept with three stacks", "[frees]") {
   const Run run = run_preloaded("bad_free", {"double"});
   REQUIRE(run.exit_code == 0);

@@ -180,7 +180,7 @@ TEST_CASE("a snapshot that cannot be written loses nothing", "[marks]") {
   CHECK(has(run_preloaded("marked", {"snapshot", "/no/such/folder/x"}).err, "returned 2"));
 }
 
-TEST_CASE("what is open stays open in a fork child", "[marks]") {
+TEST_CASE("open marks stay open in a fork child", "[marks]") {
   if (skip_fork_child()) return;
   const Run run = run_preloaded("marked", {"fork"});
   REQUIRE(run.exit_code == 0);

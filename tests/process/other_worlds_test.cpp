@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 struct World {
   std::string name;
   std::string runtime;  // the sanitizer's shared library, empty = inside the program
-  bool has(const char* part) const { return name.find(part) != std::string::npos; }
+  bool has(const char* part) const { return contains(name, part); }
 };
 
 // The programs that tests/subjects/other_worlds.cmake could build on this machine.

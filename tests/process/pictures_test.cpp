@@ -3,13 +3,12 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
-
-bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Bytes and count of each function in a picture.
 std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const nlohmann::json& picture) {
@@ -23,7 +22,7 @@ std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const
 
 }  // namespace
 
-TEST_CASE("what was live at the peak is known although it was freed", "[pictures]") {
+TEST_CASE("memory that was live at the peak is known although it was freed", "[pictures]") {
   const Run run = run_preloaded("peak");
   const Report report = read_report(run.dump());
   CHECK(report.leaked_bytes() == kMiB);
@@ -40,7 +39,7 @@ TEST_CASE("what was live at the peak is known although it was freed", "[pictures
   CHECK(peak.at("others").at("bytes") == 0);
 }
 
-TEST_CASE("an allocation that finds no memory leaves a picture of who has it", "[pictures]") {
+TEST_CASE("an allocation that finds no memory leaves a picture of the memory in use", "[pictures]") {
   const Run run = run_preloaded("peak", {"more"});
   const Report report = read_report(run.dump());
   REQUIRE(report.json.at("pictures").size() == 2);
@@ -70,12 +69,12 @@ TEST_CASE("the report begins with what ran out of memory and shows the peak on d
   const std::size_t failure = failed.err.find("OUT OF MEMORY: cudaMalloc asked for 64.0 TiB at peak.cpp:");
   REQUIRE(failure != std::string::npos);
   CHECK(failure < failed.err.find("LEAKED"));
-  CHECK(mentions(failed.err, "65.0 MiB by this process:\n   64.0 MiB  2x     cudaMalloc  device  peak.cpp:"));
+  CHECK(has(failed.err, "65.0 MiB by this process:\n   64.0 MiB  2x     cudaMalloc  device  peak.cpp:"));
   const Run peak = culprit_run({"--at", "peak"}, {"peak"});
   INFO(peak.err);
-  CHECK(mentions(peak.err, "PEAK of GPU 0: 192 MiB in 3 allocations at "));
-  CHECK(mentions(peak.err, "   128 MiB   1x     cudaMalloc  device  peak.cpp:11  hold_weights"));
-  CHECK_FALSE(mentions(peak.err, "OUT OF MEMORY"));
+  CHECK(has(peak.err, "PEAK of GPU 0: 192 MiB in 3 allocations at "));
+  CHECK(has(peak.err, "   128 MiB   1x     cudaMalloc  device  peak.cpp:11  hold_weights"));
+  CHECK_FALSE(has(peak.err, "OUT OF MEMORY"));
   CHECK(culprit_run({"--at", "peak", "--format", "json"}, {"peak"}).exit_code == 2);
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -165,7 +166,7 @@ TEST_CASE("a signal handler that interrupts malloc may end the process", "[proce
     const Run run = run_preloaded("exit_in_handler", {std::to_string(delay), "malloc"}, options);
     REQUIRE_FALSE(run.timed_out);
     REQUIRE(run.exit_code == 7);
-    CHECK(run.err.find("19.53 KiB in 1 allocation not freed") != std::string::npos);
+    CHECK(has(run.err, "19.53 KiB in 1 allocation not freed"));
     CHECK(read_report(run.dump()).leaked_bytes() == 20001);
   }
 }

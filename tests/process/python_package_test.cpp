@@ -5,6 +5,7 @@
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -49,7 +50,7 @@ constexpr std::uint64_t kTensor = 700 * 1024;
 
 }  // namespace
 
-TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_package]") {
+TEST_CASE("PyTorch's segments are joined with its own account of them", "[python_package]") {
   const Run run = run_with_package({"python_holders.py", "torch", "losses"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
@@ -67,11 +68,11 @@ TEST_CASE("PyTorch's segments are joined with what it says of them", "[python_pa
   CHECK(inside.at("largest")[0].at("file").is_null());
   CHECK(inside.at("largest")[0].at("held_by") == "`Trainer.losses`, a list of 3");
   const std::string text = text_report(run);
-  CHECK(text.find("   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n") != std::string::npos);
-  CHECK(text.find("   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n") != std::string::npos);
-  CHECK(text.find("--torch-history shows") != std::string::npos);
+  CHECK(has(text, "   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n"));
+  CHECK(has(text, "   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n"));
+  CHECK(has(text, "--torch-history shows"));
   // The innermost Python line; the stand-in does not count as an installed package.
-  CHECK(text.find("   largest    4.00 MiB  2x  cuda.py:") != std::string::npos);
+  CHECK(has(text, "   largest    4.00 MiB  2x  cuda.py:"));
 }
 
 TEST_CASE("PyTorch's expandable segments are joined by the addresses that are mapped", "[python_package]") {
@@ -99,10 +100,10 @@ TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python
   REQUIRE(largest.size() == 1);
   CHECK(fs::path(largest[0].at("file").get<std::string>()).filename() == "python_holders.py");
   CHECK(largest[0].at("function") == "<lambda>");
-  CHECK(text_report(run).find("--torch-history shows") == std::string::npos);
+  CHECK_FALSE(has(text_report(run), "--torch-history shows"));
 }
 
-TEST_CASE("what holds a tensor on the Python side is named", "[python_package]") {
+TEST_CASE("the Python object that holds a tensor is named", "[python_package]") {
   const std::pair<const char*, const char*> ways[] = {
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},
@@ -147,8 +148,8 @@ TEST_CASE("memory that only Python objects still refer to is held", "[python_pac
     CHECK(report.through("failing_step").size() == 1);  // the Python line that allocated it
     const nlohmann::json& evidence = report.leaks[0].json.at("evidence").at(0);
     CHECK(evidence.at("language") == "python");
-    CHECK(evidence.at("symbol").get<std::string>().find("kept by the traceback of RuntimeError") != std::string::npos);
-    CHECK(text_report(run).find("   held by    `activations`, a local variable of failing_step") != std::string::npos);
+    CHECK(has(evidence.at("symbol").get<std::string>(), "kept by the traceback of RuntimeError"));
+    CHECK(has(text_report(run), "   held by    `activations`, a local variable of failing_step"));
   }
   SECTION("CuPy without its pool") {
     options.environment["FAKE_CUPY_POOL"] = "0";
@@ -169,7 +170,7 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is told wit
     const Run run = run_with_package({"python_holders.py", "torch", "uncaught"}, options);
     INFO(run.err);
     CHECK(run.exit_code == 1);
-    CHECK(run.err.find("RuntimeError: the loss is NaN") != std::string::npos);
+    CHECK(has(run.err, "RuntimeError: the loss is NaN"));
     const nlohmann::json inside = torch_inside(read_report(run.dump()));
     CHECK(inside.at("taken") == "exit");
     CHECK(inside.at("live_bytes") == kTensor);
@@ -180,7 +181,7 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is told wit
           "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of "
           "RuntimeError: the loss is NaN, which was not caught");
     const std::string text = text_report(run);
-    CHECK(text.find("   live       700 KiB  1x  python_holders.py:") != std::string::npos);
+    CHECK(has(text, "   live       700 KiB  1x  python_holders.py:"));
   }
   SECTION("without its cache Python frees it afterwards") {
     options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1";
@@ -203,7 +204,7 @@ TEST_CASE("a damaged view costs nothing but itself", "[python_package]") {
     const Report report = read_report(run.dump());
     CHECK(report.json.at("summary").at("cached_bytes") == 2 << 20);
     CHECK_FALSE(report.json.at("summary").at("caches").at(0).contains("inside"));
-    const bool damaged = text.find("culprit.python/1") == std::string::npos;
+    const bool damaged = !contains(text, "culprit.python/1");
     CHECK(report.json.at("notes").size() == (damaged ? 1 : 0));
   }
 }
@@ -217,7 +218,7 @@ TEST_CASE("option --torch-history says when it had no effect", "[python_package]
       culprit_run({"--torch-history"},
                   {"/usr/bin/env", "python3", subject_path("python_holders.py").string(), "torch", "global"}, options);
   CHECK(run.exit_code == 0);
-  CHECK(run.err.find("culprit: --torch-history had no effect") != std::string::npos);
+  CHECK(has(run.err, "culprit: --torch-history had no effect"));
 }
 
 TEST_CASE("Python's names of threads are shown", "[python_package]") {

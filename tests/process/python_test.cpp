@@ -10,6 +10,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -178,7 +179,7 @@ TEST_CASE("a stack deeper than the limit keeps its innermost Python frames", "[p
     CHECK(report.leaked_count() == 5);
     for (const auto& [stack, made] : made_by_report(report)) {
       INFO(stack);
-      CHECK(stack.find(" leaf\n") != std::string::npos);
+      CHECK(has(stack, " leaf\n"));
       CHECK(std::count(stack.begin(), stack.end(), '\n') == 3);
     }
   }
@@ -191,8 +192,8 @@ TEST_CASE("the text report begins with the Python lines", "[python]") {
   const Finished text = run_program({culprit_path().string(), "report", run.dump()}, {});
   const std::size_t allocated = text.out.find("   allocated  python_stacks.py:");
   REQUIRE(allocated != std::string::npos);
-  CHECK(text.out.find("   native     ", allocated) != std::string::npos);
-  CHECK(text.out.find("_PyEval_EvalFrameDefault") == std::string::npos);
+  CHECK(has(text.out.substr(allocated), "   native     "));
+  CHECK_FALSE(has(text.out, "_PyEval_EvalFrameDefault"));
 }
 
 TEST_CASE("code that is made and dropped for ever has a small dump, and leaks keep their Python lines", "[python]") {

@@ -3,13 +3,12 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Empty where there is none: scripts/test.sh installs it.
 std::string mpirun() {
@@ -32,10 +31,10 @@ TEST_CASE("the ranks of an mpirun are one report and the odd one stands out", "[
       {"--out", pattern}, {mpirun(), "--allow-run-as-root", "--oversubscribe", "-n", "4", subject_path("rank_leak")});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK(mentions(run.err, "4 processes, ranks 0-3, on "));
-  CHECK(mentions(run.err, "spread     all 4 ranks: 1000 B to 48.8 KiB, median 1000 B"));
-  CHECK(mentions(run.err, "odd        rank 2 has 48.8 KiB"));
-  CHECK(mentions(run.err, "rank_leak.cpp:10"));
+  CHECK(has(run.err, "4 processes, ranks 0-3, on "));
+  CHECK(has(run.err, "spread     all 4 ranks: 1000 B to 48.8 KiB, median 1000 B"));
+  CHECK(has(run.err, "odd        rank 2 has 48.8 KiB"));
+  CHECK(has(run.err, "rank_leak.cpp:10"));
   for (int rank = 0; rank < 4; ++rank) {
     const fs::path dump = folder->path() / ("rank" + std::to_string(rank) + ".dump");
     REQUIRE(fs::exists(dump));

@@ -30,7 +30,7 @@ TEST_CASE("a process that waits for a signal records nothing before it", "[switc
   CHECK(report.error_count() == 0);
 }
 
-TEST_CASE("what was recorded is followed while recording is off", "[switch]") {
+TEST_CASE("recorded allocations are followed while recording is off", "[switch]") {
   // 10001 is freed while off, 10002 later, 10003 is made while off, 10004 after.
   const Run run = run_preloaded("switched", {"s", "a", "a", "s", "f", "a", "s", "a", "f", "f"}, paused());
   INFO(run.err);
@@ -60,7 +60,7 @@ TEST_CASE("the report says what was in use before recording began", "[switch]") 
   if (!on_gpu()) CHECK(used(late) >= used(early) + 20003);
 }
 
-TEST_CASE("a refused free of what was never recorded is no error while recording is off", "[switch]") {
+TEST_CASE("a refused free of unrecorded memory is no error while recording is off", "[switch]") {
   CHECK(read_report(run_preloaded("switched", {"s", "a", "s", "a", "f", "f", "d"}, paused()).dump()).error_count() ==
         0);
   CHECK(read_report(run_preloaded("switched", {"s", "a", "f", "d"}, paused()).dump()).error_count() == 1);
@@ -143,7 +143,7 @@ TEST_CASE("a signal that the program ignores stays ignored, and that is said", "
   CHECK(run_preloaded("switched", {"a", "w"}, options).exit_code == 0);
 }
 
-TEST_CASE("a signal that cannot be used is refused, and what is used instead is said", "[switch]") {
+TEST_CASE("a signal that cannot be used is refused, and its substitute is named", "[switch]") {
   for (const char* unusable : {"KILL", "STOP", "99", "0", "SIGSEGV", "SIGABRT", "32", "33", "NOPE"}) {
     INFO(unusable);
     RunOptions options = paused();

@@ -9,6 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -67,7 +68,7 @@ TEST_CASE("when its share is used up, culprit records no more and says so", "[sm
   }
   INFO("stderr: " << run.err);
   CHECK(run.exit_code == 0);
-  CHECK(run.err.find("recording stopped: no memory for the index") != std::string::npos);
+  CHECK(has(run.err, "recording stopped: no memory for the index"));
   const Report report = read_report(run.dump());
   const std::uint64_t dropped = report.json.at("summary").at("dropped_allocations").get<std::uint64_t>();
   CHECK(dropped > 0);

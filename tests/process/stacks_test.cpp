@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -43,8 +44,8 @@ std::vector<Sizes> sizes_of(const std::string& output) {
 std::uint64_t number_of(const Group& group) {
   std::uint64_t number = 0;
   for (const Frame& frame : group.stack) {
-    const bool one = frame.function.find("step_one") != std::string::npos;
-    if (one || frame.function.find("step_zero") != std::string::npos) number = number << 1 | (one ? 1 : 0);
+    const bool one = contains(frame.function, "step_one");
+    if (one || contains(frame.function, "step_zero")) number = number << 1 | (one ? 1 : 0);
   }
   return number;
 }

@@ -4,6 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -61,9 +62,9 @@ TEST_CASE("a sweep finds the leak on the failure path of the second allocation a
 TEST_CASE("a sweep names the line, the failure and how to see it again", "[sweep]") {
   const Run run = culprit_command("sweep", {}, {"sweep_target", "leak"});
   INFO(run.err);
-  CHECK(run.err.find("1 leak that the clean run does not have") != std::string::npos);
-  CHECK(run.err.find("sweep_target.cpp:24") != std::string::npos);
-  CHECK(run.err.find("cudaMallocAsync at sweep_target.cpp:40 build fails") != std::string::npos);
+  CHECK(has(run.err, "1 leak that the clean run does not have"));
+  CHECK(has(run.err, "sweep_target.cpp:24"));
+  CHECK(has(run.err, "cudaMallocAsync at sweep_target.cpp:40 build fails"));
   const std::size_t again = run.err.find("CULPRIT_FAIL=alloc-site:");
   REQUIRE(again != std::string::npos);
   RunOptions options;
@@ -71,7 +72,7 @@ TEST_CASE("a sweep names the line, the failure and how to see it again", "[sweep
   const Run repeated = culprit_run({"--fail-on", "leaks"}, {"sweep_target", "leak"}, options);
   CHECK(repeated.exit_code == 1);
   CHECK(repeated.out == "not built\n");
-  CHECK(repeated.err.find("ERROR RETURN") != std::string::npos);
+  CHECK(has(repeated.err, "ERROR RETURN"));
 }
 
 TEST_CASE("a sweep of a program that frees everything finds nothing", "[sweep]") {
@@ -104,7 +105,7 @@ TEST_CASE("a sweep reports frees that only go wrong after a failure", "[sweep]")
   CHECK(found.json["runs"][2].at("outcome") == "found");
 }
 
-TEST_CASE("what a program holds when it gives up by exit is not counted", "[sweep]") {
+TEST_CASE("memory of a program that gives up by exit is not counted", "[sweep]") {
   const SweepRun found = sweep({"sweep_target", "exit"});
   INFO(found.json.dump(1));
   CHECK(found.json.at("leaks").empty());
@@ -131,7 +132,7 @@ TEST_CASE("a sweep takes some of the sites only, and says which do not exist", "
   CHECK(one.json.at("leaks").size() == 1);
   const Run wrong = culprit_command("sweep", {"--site", "0123456789abcdef"}, {"sweep_target", "leak"});
   CHECK(wrong.exit_code == 3);
-  CHECK(wrong.err.find("no such allocation site") != std::string::npos);
+  CHECK(has(wrong.err, "no such allocation site"));
 }
 
 TEST_CASE("a sweep passes the clean run's exit code through and leaves no dumps", "[sweep]") {
@@ -140,8 +141,8 @@ TEST_CASE("a sweep passes the clean run's exit code through and leaves no dumps"
   options.environment["TMPDIR"] = options.folder->path().string();
   const Run failing = culprit_command("sweep", {"--show-output"}, {"sweep_target", "failing"}, options);
   CHECK(failing.exit_code == 5);
-  CHECK(failing.err.find("ends with 5 although nothing was made to fail") != std::string::npos);
-  CHECK(failing.out.find("not built") != std::string::npos);
+  CHECK(has(failing.err, "ends with 5 although nothing was made to fail"));
+  CHECK(has(failing.out, "not built"));
   CHECK(std::filesystem::is_empty(options.folder->path()));
 
   const std::filesystem::path kept = options.folder->path() / "kept";
@@ -150,13 +151,13 @@ TEST_CASE("a sweep passes the clean run's exit code through and leaves no dumps"
   for (const char* part : {"clean", "1", "2", "3"}) CHECK_FALSE(std::filesystem::is_empty(kept / part));
 }
 
-TEST_CASE("a sweep of what allocates nothing says so", "[sweep]") {
+TEST_CASE("a sweep of a program that allocates nothing says so", "[sweep]") {
   const Run none = culprit_command("sweep", {}, {"no_cuda"});
-  CHECK(none.err.find("no allocation was seen") != std::string::npos);
+  CHECK(has(none.err, "no allocation was seen"));
   CHECK(culprit_command("sweep", {}, {"/no/such/program"}).exit_code == 127);
   const Run killed = culprit_command("sweep", {}, {"end_how", "kill"});
   CHECK((killed.signal == SIGKILL || killed.exit_code == 128 + SIGKILL));
-  CHECK(killed.err.find("although nothing was made to fail") != std::string::npos);
+  CHECK(has(killed.err, "although nothing was made to fail"));
 }
 
 TEST_CASE("the example that forgets its first buffer is found by a sweep", "[sweep]") {

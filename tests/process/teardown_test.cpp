@@ -30,7 +30,8 @@ TEST_CASE("memory is released implicitly by the call that ends its context", "[t
     const char* how;
     const char* released_in;
   };
-  const Row rows[] = {{"destroy", "destroy_context"}, {"reset", "reset_primary"}, {"release-both", "release_last"}};
+  const Row rows[] = {{"destroy", "destroy_context"}, {"reset", "reset_primary"},     {"release-both", "release_last"},
+                      {"reset-old", "reset_old"},     {"release-old", "release_old"}, {"green", "destroy_green"}};
   for (const Row& row : rows) {
     const Run run = run_preloaded("teardown", {row.how});
     INFO(row.how << ": " << run.err);
@@ -52,7 +53,7 @@ TEST_CASE("releasing one of two references tears nothing down", "[teardown]") {
   CHECK(report.leaks[0].cause == "never-freed");
 }
 
-TEST_CASE("cudaDeviceReset releases what came before and nothing after", "[teardown]") {
+TEST_CASE("cudaDeviceReset releases earlier allocations and no later ones", "[teardown]") {
   const Run run = run_preloaded("device_reset");
   INFO("stderr: " << run.err);
   REQUIRE(run.exit_code == 0);

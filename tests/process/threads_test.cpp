@@ -65,7 +65,8 @@ TEST_CASE("two devices with the same addresses are kept apart", "[threads]") {
   CHECK(devices[0].at("uuid").get<std::string>().rfind("GPU-", 0) == 0);
 }
 
-TEST_CASE("what a thread leaves by pthread_exit or cancellation is marked, what it freed is not", "[threads]") {
+TEST_CASE("memory that a thread leaves by pthread_exit or cancellation is marked, memory that it freed is not",
+          "[threads]") {
   for (const char* mode : {"", "pending"}) {
     INFO(mode);
     if (on_gpu() && *mode != '\0') continue;  // NVIDIA's driver has cancellation points of its own

@@ -1,6 +1,7 @@
 // If exceptions cannot be recorded, the report says so.
 #include "tests/catch.h"
 #include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 namespace {
@@ -12,7 +13,7 @@ bool has_note(const std::string& subject) {
   const Report report = read_report(run.dump());
   REQUIRE(report.leaks.size() >= 1);
   for (const nlohmann::json& note : report.json.at("notes")) {
-    if (note.get<std::string>().find("could not be observed") != std::string::npos) return true;
+    if (contains(note, "could not be observed")) return true;
   }
   return false;
 }
@@ -24,9 +25,8 @@ TEST_CASE("a leak of a program with a C++ runtime inside has a note that its exc
   CHECK(has_note("unseen_throw_stripped"));
 }
 
-TEST_CASE("a leak of a program with a shared C++ runtime or none has no such note", "[throws]") {
+TEST_CASE("a leak of a program with a shared C++ runtime has no such note", "[throws]") {
   CHECK_FALSE(has_note("leak_one"));
-  CHECK_FALSE(has_note("teardown"));
 }
 
 }  // namespace culprit::test

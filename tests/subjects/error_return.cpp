@@ -30,18 +30,6 @@ SUBJECT_FUNCTION int two_buffers() {
   return cudaFree(first);
 }
 
-// two_buffers() without the leak.
-SUBJECT_FUNCTION int two_buffers_freed() {
-  void* first = nullptr;
-  void* second = nullptr;
-  int code = cudaMalloc(&first, 11001);
-  if (code != 0) return code;
-  code = cudaMalloc(&second, 22002);
-  if (code == 0) CHECKED(cudaFree(second));
-  CHECKED(cudaFree(first));
-  return code;
-}
-
 // Left behind when the copy fails, in a callee.
 SUBJECT_FUNCTION int copy_in_callee() {
   void* pointer = nullptr;
@@ -214,8 +202,6 @@ int main(int count, char** words) {
   CHECKED(cudaFree(nullptr));
   if (strcmp(mode, "two-buffers") == 0) {
     if (two_buffers() == 0) return 3;
-  } else if (strcmp(mode, "freed") == 0) {
-    if (two_buffers_freed() == 0) return 3;
   } else if (strcmp(mode, "callee") == 0) {
     if (copy_in_callee() == 0) return 3;
   } else if (strcmp(mode, "made-in-callee") == 0) {

@@ -526,13 +526,13 @@ SUBJECT_FUNCTION void made_while_unwinding() {
   }
 }
 
-SUBJECT_FUNCTION void nobody_catches() {
+SUBJECT_FUNCTION void never_caught() {
   void* buffer = nullptr;
   ALLOCATE(buffer, 3001);
   check_residual();
   CHECKED(cudaFree(buffer));
 }
-SUBJECT_FUNCTION void must_not_throw() noexcept { nobody_catches(); }
+SUBJECT_FUNCTION void must_not_throw() noexcept { never_caught(); }
 SUBJECT_FUNCTION void noexcept_function() {
   try {
     Guard guard;
@@ -548,7 +548,7 @@ struct ThrowsAtEnd {
 };
 SUBJECT_FUNCTION void second_exception() {
   ThrowsAtEnd second;
-  nobody_catches();
+  never_caught();
 }
 SUBJECT_FUNCTION void throw_while_unwinding() {
   try {
@@ -641,7 +641,7 @@ const Mode kModes[] = {{"callee", callee},
                        {"c_frames", c_frames},
                        {"in_child", in_child},
                        {"made_while_unwinding", made_while_unwinding},
-                       {"nobody_catches", nobody_catches},
+                       {"never_caught", never_caught},
                        {"noexcept_function", noexcept_function},
                        {"throw_while_unwinding", throw_while_unwinding},
                        {"signal_handler", signal_handler}};

@@ -2,11 +2,9 @@
 // argument.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,15 +56,6 @@ SUBJECT_FUNCTION void keep_in_plugin(const char* path) {
   reinterpret_cast<void (*)(void*)>(dlsym(plugin, "keep_pointer"))(allocate_here());
 }
 
-// Unreadable memory in the middle of the data must not end the process.
-SUBJECT_FUNCTION void hide_pages() {
-  const long page = sysconf(_SC_PAGESIZE);
-  auto begin = reinterpret_cast<unsigned long>(&g_table[1 << 20]) / page * page;
-  memset(reinterpret_cast<void*>(begin), 1, 64 * page);
-  CHECKED(mprotect(reinterpret_cast<void*>(begin), 32 * page, PROT_NONE));
-  CHECKED(munmap(reinterpret_cast<void*>(begin + 32 * page), 32 * page));
-}
-
 SUBJECT_FUNCTION void allocate_array() {
   const cudaChannelFormatDesc bytes = {8, 0, 0, 0, cudaChannelFormatKindUnsigned};
   CHECKED(cudaMallocArray(&g_image, &bytes, 256, 16));
@@ -87,12 +76,7 @@ int main(int argc, char** argv) {
   if (how == "middle") g_middle = static_cast<char*>(allocate_here()) + 8;
   if (how == "thread-local") t_pointer = allocate_here();
   if (how == "image") allocate_array();
-  if (how == "two-places") g_array[3] = g_pointer = allocate_here();
   if (how == "plugin") keep_in_plugin(argv[2]);
-  if (how == "hidden-pages") {
-    hide_pages();
-    g_pointer = allocate_here();
-  }
   if (how == "fork") {
     for (void*& pointer : g_array) pointer = allocate_here();
     const pid_t child = fork();

@@ -9,9 +9,12 @@
 
 namespace culprit::test {
 
-// Whether `text` contains `part`. A CHECK of the result that fails prints the whole text.
+// Whether `text` contains `part`, for conditions.
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Whether `text` contains `part`, for assertions: a CHECK of the result that fails prints the whole text.
 inline bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
+  const bool found = contains(text, part);
   if (!found) UNSCOPED_INFO("\"" << part << "\" is not in:\n" << text);
   return found;
 }

@@ -117,7 +117,25 @@ SIM(cuCtxDestroy_v2)(CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
-SIM(cuCtxDetach)(CUcontext handle) { return sim_cuCtxDestroy_v2(handle); }
+SIM(cuCtxAttach)(CUcontext* out, unsigned flags) {
+  SIM_CALL(kContext);
+  if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  ++call.context().references;
+  *out = handle_of(&call.context());
+  return CUDA_SUCCESS;
+}
+
+SIM(cuCtxDetach)(CUcontext handle) {
+  {
+    SIM_CALL(kInit);
+    Context* context = call.state().find<Context>(handle);
+    if (context != nullptr && context->references > 1) {
+      --context->references;
+      return CUDA_SUCCESS;
+    }
+  }
+  return sim_cuCtxDestroy_v2(handle);
+}
 
 SIM(cuCtxPushCurrent_v2)(CUcontext handle) {
   SIM_CALL(kInit);

@@ -1,4 +1,13 @@
-// The state of the simulated driver: devices, contexts, memory and every handle that it returned.
+// The state of the simulated driver: devices, contexts, memory and every handle it gave out.
+//
+// It differs from the real driver on purpose:
+//   - A stream is always idle: copies, graph launches and host functions are done before the call returns.
+//   - A managed allocation, a context and a module take no device memory.
+//   - cuInit in a fork child starts a driver of its own (driver_state.cpp).
+//   - A process may open its own IPC memory handle; another process gets fresh memory of that size (ipc.cpp).
+//   - cuModuleGetFunction finds every name in every image; a global variable has 1 MiB (modules.cpp).
+//   - The host can read device memory at its own address. The first allocation of device k is at
+//     0x700000000000 + k * 0x8000000000.
 //
 // One lock guards all of it (Call takes it). Everything lives on the malloc heap, as in the real driver: .data and .bss
 // hold no copy of a handle, which matters to tools that search a process's globals for handles.
@@ -70,6 +79,7 @@ struct Context : Object {
 
   int device = 0;
   bool primary = false;
+  int references = 1;       // cuCtxAttach and cuCtxDetach
   Object* green = nullptr;  // the green context that it was created from
   bool active = true;       // false: a primary context that is not retained, or was reset
   // Changes when a primary context is reset, so that threads in which it is still current see that it was destroyed.
@@ -113,7 +123,7 @@ struct Allocation {
   bool readable = true;     // VMM mapping: cuMemSetAccess was called
   Object* owner = nullptr;  // module, external memory: ends with that object
   std::shared_ptr<GraphMemory> graph_memory;
-  std::uint64_t ipc_source = 0;  // IPC import: address of the exported memory
+  std::uint64_t ipc_source = 0;  // IPC import: id of the exported memory
   unsigned ipc_opens = 0;        // and how often it was opened
 };
 

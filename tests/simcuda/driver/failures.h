@@ -1,4 +1,6 @@
 // SIMCUDA_FAIL=function:n:code[,...]: the n-th call of an exported function fails with the given code and does nothing.
+// cuMemAlloc counts all its versions and twins, cuMemAlloc_v2 itself only. The code is a number or a name like
+// CUDA_ERROR_OUT_OF_MEMORY.
 #pragma once
 
 #include <cuda.h>

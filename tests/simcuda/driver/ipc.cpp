@@ -46,6 +46,7 @@ struct MemoryHandle {
   std::uint64_t address;
   std::uint64_t bytes;
   std::int64_t device;
+  std::uint64_t id;  // tells the memory from later memory at its address
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
@@ -60,7 +61,7 @@ CUresult open_memory(Call& call, CUdeviceptr* out, const MemoryHandle& handle) {
   Device& device = call.device();
   bool own = handle.pid == getpid();
   for (auto& [address, allocation] : device.memory) {
-    if (own && allocation.kind == MemoryKind::kIpcImport && allocation.ipc_source == handle.address) {
+    if (own && allocation.kind == MemoryKind::kIpcImport && allocation.ipc_source == handle.id) {
       ++allocation.ipc_opens;
       *out = address;
       return CUDA_SUCCESS;
@@ -77,7 +78,7 @@ CUresult open_memory(Call& call, CUdeviceptr* out, const MemoryHandle& handle) {
     if (import != nullptr) import->bytes = handle.bytes;
   }
   if (import == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  import->ipc_source = handle.address;
+  import->ipc_source = handle.id;
   import->ipc_opens = 1;
   *out = import->address;
   return CUDA_SUCCESS;
@@ -98,8 +99,8 @@ SIM(cuIpcGetMemHandle)(CUipcMemHandle* out, CUdeviceptr address) {
   Allocation* allocation = simcuda::find_containing(call.state(), call.context().device, address);
   if (out == nullptr || allocation == nullptr || allocation->kind != MemoryKind::kDevice)
     return CUDA_ERROR_INVALID_VALUE;
-  simcuda::MemoryHandle handle{simcuda::kMemoryMagic, getpid(), allocation->address, allocation->bytes,
-                               allocation->device};
+  simcuda::MemoryHandle handle{simcuda::kMemoryMagic, getpid(),           allocation->address,
+                               allocation->bytes,     allocation->device, allocation->id};
   memset(out, 0, sizeof(*out));
   memcpy(out, &handle, sizeof(handle));
   return CUDA_SUCCESS;

@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <regex>
+#include <string>
 
 #include "tests/subjects/routes/routes.h"
 
@@ -17,20 +20,35 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriv
 
 constexpr int kNewest = CUDA_VERSION;
 
-struct Wanted {
-  const char* name;    // without version
-  const char* symbol;  // in the ELF file
+// Which symbol a name of cuGetProcAddress means, from which CUDA version on.
+struct Version {
+  const char* name;
   int since;
-  int until;
-
-  // The version to ask for, when the route prefers `version`, so that `name` means `symbol`.
-  int version(int preferred) const { return std::min(std::max(preferred, since), until); }
+  const char* symbol;
 };
 
-[[noreturn]] void fail(const Wanted& wanted, const char* why) {
-  std::fprintf(stderr, "%s: %s\n", wanted.symbol, why);
-  std::exit(3);
-}
+constexpr Version kVersions[] = {
+#include "driver_versions.inc"
+};
+
+struct Wanted {
+  std::string name;    // without version
+  const char* symbol;  // in the ELF file
+  int since = 0;
+  int until = std::numeric_limits<int>::max();  // from this version on the name means another symbol
+
+  explicit Wanted(const char* elf_symbol) : name(elf_symbol), symbol(elf_symbol) {
+    const std::string plain = std::regex_replace(name, std::regex("_v[0-9]+$"), "");
+    for (const Version& row : kVersions) {
+      if (plain != row.name) continue;
+      name = plain;
+      if (std::strcmp(row.symbol, symbol) == 0) since = row.since;
+      if (since != 0 && row.since > since) until = std::min(until, row.since);
+    }
+  }
+  // The version to ask for, when the route prefers `version`, so that `name` means `symbol`.
+  int version(int preferred) const { return preferred >= since && preferred < until ? preferred : since; }
+};
 
 void* libcuda(int flags) {
   static void* const handle = dlopen("libcuda.so.1", flags);
@@ -51,15 +69,19 @@ void* by_default(const Wanted& wanted) {
 void* by_old_proc_address(const Wanted& wanted) {
   static const auto get = reinterpret_cast<OldGetProcAddress>(dlsym(libcuda(RTLD_NOW), "cuGetProcAddress"));
   void* function = nullptr;
-  return get(wanted.name, &function, wanted.version(kNewest), CU_GET_PROC_ADDRESS_DEFAULT) == CUDA_SUCCESS ? function
-                                                                                                           : nullptr;
+  const int version = wanted.version(kNewest);
+  return get(wanted.name.c_str(), &function, version, CU_GET_PROC_ADDRESS_DEFAULT) == CUDA_SUCCESS ? function : nullptr;
 }
 
+// Asks for `version`, and for the newest version where the function is younger than that.
 void* ask(GetProcAddress get, const Wanted& wanted, int version, cuuint64_t flags) {
-  void* function = nullptr;
-  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (get(wanted.name, &function, wanted.version(version), flags, &status) != CUDA_SUCCESS) return nullptr;
-  return status == CU_GET_PROC_ADDRESS_SUCCESS ? function : nullptr;
+  for (const int asked : {wanted.version(version), wanted.version(kNewest)}) {
+    void* function = nullptr;
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    const CUresult code = get(wanted.name.c_str(), &function, asked, flags, &status);
+    if (code == CUDA_SUCCESS && status == CU_GET_PROC_ADDRESS_SUCCESS) return function;
+  }
+  return nullptr;
 }
 
 GetProcAddress proc_address() {
@@ -82,19 +104,19 @@ void* by_proc_address_per_thread(const Wanted& wanted) {
 
 // cuGetProcAddress returns itself, too; cudart uses it like this.
 void* by_proc_address_of_itself(const Wanted& wanted) {
-  static const auto get = reinterpret_cast<GetProcAddress>(ask(
-      proc_address(), {"cuGetProcAddress", "cuGetProcAddress_v2", 12000, 99000}, kNewest, CU_GET_PROC_ADDRESS_DEFAULT));
+  static const auto get = reinterpret_cast<GetProcAddress>(
+      ask(proc_address(), Wanted("cuGetProcAddress_v2"), kNewest, CU_GET_PROC_ADDRESS_DEFAULT));
   return ask(get, wanted, kNewest, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
 // Answers for the newest version only, so the older symbols come by dlsym here.
 void* by_entry_point(const Wanted& wanted) {
-  if (wanted.until < kNewest) return by_handle(wanted);
+  if (wanted.until <= kNewest) return by_handle(wanted);
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  const cudaError_t code = cudaGetDriverEntryPoint(wanted.name, &function, cudaEnableDefault, &status);
+  const cudaError_t code = cudaGetDriverEntryPoint(wanted.name.c_str(), &function, cudaEnableDefault, &status);
 #pragma GCC diagnostic pop
   return code == cudaSuccess && status == cudaDriverEntryPointSuccess ? function : nullptr;
 }
@@ -103,14 +125,18 @@ void* by_entry_point_version(const Wanted& wanted) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t code = cudaGetDriverEntryPointByVersion(
-      wanted.name, &function, static_cast<unsigned>(wanted.version(kNewest)), cudaEnableDefault, &status);
+      wanted.name.c_str(), &function, static_cast<unsigned>(wanted.version(kNewest)), cudaEnableDefault, &status);
   return code == cudaSuccess && status == cudaDriverEntryPointSuccess ? function : nullptr;
 }
+
+}  // namespace
 
 struct Route {
   const char* name;
   void* (*find)(const Wanted&);
 };
+
+namespace {
 
 const Route kRoutes[] = {
     {"dlsym", by_handle},
@@ -127,25 +153,23 @@ const Route kRoutes[] = {
 
 }  // namespace
 
-Driver find_driver(const char* route) {
-  Driver driver;
+Driver::Driver(const char* route) {
 #ifdef ROUTES_LINKED
-  if (std::strcmp(route, "linked") == 0) {
-#define DRIVER(name, symbol, since, until) driver.symbol = &::symbol;
-#include "tests/subjects/routes/driver_functions.def"
-    return driver;
-  }
+  is_linked_ = std::strcmp(route, "linked") == 0;
+  if (is_linked_) return;
 #endif
-  const Route* found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
-                                    [&](const Route& r) { return std::strcmp(r.name, route) == 0; });
-  if (found == std::end(kRoutes)) fail({route, route, 0, 0}, "no such route");
-  Wanted wanted;
-#define DRIVER(name, elf_symbol, since, until)                                            \
-  wanted = {#name, #elf_symbol, since, until};                                            \
-  driver.elf_symbol = reinterpret_cast<decltype(driver.elf_symbol)>(found->find(wanted)); \
-  if (driver.elf_symbol == nullptr) fail(wanted, "not found");
-#include "tests/subjects/routes/driver_functions.def"
-  return driver;
+  route_ = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                        [&](const Route& known) { return std::strcmp(known.name, route) == 0; });
+  if (route_ == std::end(kRoutes)) {
+    std::fprintf(stderr, "%s: no such route\n", route);
+    std::exit(3);
+  }
+}
+
+void* Driver::find(const char* symbol) const {
+  void* function = route_->find(Wanted(symbol));
+  if (function == nullptr) throw Unsupported{symbol, CUDA_ERROR_NOT_FOUND};
+  return function;
 }
 
 }  // namespace routes

@@ -9,9 +9,8 @@
 #include "tests/subjects/routes/routes.h"
 
 namespace routes {
-namespace {
 
-CUmemAllocationProp physical_properties() {
+static CUmemAllocationProp physical_properties() {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
@@ -19,37 +18,37 @@ CUmemAllocationProp physical_properties() {
   return properties;
 }
 
-std::size_t granule(const Driver& cuda) {
+static std::size_t granule(const Driver& cuda) {
   const CUmemAllocationProp properties = physical_properties();
   std::size_t size = 0;
-  TRY(cuda.cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  TRY(cuda.FUNCTION(cuMemGetAllocationGranularity)(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   return size;
 }
 
-CUmemGenericAllocationHandle create(const Driver& cuda, std::size_t size) {
+static CUmemGenericAllocationHandle create(const Driver& cuda, std::size_t size) {
   const CUmemAllocationProp properties = physical_properties();
   CUmemGenericAllocationHandle handle = 0;
-  TRY(cuda.cuMemCreate(&handle, size, &properties, 0));
+  TRY(cuda.FUNCTION(cuMemCreate)(&handle, size, &properties, 0));
   return handle;
 }
 
-CUdeviceptr reserve(const Driver& cuda, std::size_t size) {
+static CUdeviceptr reserve(const Driver& cuda, std::size_t size) {
   CUdeviceptr address = 0;
-  TRY(cuda.cuMemAddressReserve(&address, size, 0, 0, 0));
+  TRY(cuda.FUNCTION(cuMemAddressReserve)(&address, size, 0, 0, 0));
   return address;
 }
 
-void map(const Driver& cuda, CUdeviceptr address, std::size_t size, CUmemGenericAllocationHandle handle) {
-  TRY(cuda.cuMemMap(address, size, 0, handle, 0));
+static void map(const Driver& cuda, CUdeviceptr address, std::size_t size, CUmemGenericAllocationHandle handle) {
+  TRY(cuda.FUNCTION(cuMemMap)(address, size, 0, handle, 0));
   const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  TRY(cuda.cuMemSetAccess(address, size, &access, 1));
+  TRY(cuda.FUNCTION(cuMemSetAccess)(address, size, &access, 1));
 }
 
 // A handle that was never mapped and never released.
 SUBJECT_FUNCTION std::size_t make_vmm_physical(const Driver& cuda, bool leak) {
   const std::size_t size = 3 * granule(cuda);
   const CUmemGenericAllocationHandle handle = create(cuda, size);
-  if (!leak) TRY(cuda.cuMemRelease(handle));
+  if (!leak) TRY(cuda.FUNCTION(cuMemRelease)(handle));
   return size;
 }
 
@@ -57,7 +56,7 @@ SUBJECT_FUNCTION std::size_t make_vmm_physical(const Driver& cuda, bool leak) {
 SUBJECT_FUNCTION std::size_t make_vmm_reservation(const Driver& cuda, bool leak) {
   const std::size_t size = 5 * granule(cuda);
   const CUdeviceptr address = reserve(cuda, size);
-  if (!leak) TRY(cuda.cuMemAddressFree(address, size));
+  if (!leak) TRY(cuda.FUNCTION(cuMemAddressFree)(address, size));
   return 0;
 }
 
@@ -67,10 +66,10 @@ SUBJECT_FUNCTION std::size_t make_vmm_mapping(const Driver& cuda, bool leak) {
   const CUdeviceptr address = reserve(cuda, size);
   const CUmemGenericAllocationHandle handle = create(cuda, size);
   map(cuda, address, size, handle);
-  TRY(cuda.cuMemRelease(handle));
+  TRY(cuda.FUNCTION(cuMemRelease)(handle));
   if (!leak) {
-    TRY(cuda.cuMemUnmap(address, size));
-    TRY(cuda.cuMemAddressFree(address, size));
+    TRY(cuda.FUNCTION(cuMemUnmap)(address, size));
+    TRY(cuda.FUNCTION(cuMemAddressFree)(address, size));
   }
   return size;
 }
@@ -82,17 +81,17 @@ SUBJECT_FUNCTION std::size_t make_vmm_retained(const Driver& cuda, bool leak) {
   const CUmemGenericAllocationHandle handle = create(cuda, size);
   map(cuda, address, size, handle);
   CUmemGenericAllocationHandle retained = 0;
-  TRY(cuda.cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(address)));
-  TRY(cuda.cuMemRelease(handle));
-  TRY(cuda.cuMemUnmap(address, size));
-  TRY(cuda.cuMemAddressFree(address, size));
-  if (!leak) TRY(cuda.cuMemRelease(retained));
+  TRY(cuda.FUNCTION(cuMemRetainAllocationHandle)(&retained, reinterpret_cast<void*>(address)));
+  TRY(cuda.FUNCTION(cuMemRelease)(handle));
+  TRY(cuda.FUNCTION(cuMemUnmap)(address, size));
+  TRY(cuda.FUNCTION(cuMemAddressFree)(address, size));
+  if (!leak) TRY(cuda.FUNCTION(cuMemRelease)(retained));
   return size;
 }
 
-int export_descriptor(const Driver& cuda, CUmemGenericAllocationHandle handle) {
+static int export_descriptor(const Driver& cuda, CUmemGenericAllocationHandle handle) {
   int descriptor = -1;
-  TRY(cuda.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  TRY(cuda.FUNCTION(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   return descriptor;
 }
 
@@ -102,32 +101,33 @@ SUBJECT_FUNCTION std::size_t make_vmm_import(const Driver& cuda, bool leak) {
   const CUmemGenericAllocationHandle handle = create(cuda, size);
   const int descriptor = export_descriptor(cuda, handle);
   CUmemGenericAllocationHandle imported = 0;
-  TRY(cuda.cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
-                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  TRY(cuda.FUNCTION(cuMemImportFromShareableHandle)(&imported,
+                                                    reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   close(descriptor);
   if (!leak) {
-    TRY(cuda.cuMemRelease(handle));
-    TRY(cuda.cuMemRelease(imported));
+    TRY(cuda.FUNCTION(cuMemRelease)(handle));
+    TRY(cuda.FUNCTION(cuMemRelease)(imported));
   }
   return size;
 }
 
-CUexternalMemory import_external(const Driver& cuda, std::size_t size) {
+static CUexternalMemory import_external(const Driver& cuda, std::size_t size) {
   const CUmemGenericAllocationHandle handle = create(cuda, size);
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC description = {};
   description.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
   description.handle.fd = export_descriptor(cuda, handle);
   description.size = size;
   CUexternalMemory memory = nullptr;
-  const CUresult code = cuda.cuImportExternalMemory(&memory, &description);
-  TRY(cuda.cuMemRelease(handle));
+  const CUresult code = cuda.FUNCTION(cuImportExternalMemory)(&memory, &description);
+  TRY(cuda.FUNCTION(cuMemRelease)(handle));
   TRY(code);
   return memory;
 }
 
 SUBJECT_FUNCTION std::size_t make_external(const Driver& cuda, bool leak) {
   CUexternalMemory memory = import_external(cuda, granule(cuda));
-  if (!leak) TRY(cuda.cuDestroyExternalMemory(memory));
+  if (!leak) TRY(cuda.FUNCTION(cuDestroyExternalMemory)(memory));
   return 0;
 }
 
@@ -137,9 +137,35 @@ SUBJECT_FUNCTION std::size_t make_external_buffer(const Driver& cuda, bool leak)
   CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = {};
   description.size = size;
   CUdeviceptr pointer = 0;
-  TRY(cuda.cuExternalMemoryGetMappedBuffer(&pointer, memory, &description));
-  if (!leak) TRY(cuda.cuMemFree_v2(pointer));
-  TRY(cuda.cuDestroyExternalMemory(memory));
+  TRY(cuda.FUNCTION(cuExternalMemoryGetMappedBuffer)(&pointer, memory, &description));
+  if (!leak) TRY(cuda.FUNCTION(cuMemFree_v2)(pointer));
+  TRY(cuda.FUNCTION(cuDestroyExternalMemory)(memory));
+  return 0;
+}
+
+SUBJECT_FUNCTION std::size_t make_external_mipmapped(const Driver& cuda, bool leak) {
+  CUexternalMemory memory = import_external(cuda, granule(cuda));
+  CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC description = {};
+  description.arrayDesc.Width = 64;
+  description.arrayDesc.Height = 32;
+  description.arrayDesc.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+  description.arrayDesc.NumChannels = 1;
+  description.numLevels = 1;
+  CUmipmappedArray array = nullptr;
+  TRY(cuda.FUNCTION(cuExternalMemoryGetMappedMipmappedArray)(&array, memory, &description));
+  if (!leak) TRY(cuda.FUNCTION(cuMipmappedArrayDestroy)(array));
+  TRY(cuda.FUNCTION(cuDestroyExternalMemory)(memory));
+  return 0;
+}
+
+// NVIDIA's driver takes descriptors of real semaphores only; the simulated one takes any.
+SUBJECT_FUNCTION std::size_t make_external_semaphore(const Driver& cuda, bool leak) {
+  CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC description = {};
+  description.type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = dup(STDOUT_FILENO);
+  CUexternalSemaphore semaphore = nullptr;
+  TRY(cuda.FUNCTION(cuImportExternalSemaphore)(&semaphore, &description));
+  if (!leak) TRY(cuda.FUNCTION(cuDestroyExternalSemaphore)(semaphore));
   return 0;
 }
 
@@ -151,18 +177,9 @@ SUBJECT_FUNCTION std::size_t make_multicast(const Driver& cuda, bool leak) {
   properties.size = granule(cuda);
   properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUmemGenericAllocationHandle handle = 0;
-  TRY(cuda.cuMulticastCreate(&handle, &properties));
-  if (!leak) TRY(cuda.cuMemRelease(handle));
+  TRY(cuda.FUNCTION(cuMulticastCreate)(&handle, &properties));
+  if (!leak) TRY(cuda.FUNCTION(cuMemRelease)(handle));
   return 0;
-}
-
-}  // namespace
-
-std::vector<Kind> vmm_kinds() {
-  return {{"vmm_physical", make_vmm_physical},       {"vmm_reservation", make_vmm_reservation},
-          {"vmm_mapping", make_vmm_mapping},         {"vmm_retained", make_vmm_retained},
-          {"vmm_import", make_vmm_import},           {"external", make_external},
-          {"external_buffer", make_external_buffer}, {"multicast", make_multicast}};
 }
 
 }  // namespace routes

@@ -104,6 +104,22 @@ TEST_CASE("primary contexts are counted, reset and usable again", "[simcuda]") {
   cuCtxPopCurrent(nullptr);
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST_CASE("an attached context is destroyed by its last detach", "[simcuda]") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  CUcontext context = nullptr, attached = nullptr;
+  REQUIRE(cuCtxCreate(&context, nullptr, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(cuCtxAttach(&attached, 0) == CUDA_SUCCESS);
+  CHECK(attached == context);
+  CHECK(cuCtxAttach(&attached, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuCtxDetach(context) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+  CHECK(cuCtxDetach(context) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(context) == CUDA_ERROR_INVALID_CONTEXT);
+}
+#pragma GCC diagnostic pop
+
 TEST_CASE("green contexts", "[simcuda]") {
   REQUIRE(cuInit(0) == CUDA_SUCCESS);
   CUdevResource all{}, part{};
@@ -267,7 +283,7 @@ TEST_CASE("cuGetProcAddress picks by version and default stream", "[simcuda]") {
   dlclose(driver);
 }
 
-TEST_CASE("what is not simulated says so", "[simcuda]") {
+TEST_CASE("functions that are not simulated say so", "[simcuda]") {
   DriverContext context;
   CHECK(cuGetExportTable(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(cudaLogsUnregisterCallback(nullptr) == cudaErrorNotSupported);

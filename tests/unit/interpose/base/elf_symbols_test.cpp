@@ -33,7 +33,7 @@ TEST_CASE("symbols are found where dlsym finds them") {
         reinterpret_cast<std::uint64_t>(dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "getpid")));
 }
 
-TEST_CASE("what a module does not define is not found in it") {
+TEST_CASE("a symbol that a module does not define is not found in it") {
   ElfModule libc;
   REQUIRE(dl_iterate_phdr(find_libc, &libc) == 1);
   CHECK(find_symbol(libc, "cuInit") == 0);

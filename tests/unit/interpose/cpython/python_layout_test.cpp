@@ -63,7 +63,7 @@ struct TwoFrames {
 
 }  // namespace
 
-TEST_CASE("whatever tells Python stacks apart changes their number", "[python_layout]") {
+TEST_CASE("each difference between Python stacks changes their number", "[python_layout]") {
   for (const unsigned long version : {0x030b07f0UL, 0x030c03f0UL}) {
     PythonLayout layout;
     REQUIRE(python_layout(version, 0, &layout));

@@ -66,7 +66,7 @@ TEST_CASE("sites alone fail nothing") {
   CHECK(rules->any());
 }
 
-TEST_CASE("what can not be understood fails nothing at all") {
+TEST_CASE("rules that can not be understood make no call fail") {
   auto rules = std::make_unique<FailRules>();
   for (const char* text : {"alloc",
                            "alloc:",
@@ -107,7 +107,7 @@ TEST_CASE("what can not be understood fails nothing at all") {
   CHECK_FALSE(parse_fail_rules(("alloc:" + std::string(2000, '0') + "1").c_str(), rules.get()));
 }
 
-TEST_CASE("what allocates memory is counted as such") {
+TEST_CASE("calls that allocate memory are counted as allocations") {
   for (Api api : {Api::cuMemAlloc_v2, Api::cuMemAllocManaged, Api::cuMemAllocPitch_v2, Api::cuMemAllocHost_v2,
                   Api::cuMemHostAlloc, Api::cuMemHostRegister_v2, Api::cuArrayCreate_v2, Api::cuMipmappedArrayCreate,
                   Api::cuMemAllocAsync_ptsz, Api::cuMemAllocFromPoolAsync, Api::cuMemCreate})

@@ -102,7 +102,7 @@ TEST_CASE("a cancelled thread is found once, and many of them push the oldest ou
   CHECK_FALSE(cancels->take(thread(37), &cancel));
 }
 
-TEST_CASE_METHOD(Fixture, "what went with a context is added up by stack") {
+TEST_CASE_METHOD(Fixture, "memory that went with a context is added up by stack") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};
   release.stack = 10;
@@ -196,7 +196,8 @@ TEST_CASE_METHOD(Fixture, "a table of ever new evidence is bounded, and says wha
   evidence->free_memory();
 }
 
-TEST_CASE_METHOD(Fixture, "what goes with ever new contexts from ever new stacks is added up without them at last") {
+TEST_CASE_METHOD(Fixture,
+                 "memory that goes with ever new contexts from ever new stacks is added up without them at last") {
   Zeroed<ReleaseTable> releases;
   ReleaseRecord release = {};
   release.kind = format::Kind::kDevice;

@@ -89,7 +89,7 @@ TEST_CASE_METHOD(Fixture, "records of a packed space never overlap, whatever the
   CHECK(space->bytes() <= 2 << 20);
 }
 
-TEST_CASE_METHOD(Fixture, "a packed space that nobody sweeps grows up to its limit, and a little for what is last") {
+TEST_CASE_METHOD(Fixture, "a packed space without a sweep grows up to its limit, and a little for the last records") {
   space->set_limit(2 << 20, 1 << 20);
   std::uint64_t taken = 0;
   while (take(20) != 0) ++taken;

@@ -53,7 +53,7 @@ void count_barriers() {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what a thread makes and ends at once needs no other thread", "[young]") {
+TEST_CASE_METHOD(Fixture, "records that a thread makes and ends at once need no other thread", "[young]") {
   count_barriers();
   for (std::uint64_t i = 1; i <= 1000; ++i) {
     Ref ref = table->add(allocation(i * 512), *dump, &*own);
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "what a thread makes and ends at once needs no other t
   CHECK(count() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "what a thread keeps is found by everybody", "[young]") {
+TEST_CASE_METHOD(Fixture, "records that a thread keeps are found by all threads", "[young]") {
   std::vector<Ref> made;
   for (std::uint64_t i = 1; i <= 6; ++i) made.push_back(table->add(allocation(i * 512), *dump, &*own));
   SECTION("a free in another thread takes it, once") {

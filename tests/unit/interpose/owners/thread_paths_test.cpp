@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "paths: an owner that was unwound was abandoned; one o
   CHECK_FALSE(verdict_of(made_in_other, thrown_below_step, caught_in_main).abandoned);
 }
 
-TEST_CASE_METHOD(Fixture, "paths: who takes an exception below its throw is no handler", "[paths]") {
+TEST_CASE_METHOD(Fixture, "paths: a frame below the throw is no handler", "[paths]") {
   const ThreadPaths::Path in_runtime = path({{0x9010, 700}, {0x4010, 800}, step_checks, main_calls_step, start});
   Landing landing = find_landing(*paths, thrown_below_step, in_runtime, function_at);
   CHECK(landing.how == Landing::How::kUncaught);
@@ -147,7 +147,7 @@ TEST_CASE_METHOD(Fixture, "paths: a call outside the owner proves that an earlie
   CHECK_FALSE(paths->has_unsettled(made_in_step, since, clock));
 }
 
-TEST_CASE_METHOD(Fixture, "paths: what ended meanwhile or came later is not struck", "[paths]") {
+TEST_CASE_METHOD(Fixture, "paths: allocations that ended meanwhile or came later are not struck", "[paths]") {
   const format::Ref first = make(made_in_step);
   const format::Ref second = make(made_in_step);
   const format::Ref third = make(made_in_step);
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(Fixture, "paths: variables of the owner tell its allocations fr
   }
 }
 
-TEST_CASE_METHOD(Fixture, "paths: memory follows what lives and not how often it was made", "[paths]") {
+TEST_CASE_METHOD(Fixture, "paths: memory use follows live allocations and not the number of calls", "[paths]") {
   const format::Ref kept = make(made_in_step);
   for (int i = 0; i < 100000; ++i) {
     const format::Ref ref = make(i % 2 == 0 ? made_in_step : thrown_below_step);
@@ -203,7 +203,7 @@ TEST_CASE_METHOD(Fixture, "paths: memory follows what lives and not how often it
   CHECK_FALSE(paths->any_live());
 }
 
-TEST_CASE_METHOD(Fixture, "paths: more than there is room for are numbered anew and what lives keeps its path",
+TEST_CASE_METHOD(Fixture, "paths: more than there is room for are numbered anew, and live allocations keep theirs",
                  "[paths]") {
   const format::Ref kept = make(made_in_step);
   const std::uint32_t before = paths->epoch();

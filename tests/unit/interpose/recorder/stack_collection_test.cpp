@@ -111,7 +111,7 @@ TEST_CASE_METHOD(Fixture, "ever new stacks take no more room than some, and are 
   CHECK(stacks->bytes() <= 2 * kGoal);
 }
 
-TEST_CASE_METHOD(Fixture, "what the dump names is not freed") {
+TEST_CASE_METHOD(Fixture, "stacks that the dump names are not freed") {
   Thread self(*holders);
   std::uint64_t number = 1;
   std::vector<std::pair<std::uint64_t, Ref>> named;
@@ -267,7 +267,8 @@ TEST_CASE_METHOD(Fixture, "when everything is needed new stacks are merged, and 
 
 // The scenario behind the argument in stack_collection.h: threads find stacks and put them into records, in sections,
 // while others collect. Each stack contains its number, so that a stack freed too early is noticed.
-TEST_CASE_METHOD(Fixture, "threads that make and end things find each stack as they left it, whoever collects") {
+TEST_CASE_METHOD(Fixture,
+                 "threads that make and end things find each stack as they left it, whichever thread collects") {
   stacks->set_limit(16 << 20, 256 << 10);
   constexpr int kThreads = 4;
   constexpr int kEvents = 100000;

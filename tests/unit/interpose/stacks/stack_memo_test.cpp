@@ -58,7 +58,7 @@ TEST_CASE_METHOD(Fixture, "a remembered stack is known while every slot holds wh
   SECTION("a module was unloaded since") { CHECK(memo->look_up(stack.words, 8, &path) == 0); }
 }
 
-TEST_CASE_METHOD(Fixture, "what must not be remembered is not") {
+TEST_CASE_METHOD(Fixture, "stacks that must not be remembered are not") {
   StackChecks checks = stack.checks({5});
   REQUIRE(memo->look_up(stack.words, 7, &path) == 0);
   SECTION("an incomplete list") {

@@ -57,7 +57,7 @@ struct Machine : FakeMachine {
 
 }  // namespace
 
-TEST_CASE("what cannot be attached to is told before it is tried", "[attach]") {
+TEST_CASE("a process that cannot be attached to is named before any attempt", "[attach]") {
   Machine machine;
   CHECK(machine.checked().empty());
   const auto with = [&](auto change) {

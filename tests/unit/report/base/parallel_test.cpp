@@ -25,7 +25,7 @@ std::string text_of(std::size_t number) {
 
 }  // namespace
 
-TEST_CASE("what many threads write stands in order", "[report][parallel]") {
+TEST_CASE("output of many threads stands in order", "[report][parallel]") {
   std::string expected;
   for (std::size_t i = 0; i < kMany; ++i) expected += text_of(i);
   std::ostringstream out;

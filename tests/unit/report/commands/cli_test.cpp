@@ -10,21 +10,30 @@
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/shell.h"
 
+using namespace culprit::format;
 using namespace culprit::report;
 using namespace culprit::test;
 
 namespace {
 
-// A folder with a dump that has a leak and one that has none.
+// A folder with a dump that has a leak, one that has none, and one that has a double free.
 struct Dumps {
   TemporaryFolder folder;
   std::string leaky = folder.file("leaky.dump");
   std::string clean = folder.file("clean.dump");
+  std::string wrong_free = folder.file("wrong_free.dump");
   Dumps() {
     DumpBuilder dump;
     dump.write(clean);
     dump.add_allocation(live_allocation(0, 11001));
     dump.write(leaky);
+    ErrorRecord error = {};
+    error.state = 1;
+    error.type = ErrorType::kDoubleFree;
+    error.count = 1;
+    DumpBuilder wrong;
+    wrong.add_error(error);
+    wrong.write(wrong_free);
   }
 };
 
@@ -140,6 +149,8 @@ TEST_CASE("the exit code is decided by --fail-on and --error-exitcode", "[report
   CHECK(code("--fail-on leaks", dumps.leaky) == 1);
   CHECK(code("--fail-on leaks", dumps.clean) == 0);
   CHECK(code("--fail-on errors", dumps.leaky) == 0);
+  CHECK(code("--fail-on errors", dumps.wrong_free) == 1);
+  CHECK(code("--fail-on leaks", dumps.wrong_free) == 0);
   CHECK(code("--fail-on errors,leaks", dumps.leaky) == 1);
   CHECK(code("--fail-on none --error-exitcode 7", dumps.leaky) == 0);
   CHECK(code("--error-exitcode 7", dumps.leaky) == 7);

@@ -37,7 +37,7 @@ const Holder& only(const Diagnosis& diagnosis) {
 }
 
 bool any_has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return has(line, part); });
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return contains(line, part); });
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ TEST_CASE("a ghost: several children are all needed", "[doctor]") {
   CHECK(has(holder.explanation, "all of them have ended: kill 767 768."));
 }
 
-TEST_CASE("a ghost: without a trace of kinship nobody is told to kill", "[doctor]") {
+TEST_CASE("a ghost: without a trace of kinship no process is named to kill", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(gpu_line() + "process compute 761 " + text(12 * kGiB) + "\n");
   machine.add(cuda_process(767, "forkhold"));
@@ -136,7 +136,7 @@ TEST_CASE("a ghost: a child that holds mappings only is found", "[doctor]") {
   CHECK(holder.keepers[0].pid == 767);
 }
 
-TEST_CASE("a ghost: nobody keeps its files open", "[doctor]") {
+TEST_CASE("a ghost: no process keeps its files open", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(gpu_line() + "process compute 761 " + text(12 * kGiB) + "\n");
   const Diagnosis diagnosis = machine.diagnose();
@@ -282,7 +282,7 @@ TEST_CASE("containers by their control group's path", "[doctor]") {
   }
 }
 
-TEST_CASE("what is inside a process that runs under culprit", "[doctor]") {
+TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
                    " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 761 " + text(kGiB) + "\n");
@@ -388,7 +388,7 @@ TEST_CASE("memory that does not clear: the next command shows what is inside", "
   CHECK(machine.diagnose().gpus.at(0).next == std::vector<std::string>{"culprit run -- COMMAND"});
 }
 
-TEST_CASE("memory that nobody is charged with is not put on a daemon", "[doctor]") {
+TEST_CASE("memory that is charged to no process is not put on a daemon", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(gpu_line());
   machine.add(cuda_process(500, "nvidia-persiste"));

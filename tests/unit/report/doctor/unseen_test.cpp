@@ -28,7 +28,7 @@ FakeProcess cuda_process(std::uint32_t pid, const std::string& name) {
 
 bool told(const Diagnosis& diagnosis, const std::string& part) {
   for (const std::string& line : diagnosis.unseen) {
-    if (has(line, part)) return true;
+    if (contains(line, part)) return true;
   }
   return false;
 }
@@ -129,7 +129,7 @@ TEST_CASE("mappings of others that may not be read", "[doctor]") {
   CHECK(told(machine.diagnose(true), "the open files of 1 process: Permission denied"));
 }
 
-TEST_CASE("threads of the kernel are nobody's secret", "[doctor]") {
+TEST_CASE("threads of the kernel are no hidden processes", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(kGpu);
   FakeProcess thread{60, "kworker"};

@@ -16,9 +16,11 @@
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 using namespace culprit::report;
 using culprit::test::DumpBuilder;
+using culprit::test::has;
 
 namespace {
 
@@ -78,7 +80,7 @@ TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
     dump_of(child).write(path);
     const ProcessStatus status = process_status(Dump::open(path));
     CHECK(status.ended == Ended::kUnknown);
-    CHECK(status.note.find("exec") != std::string::npos);
+    CHECK(has(status.note, "exec"));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
   }

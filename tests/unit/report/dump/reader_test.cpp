@@ -12,10 +12,12 @@
 #include "report/render/text/render_text.h"
 #include "tests/catch.h"
 #include "tests/support/dump_builder.h"
+#include "tests/support/text.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::DumpBuilder;
+using culprit::test::has;
 
 namespace {
 
@@ -192,14 +194,14 @@ TEST_CASE("merged stacks are said first, and reused ones in a note", "[report]")
   std::ostringstream text;
   render_text({report}, {}, text);
   CHECK(text.str().find("MERGED: 3 stacks found no room") == 0);
-  CHECK(text.str().find("several stacks in one") != std::string::npos);
-  CHECK(text.str().find("40 stacks with 50 calls") != std::string::npos);
-  CHECK(text.str().find("raise CULPRIT_DEPTH") == std::string::npos);
+  CHECK(has(text.str(), "several stacks in one"));
+  CHECK(has(text.str(), "40 stacks with 50 calls"));
+  CHECK_FALSE(has(text.str(), "raise CULPRIT_DEPTH"));
   std::ostringstream json;
   render_json({report}, json);
   for (const char* part : {"\"merged_stacks\": 3", "\"reused_stacks\": 40", "\"stack_merged\": true"}) {
     INFO(part);
-    CHECK(json.str().find(part) != std::string::npos);
+    CHECK(has(json.str(), part));
   }
 }
 

@@ -1,13 +1,296 @@
-// The judge's rules, one by one: what is a leak, with which cause, and what is not.
+// The judge's rules, one by one: what is a leak, with which cause and evidence, and what is not.
 #include "report/judge/judge.h"
 
 #include "report/judge/fingerprint.h"
 #include "tests/catch.h"
-#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/judge/cause_program.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
 using namespace culprit::test;
+
+namespace {
+
+struct VerdictRow {
+  const char* name;
+  void (*happened)(CauseProgram& p);
+  const char* verdicts;
+};
+
+void check_verdicts(const std::vector<VerdictRow>& rows) {
+  for (const VerdictRow& row : rows) {
+    CauseProgram program;
+    row.happened(program);
+    INFO(row.name);
+    CHECK(verdicts(program.report()) == row.verdicts);
+  }
+}
+
+void load_library(CauseProgram& p, const char* runtime_function) {
+  const char* path = "/lib/libcudart.so.13";
+  const std::uint64_t inner = p.frame(path, p.dump.add_module(path), runtime_function, 0);
+  p.allocate(p.dump.add_stack({inner, p.main_frame}), 0, 0, Kind::kLibrary);
+}
+
+void add_context(CauseProgram& p, Kind kind, ContextState state, std::uint32_t thread) {
+  p.dump.add_thread(9, "main");
+  ContextRecord context = {};
+  context.state = state;
+  context.stack = p.made;
+  context.api = p.dump.add_api("cuCtxCreate_v4");
+  context.thread = thread;
+  context.kind = kind;
+  p.dump.add_context(context);
+}
+
+}  // namespace
+
+TEST_CASE("the evidence for a piece of memory decides its cause", "[report][judge]") {
+  check_verdicts({
+      {"none", [](CauseProgram& p) { p.allocate(p.made); }, "never-freed 1x 64"},
+      {"references that lead nowhere",
+       [](CauseProgram& p) {
+         EvidenceRecord nowhere = {};
+         nowhere.state = 1;
+         nowhere.thrown = nowhere.failed_call = nowhere.error = 0x7ffffff0;
+         nowhere.thrown_owner = nowhere.failed_call_owner = 0xffff;
+         p.allocate(p.made, p.dump.add_evidence(nowhere));
+         p.allocate(p.made, 0x7ffffff0);
+       },
+       "never-freed 2x 128"},
+      {"a refused free", [](CauseProgram& p) { p.allocate(p.made, p.refused_free(), kFlagFreeFailed); },
+       "failed-free 1x 64 (failed-free)"},
+      {"a refused free whose record found no room", [](CauseProgram& p) { p.allocate(p.made, 0, kFlagFreeFailed); },
+       "failed-free 1x 64 (failed-free)"},
+      {"the end of its context", [](CauseProgram& p) { p.tear_down(); }, "context-teardown 3x 300 (context-teardown)"},
+      {"a throw", [](CauseProgram& p) { p.allocate(p.made, p.thrown()); }, "exception 1x 64 (exception)"},
+      {"a throw before the end of its context", [](CauseProgram& p) { p.tear_down(p.thrown()); },
+       "exception 3x 300 (exception, context-teardown)"},
+      {"a failed call", [](CauseProgram& p) { p.allocate(p.made, p.failed_call()); },
+       "error-return 1x 64 (error-return)"},
+      {"a global with its address", [](CauseProgram& p) { p.hold(p.allocate(p.made), 0x9008); }, "held 1x 64 (held)"},
+      {"a global without a symbol", [](CauseProgram& p) { p.hold(p.allocate(p.made), 0x9800); }, "held 1x 64 (held)"},
+      {"a global, and a throw", [](CauseProgram& p) { p.hold(p.allocate(p.made, p.thrown()), 0x9000); },
+       "held 1x 64 (held, exception)"},
+      {"a global, of memory whose record was used again",
+       [](CauseProgram& p) { p.hold(p.allocate(p.made), 0x9000, 0, 7); }, "never-freed 1x 64"},
+      {"a global of a module that the dump lacks", [](CauseProgram& p) { p.hold(p.allocate(p.made), 0x9000, 77); },
+       "never-freed 1x 64"},
+      {"the end of its thread",
+       [](CauseProgram& p) {
+         AllocationRecord record = live_allocation(p.made, 64);
+         record.thread = p.dump.add_thread(11, "worker-3", ThreadState::kEnded);
+         p.dump.add_allocation(record);
+       },
+       "never-freed 1x 64 (thread-ended)"},
+  });
+}
+
+TEST_CASE("an earlier call's memory is blamed only when no other of its stack lives on", "[report][judge]") {
+  check_verdicts({
+      {"alone", [](CauseProgram& p) { p.allocate(p.made, p.thrown(kEvidenceEarlier)); }, "exception 1x 64 (exception)"},
+      {"beside one that was lost for certain",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.thrown(kEvidenceEarlier));
+         p.allocate(p.made, p.thrown());
+       },
+       "exception 2x 128 (exception)"},
+      {"beside one that lives on",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.thrown(kEvidenceEarlier));
+         p.allocate(p.made);
+       },
+       "never-freed 2x 128"},
+      {"beside both",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.thrown(kEvidenceEarlier));
+         p.allocate(p.made);
+         p.allocate(p.made, p.thrown());
+       },
+       "exception 1x 64 (exception); never-freed 2x 128"},
+      {"beside one that lived on until its context went",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.thrown(kEvidenceEarlier));
+         p.tear_down();
+       },
+       "context-teardown 3x 300 (context-teardown); never-freed 1x 64"},
+      {"beside one of another stack",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.thrown(kEvidenceEarlier));
+         p.allocate(p.stack({"other", "main"}));
+       },
+       "exception 1x 64 (exception); never-freed 1x 64"},
+      {"of a failed call, beside one that lives on",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.failed_call(kEvidenceEarlierCall));
+         p.allocate(p.made);
+       },
+       "never-freed 2x 128"},
+  });
+}
+
+TEST_CASE("memory of one stack is divided by cause and holder", "[report][judge]") {
+  check_verdicts({
+      {"a refused free, and memory that was never freed",
+       [](CauseProgram& p) {
+         p.allocate(p.made, p.refused_free(), kFlagFreeFailed);
+         p.allocate(p.made);
+       },
+       "failed-free 1x 64 (failed-free); never-freed 1x 64"},
+      {"pointers in one array",
+       [](CauseProgram& p) {
+         for (std::uint64_t i = 0; i < 8; ++i) p.hold(p.allocate(p.made), 0x9000 + i * 8);
+       },
+       "held 8x 512 (held)"},
+      {"pointers in two variables",
+       [](CauseProgram& p) {
+         p.hold(p.allocate(p.made), 0x9000);
+         p.hold(p.allocate(p.made), 0x9100);
+       },
+       "held 1x 64 (held); held 1x 64 (held)"},
+      {"one that is held and one that is not",
+       [](CauseProgram& p) {
+         p.hold(p.allocate(p.made), 0x9000);
+         p.allocate(p.made);
+       },
+       "held 1x 64 (held); never-freed 1x 64"},
+  });
+}
+
+TEST_CASE("the first cause of the order wins", "[report][judge]") {
+  CHECK(decide_cause({}) == Cause::kNeverFreed);
+  const Cause order[] = {Cause::kCached,      Cause::kFailedFree,      Cause::kHeld,      Cause::kException,
+                         Cause::kErrorReturn, Cause::kContextTeardown, Cause::kNeverFreed};
+  for (std::size_t i = 1; i < std::size(order); ++i) {
+    std::vector<Evidence> evidence(2);
+    evidence[0].points_to = order[i];
+    evidence[1].points_to = order[i - 1];
+    CHECK(decide_cause(evidence) == order[i - 1]);
+  }
+}
+
+TEST_CASE("only memory leaks; other things are resources or belong to the runtime", "[report][judge]") {
+  check_verdicts({
+      {"objects, address ranges and memory of others",
+       [](CauseProgram& p) {
+         for (Kind kind : {Kind::kStream, Kind::kEvent, Kind::kVmmReservation, Kind::kVmmMapping, Kind::kIpcMemory,
+                           Kind::kMemoryPool, Kind::kGraphExec, Kind::kTextureObject}) {
+           p.dump.add_allocation(live_allocation(p.made, 0, kind));
+         }
+       },
+       "resource event 1x 0; resource graph-exec 1x 0; resource ipc-memory 1x 0; resource memory-pool 1x 0; resource "
+       "stream 1x 0; resource texture-object 1x 0; resource vmm-mapping 1x 0; resource vmm-reservation 1x 0"},
+      {"a graph's memory that no launch has made physical",
+       [](CauseProgram& p) { p.allocate(p.made, 0, kFlagNotPhysical, Kind::kGraphMemory); },
+       "resource graph-memory 1x 0"},
+      {"a graph's memory, one of two physical",
+       [](CauseProgram& p) {
+         p.allocate(p.made, 0, kFlagNotPhysical, Kind::kGraphMemory);
+         p.allocate(p.made, 0, 0, Kind::kGraphMemory);
+       },
+       "never-freed 1x 64; resource graph-memory 1x 0"},
+      {"a library that the runtime loads for a launch", [](CauseProgram& p) { load_library(p, "cudaLaunchKernel"); },
+       ""},
+      {"a library that the program asks the runtime for",
+       [](CauseProgram& p) { load_library(p, "cudaLibraryLoadData"); }, "resource library 1x 0"},
+      {"a library that the program asks the driver for",
+       [](CauseProgram& p) { p.allocate(p.made, 0, 0, Kind::kLibrary); }, "resource library 1x 0"},
+      {"a context of the program", [](CauseProgram& p) { add_context(p, Kind::kContext, ContextState::kAlive, 0); },
+       "resource context 1x 0"},
+      {"a context that was destroyed",
+       [](CauseProgram& p) { add_context(p, Kind::kContext, ContextState::kDestroyed, 0); }, ""},
+      {"a context from before the recording",
+       [](CauseProgram& p) { add_context(p, Kind::kContext, ContextState::kAlive, kNoIndex); }, ""},
+      {"the primary context", [](CauseProgram& p) { add_context(p, Kind::kPrimaryContext, ContextState::kAlive, 0); },
+       ""},
+  });
+}
+
+TEST_CASE("a group is one stack of one kind, on one device, by one call", "[report][judge]") {
+  struct Row {
+    const char* name;
+    void (*change)(CauseProgram& p, AllocationRecord* second);
+    std::size_t groups;
+  };
+  const Row rows[] = {
+      {"nothing else", [](CauseProgram&, AllocationRecord*) {}, 1},
+      {"another size", [](CauseProgram&, AllocationRecord* second) { second->bytes = 65; }, 1},
+      {"another device", [](CauseProgram&, AllocationRecord* second) { second->device = 1; }, 2},
+      {"another kind", [](CauseProgram&, AllocationRecord* second) { second->kind = Kind::kManaged; }, 2},
+      {"another call",
+       [](CauseProgram& p, AllocationRecord* second) { second->api = p.dump.add_api("cuMemAllocManaged"); }, 2},
+      {"another line", [](CauseProgram& p, AllocationRecord* second) { second->stack = p.at_line(32); }, 2},
+      {"the same place in a module that was loaded twice",
+       [](CauseProgram& p, AllocationRecord* second) {
+         const std::uint32_t again = p.dump.add_module("/bin/app");
+         const std::uint64_t main_offset = p.main_frame - DumpBuilder::frame(p.module, 0);
+         const std::uint64_t step = p.frame("/bin/app", again, "step", 31);
+         second->stack = p.dump.add_stack({step, DumpBuilder::frame(again, main_offset)});
+       },
+       1},
+  };
+  for (const Row& row : rows) {
+    INFO("the second differs by: " << row.name);
+    CauseProgram program;
+    AllocationRecord record = live_allocation(program.made, 64);
+    record.api = program.dump.add_api("cuMemAlloc_v2");
+    program.dump.add_allocation(record);
+    row.change(program, &record);
+    program.dump.add_allocation(record);
+    const Report report = program.report();
+    REQUIRE(report.leaks.size() == row.groups);
+    CHECK(report.leaks[0].count + (row.groups - 1) == 2);
+    if (row.groups == 2) CHECK(report.leaks[0].id != report.leaks[1].id);
+  }
+}
+
+TEST_CASE("memory that a library holds for itself has its own section", "[report][judge]") {
+  struct Row {
+    bool strict;
+    bool default_suppressions;
+    const char* verdicts;
+  };
+  for (const Row& row : {Row{false, true, "library cuBLAS 1x 64"}, Row{true, true, "never-freed of cuBLAS 1x 64"},
+                         Row{false, false, "never-freed 1x 64"}}) {
+    INFO("strict: " << row.strict << ", default suppressions: " << row.default_suppressions);
+    CauseProgram program;
+    const std::uint32_t cublas = program.dump.add_module("/lib/libcublas.so.13");
+    const std::uint64_t inner = program.frame("/lib/libcublas.so.13", cublas, "cublasCreate_v2", 0);
+    program.allocate(program.dump.add_stack({inner, program.main_frame}));
+    JudgeOptions options;
+    options.strict = row.strict;
+    options.default_suppressions = row.default_suppressions;
+    const Report report = program.report(options);
+    CHECK(verdicts(report) == row.verdicts);
+    CHECK(report.summary.leaked_bytes == (report.leaks.empty() ? 0 : 64));
+    CHECK(report.summary.library_bytes == (report.library.empty() ? 0 : 64));
+  }
+}
+
+TEST_CASE("the summary counts device memory, host memory, threads that ended and refused frees", "[report][judge]") {
+  CauseProgram program;
+  AllocationRecord record = live_allocation(program.made, 100);
+  record.thread = program.dump.add_thread(11, "worker-3", ThreadState::kEnded);
+  record.evidence = program.refused_free();
+  record.flags = kFlagFreeFailed;
+  program.dump.add_allocation(record);
+  record = live_allocation(program.stack({"pin", "main"}), 4096, Kind::kPinnedHost);
+  record.thread = program.dump.add_thread(10, "main");
+  record.device = kNoDevice;
+  program.dump.add_allocation(record);
+  const Report report = program.report();
+  CHECK(report.summary.leaked_bytes == 4196);
+  CHECK(report.summary.leaked_host_bytes == 4096);
+  CHECK(report.summary.leaked_device_bytes == 100);
+  CHECK(report.summary.thread_ended_bytes == 100);
+  CHECK(report.summary.errors == 2);
+  CHECK(report.summary.totals.size() == 2);
+  REQUIRE(report.leaks.size() == 2);
+  CHECK_FALSE(report.leaks[0].device.has_value());
+  REQUIRE(report.errors.size() == 1);
+  REQUIRE(report.errors[0].allocation_stack != nullptr);
+  CHECK(report.errors[0].allocation_stack->frames.at(0)->function == "step");
+}
 
 TEST_CASE("allocations of one place are one group, worst first", "[report][judge]") {
   Program program;
@@ -32,216 +315,6 @@ TEST_CASE("allocations of one place are one group, worst first", "[report][judge
   CHECK(report.summary.groups == 2);
 }
 
-TEST_CASE("kind, device and API keep groups apart", "[report][judge]") {
-  Program program;
-  const Ref stack = program.stack({"make", "main"});
-  AllocationRecord record = live_allocation(stack, 64);
-  record.api = program.dump.add_api("cuMemAlloc_v2");
-  program.dump.add_allocation(record);
-  record.device = 1;
-  program.dump.add_allocation(record);
-  record.kind = Kind::kManaged;
-  record.api = program.dump.add_api("cuMemAllocManaged");
-  program.dump.add_allocation(record);
-  const Report report = program.report();
-  REQUIRE(report.leaks.size() == 3);
-  CHECK(report.summary.totals.size() == 3);
-  CHECK(report.leaks[0].id != report.leaks[1].id);
-}
-
-TEST_CASE("pinned host memory is counted apart from the device's", "[report][judge]") {
-  Program program;
-  AllocationRecord record = live_allocation(program.stack({"pin", "main"}), 4096, Kind::kPinnedHost);
-  record.device = kNoDevice;
-  program.dump.add_allocation(record);
-  program.dump.add_allocation(live_allocation(program.stack({"make", "main"}), 100));
-  const Report report = program.report();
-  CHECK(report.summary.leaked_host_bytes == 4096);
-  CHECK(report.summary.leaked_device_bytes == 100);
-  CHECK(report.summary.leaked_bytes == 4196);
-  CHECK_FALSE(report.leaks[0].device.has_value());
-}
-
-TEST_CASE("a refused free is the cause, with the refused call", "[report][judge]") {
-  Program program;
-  ErrorRecord error = {};
-  error.state = 1;
-  error.type = ErrorType::kFailedFree;
-  error.code = 1;
-  error.api = program.dump.add_api("cuMemFree_v2");
-  error.stack = program.stack({"drop", "main"});
-  error.allocation_stack = program.stack({"make", "main"});
-  error.count = 2;
-  const Ref failed = program.dump.add_error(error);
-  AllocationRecord record = live_allocation(error.allocation_stack, 64);
-  program.dump.add_allocation(record);
-  record.flags = kFlagFreeFailed;
-  EvidenceRecord evidence = {};
-  evidence.state = 1;
-  evidence.error = failed;
-  record.evidence = program.dump.add_evidence(evidence);
-  program.dump.add_allocation(record);
-  const Report report = program.report();
-  REQUIRE(report.leaks.size() == 2);
-  const Group& group = report.leaks[0].cause == Cause::kFailedFree ? report.leaks[0] : report.leaks[1];
-  REQUIRE(group.cause == Cause::kFailedFree);
-  REQUIRE(group.evidence.size() == 1);
-  CHECK(group.evidence[0].api == "cuMemFree");
-  CHECK(group.evidence[0].code_name == "CUDA_ERROR_INVALID_VALUE");
-  CHECK(group.evidence[0].stack->frames[0]->function == "drop");
-  REQUIRE(report.errors.size() == 1);
-  CHECK(report.errors[0].allocation_stack->frames[0]->function == "make");
-  CHECK(report.summary.errors == 2);
-}
-
-TEST_CASE("a refused free whose record found no room is still the cause", "[report][judge]") {
-  Program program;
-  AllocationRecord record = live_allocation(program.stack({"make", "main"}), 64);
-  record.flags = kFlagFreeFailed;
-  program.dump.add_allocation(record);
-  CHECK(program.report().leaks.at(0).cause == Cause::kFailedFree);
-}
-
-TEST_CASE("memory that went with its context is a leak with that cause", "[report][judge]") {
-  Program program;
-  ReleaseRecord release = {};
-  release.state = 1;
-  release.kind = Kind::kDevice;
-  release.stack = program.stack({"make", "main"});
-  release.teardown_stack = program.stack({"reset", "main"});
-  release.teardown_api = program.dump.add_api("cuDevicePrimaryCtxReset_v2");
-  release.count = 3;
-  release.bytes = 300;
-  program.dump.add_release(release);
-  const Report report = program.report();
-  REQUIRE(report.leaks.size() == 1);
-  CHECK(report.leaks[0].cause == Cause::kContextTeardown);
-  CHECK(report.leaks[0].count == 3);
-  REQUIRE(report.leaks[0].evidence.size() == 1);
-  CHECK(report.leaks[0].evidence[0].api == "cuDevicePrimaryCtxReset");
-  CHECK(report.leaks[0].evidence[0].stack->frames[0]->function == "reset");
-}
-
-TEST_CASE("the first cause of the order wins", "[report][judge]") {
-  std::vector<Evidence> evidence(3);
-  CHECK(decide_cause({}) == Cause::kNeverFreed);
-  evidence[0].points_to = Cause::kContextTeardown;
-  evidence[1].points_to = Cause::kFailedFree;
-  evidence[2].points_to = Cause::kException;
-  CHECK(decide_cause(evidence) == Cause::kFailedFree);
-  CHECK(Cause::kCached < Cause::kFailedFree);
-  CHECK(Cause::kFailedFree < Cause::kHeld);
-  CHECK(Cause::kHeld < Cause::kException);
-  CHECK(Cause::kException < Cause::kErrorReturn);
-  CHECK(Cause::kErrorReturn < Cause::kContextTeardown);
-  CHECK(Cause::kContextTeardown < Cause::kNeverFreed);
-}
-
-TEST_CASE("streams, events, reservations and imports are resources, not leaks", "[report][judge]") {
-  Program program;
-  const Ref stack = program.stack({"make", "main"});
-  for (Kind kind : {Kind::kStream, Kind::kEvent, Kind::kVmmReservation, Kind::kVmmMapping, Kind::kIpcMemory,
-                    Kind::kMemoryPool, Kind::kGraphExec, Kind::kTextureObject}) {
-    program.dump.add_allocation(live_allocation(stack, 0, kind));
-  }
-  const Report report = program.report();
-  CHECK(report.leaks.empty());
-  CHECK(report.resources.size() == 8);
-  CHECK(report.summary.resources == 8);
-  CHECK(report.summary.leaked_bytes == 0);
-}
-
-TEST_CASE("graph memory counts once it is physical", "[report][judge]") {
-  Program program;
-  const Ref stack = program.stack({"make", "main"});
-  AllocationRecord record = live_allocation(stack, 512, Kind::kGraphMemory);
-  record.flags = kFlagNotPhysical;
-  program.dump.add_allocation(record);
-  SECTION("not yet") {
-    const Report report = program.report();
-    CHECK(report.leaks.empty());
-    REQUIRE(report.resources.size() == 1);
-    CHECK(report.resources[0].bytes == 0);
-  }
-  SECTION("one of two") {
-    record.flags = 0;
-    program.dump.add_allocation(record);
-    const Report report = program.report();
-    REQUIRE(report.leaks.size() == 1);
-    CHECK(report.leaks[0].bytes == 512);
-  }
-}
-
-TEST_CASE("contexts: the user's are resources, the primary one is never counted", "[report][judge]") {
-  Program program;
-  const std::uint32_t thread = program.dump.add_thread(9, "main");
-  ContextRecord context = {};
-  context.state = ContextState::kAlive;
-  context.stack = program.stack({"make", "main"});
-  context.api = program.dump.add_api("cuCtxCreate_v4");
-  context.thread = thread;
-  context.kind = Kind::kContext;
-  program.dump.add_context(context);
-  context.kind = Kind::kPrimaryContext;
-  program.dump.add_context(context);
-  context.kind = Kind::kContext;
-  context.state = ContextState::kDestroyed;
-  program.dump.add_context(context);
-  context.state = ContextState::kAlive;
-  context.thread = kNoIndex;  // made before recording began
-  program.dump.add_context(context);
-  const Report report = program.report();
-  REQUIRE(report.resources.size() == 1);
-  CHECK(report.resources[0].api == "cuCtxCreate");
-  CHECK(report.resources[0].count == 1);
-}
-
-TEST_CASE("libraries that the runtime loads for itself are never counted", "[report][judge]") {
-  Program program;
-  const std::uint32_t runtime = program.dump.add_module("/lib/libcudart.so.13");
-  auto loaded_through = [&](const std::string& api) {
-    const std::uint64_t inner = program.frame("/lib/libcudart.so.13", runtime, api, 0);
-    const std::uint64_t outer = program.frame("/bin/app", program.module, "main", 5);
-    program.dump.add_allocation(live_allocation(program.dump.add_stack({inner, outer}), 0, Kind::kLibrary));
-  };
-  loaded_through("cudaLaunchKernel");
-  CHECK(program.report().resources.empty());
-  loaded_through("cudaLibraryLoadData");
-  CHECK(program.report().resources.size() == 1);
-  program.dump.add_allocation(live_allocation(program.stack({"load", "main"}), 0, Kind::kLibrary));
-  CHECK(program.report().resources.size() == 2);
-}
-
-TEST_CASE("what a library holds for itself has its own section", "[report][judge]") {
-  Program program;
-  const std::uint32_t cublas = program.dump.add_module("/lib/libcublas.so.13");
-  const std::uint64_t inner = program.frame("/lib/libcublas.so.13", cublas, "cublasCreate_v2", 0);
-  const std::uint64_t outer = program.frame("/bin/app", program.module, "main", 5);
-  program.dump.add_allocation(live_allocation(program.dump.add_stack({inner, outer}), 4096));
-  SECTION("not counted") {
-    const Report report = program.report();
-    CHECK(report.leaks.empty());
-    REQUIRE(report.library.size() == 1);
-    CHECK(report.library[0].library == "cuBLAS");
-    CHECK(report.summary.library_bytes == 4096);
-    CHECK(report.summary.leaked_bytes == 0);
-  }
-  SECTION("--strict counts it and keeps the name") {
-    JudgeOptions options;
-    options.strict = true;
-    const Report report = program.report(options);
-    REQUIRE(report.leaks.size() == 1);
-    CHECK(report.leaks[0].library == "cuBLAS");
-  }
-  SECTION("--no-default-suppressions makes it the program's") {
-    JudgeOptions options;
-    options.default_suppressions = false;
-    const Report report = program.report(options);
-    REQUIRE(report.leaks.size() == 1);
-    CHECK(report.leaks[0].library.empty());
-  }
-}
-
 TEST_CASE("a group says how often its call was freed before", "[report][judge]") {
   Program program;
   program.symbols.add("/bin/app", 0x500, "make", "/src/app.cu", 3);
@@ -262,20 +335,6 @@ TEST_CASE("a group says how often its call was freed before", "[report][judge]")
   CHECK(report.summary.frees == 57);
 }
 
-TEST_CASE("a place that was loaded twice is one group", "[report][judge]") {
-  Program program;
-  const std::uint32_t first = program.dump.add_module("/lib/libplugin.so");
-  const std::uint32_t again = program.dump.add_module("/lib/libplugin.so");
-  program.symbols.add("/lib/libplugin.so", 0x500, "plug", "/src/p.cu", 3);
-  for (std::uint32_t module : {first, again}) {
-    program.dump.add_allocation(live_allocation(program.dump.add_stack({DumpBuilder::frame(module, 0x500)}), 64));
-  }
-  const Report report = program.report();
-  REQUIRE(report.leaks.size() == 1);
-  CHECK(report.leaks[0].count == 2);
-  CHECK(report.leaks[0].bytes == 128);
-}
-
 TEST_CASE("threads of a group are listed once, with their end", "[report][judge]") {
   Program program;
   const std::uint32_t first = program.dump.add_thread(10, "main");
@@ -290,6 +349,56 @@ TEST_CASE("threads of a group are listed once, with their end", "[report][judge]
   CHECK_FALSE(report.leaks[0].threads[0].ended);
   CHECK(report.leaks[0].threads[1].ended);
   CHECK(report.leaks[0].threads[1].name == "worker");
+}
+
+TEST_CASE("an error return needs an owner that is the user's code", "[report][judge]") {
+  struct Row {
+    const char* module;
+    const char* owner;
+    Cause cause;
+    std::uint32_t flags = 0;
+  };
+  const Row rows[] = {
+      {"/lib/libuser.so", "user_function", Cause::kErrorReturn},
+      {"/bin/other", "main", Cause::kErrorReturn},
+      {"/lib/libc.so.6", "start_thread", Cause::kNeverFreed},
+      {"/lib/libc.so.6", "__libc_start_main", Cause::kNeverFreed},
+      {"/lib/libstdc++.so.6", "execute_native_thread_routine", Cause::kNeverFreed},
+      {"/lib/libcudart.so.13", "cudaMalloc3DArray", Cause::kNeverFreed},
+      {"/bin/static", "cudaMalloc", Cause::kNeverFreed},
+      {"/bin/static", "libcudart_static_f74e2f2b", Cause::kNeverFreed},
+      {"/lib/libcublas.so.13", "cublasCreate_v2", Cause::kNeverFreed},
+      {"/lib/libcuda.so.1", "cuLaunchKernel", Cause::kNeverFreed},
+      {"/usr/bin/python3.12", "_PyEval_EvalFrameDefault", Cause::kNeverFreed, kModuleExecutable},
+      {"/lib/libpython3.12.so.1.0", "_PyEval_EvalFrameDefault", Cause::kNeverFreed},
+  };
+  for (const Row& row : rows) {
+    INFO(row.owner << " of " << row.module);
+    CauseProgram program;
+    const std::uint64_t owner =
+        program.frame(row.module, program.dump.add_module(row.module, {}, row.flags), row.owner, 0);
+    const Ref stack = program.dump.add_stack({program.frame("/bin/app", program.module, "make", 3), owner});
+    program.allocate(stack, program.failed_call(0, 1));
+    const Group group = program.report().leaks.at(0);
+    CHECK(group.cause == row.cause);
+    CHECK(group.evidence.empty() == (row.cause == Cause::kNeverFreed));
+  }
+}
+
+TEST_CASE("each cause of one stack has an id of its own in every run", "[report][judge]") {
+  CauseProgram alone;
+  alone.allocate(alone.made);
+  const std::string never_freed = alone.report().leaks.at(0).id;
+  CauseProgram thrown_only;
+  thrown_only.allocate(thrown_only.made, thrown_only.thrown());
+  const std::string thrown = thrown_only.report().leaks.at(0).id;
+  CauseProgram both;
+  both.allocate(both.made);
+  both.allocate(both.made, both.thrown());
+  const Report report = both.report();
+  REQUIRE(report.leaks.size() == 2);
+  for (const Group& group : report.leaks) CHECK(group.id == (group.cause == Cause::kException ? thrown : never_freed));
+  CHECK(thrown != never_freed);
 }
 
 TEST_CASE("fingerprints do not depend on addresses, lines, paths and versions", "[report][judge]") {

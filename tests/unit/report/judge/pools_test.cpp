@@ -9,11 +9,13 @@
 
 #include "report/run/framework_caches.h"
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 
 using namespace culprit::report;
 using namespace culprit::format;
 using culprit::test::DumpBuilder;
+using culprit::test::has;
 using culprit::test::live_allocation;
 using culprit::test::Program;
 
@@ -56,7 +58,7 @@ const std::string kNamespace = "c10::cuda::CUDACachingAllocator::Native::";
 
 }  // namespace
 
-TEST_CASE("PyTorch's segments are cached and what it allocates without its cache is not", "[report][pools]") {
+TEST_CASE("PyTorch's segments are cached, and its allocations without the cache are not", "[report][pools]") {
   Frameworks torch;
   CHECK(torch.pool_of({{kC10, kNamespace + "DeviceCachingAllocator::alloc_block"},
                        {kC10, kNamespace + "DeviceCachingAllocator::malloc"},
@@ -123,7 +125,7 @@ TEST_CASE("CuPy's, XLA's, RMM's, TensorFlow's and ONNX Runtime's segments are ca
                        {"/lib/libonnxruntime.so.1", "onnxruntime::BFCArena::Extend"}}) == "ONNX Runtime arena");
 }
 
-TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", "[report][pools]") {
+TEST_CASE("PyCUDA's pools are cached, and its allocations without a pool are not", "[report][pools]") {
   Frameworks pycuda;
   const std::string driver = "/usr/lib/python3/dist-packages/pycuda/_driver.cpython-311-x86_64-linux-gnu.so";
   const std::string caller = "boost::python::objects::caller_py_function_impl<...>::operator()";
@@ -142,7 +144,7 @@ TEST_CASE("PyCUDA's pools are cached and what it allocates without one is not", 
   CHECK(pycuda.pool_of({{"/lib/_driver.so", "~pycuda_expose_tools"}}).empty());
 }
 
-TEST_CASE("what NVIDIA's library allocates inside a cached call is the library's", "[report][pools]") {
+TEST_CASE("memory that NVIDIA's library allocates inside a cached call is the library's", "[report][pools]") {
   Frameworks torch;
   torch.dump.add_allocation(live_allocation(
       torch.stack_of({{"/lib/libcublas.so.13", ""}, {kC10, kNamespace + "DeviceCachingAllocator::malloc"}}), 64));
@@ -170,12 +172,13 @@ TEST_CASE("cached memory is summed up by its pool and counts only when asked", "
     CHECK(report.summary.caches[0].bytes == 26 << 20);
     std::ostringstream out;
     render_text({report}, {}, out);
-    CHECK(out.str().find("CACHED (--strict counts it)\n"
-                         "\n"
-                         "2  26.0 MiB  4 segments  PyTorch caching allocator\n"
-                         "   largest    20.0 MiB  1x  at::matmul") != std::string::npos);
-    CHECK(out.str().find("              6.00 MiB  3x  at::empty") != std::string::npos);
-    CHECK(out.str().find("3  4.00 KiB  1 segment  PyTorch pinned memory cache\n") != std::string::npos);
+    CHECK(has(out.str(),
+              "CACHED (--strict counts it)\n"
+              "\n"
+              "2  26.0 MiB  4 segments  PyTorch caching allocator\n"
+              "   largest    20.0 MiB  1x  at::matmul"));
+    CHECK(has(out.str(), "              6.00 MiB  3x  at::empty"));
+    CHECK(has(out.str(), "3  4.00 KiB  1 segment  PyTorch pinned memory cache\n"));
   }
   SECTION("--strict") {
     JudgeOptions options;
@@ -187,8 +190,8 @@ TEST_CASE("cached memory is summed up by its pool and counts only when asked", "
     RenderOptions render;
     render.strict = true;
     render_text({report}, render, out);
-    CHECK(out.str().find("CACHED by the PyTorch caching allocator") != std::string::npos);
-    CHECK(out.str().find("counts it") == std::string::npos);
+    CHECK(has(out.str(), "CACHED by the PyTorch caching allocator"));
+    CHECK_FALSE(has(out.str(), "counts it"));
   }
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
   }
 }
 
-TEST_CASE("what was not recorded is added up when reports are merged", "[report][not-recorded][merge]") {
+TEST_CASE("counts of unrecorded events are added up when reports are merged", "[report][not-recorded][merge]") {
   for (const Counter& counter : kCounters) {
     INFO(counter.json_name);
     ReportMerger merger;

@@ -122,7 +122,7 @@ TEST_CASE("exit stays visible between an exit handler and start-up", "[report][s
   CHECK(stack.shown() == "at_exit on_exit exit");
 }
 
-TEST_CASE("what libraries allocate for themselves is theirs", "[report][stacks]") {
+TEST_CASE("memory that libraries allocate for themselves is theirs", "[report][stacks]") {
   CHECK(owning_library(*OneStack({"libcublas.so.13!~cublasGetVersion", "app!main@"})) == "cuBLAS");
   CHECK(owning_library(*OneStack({"libcudart.so.13!cudaMalloc", "libnccl.so.2!~ncclSend", "app!main@"})) == "NCCL");
   // A static cuBLAS, known by its public function.

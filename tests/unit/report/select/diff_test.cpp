@@ -11,6 +11,7 @@
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/golden.h"
 #include "tests/unit/report/page_data.h"
@@ -172,7 +173,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
   CHECK(json["new"]["leaked_bytes"] == 22002);
 }
 
-TEST_CASE("what cannot be compared is named", "[report][diff]") {
+TEST_CASE("a file that cannot be compared is named", "[report][diff]") {
   Files files;
   const std::string good = files.path("old.dump");
   files.write("text", "hello");
@@ -202,7 +203,7 @@ TEST_CASE("golden: a diff in all formats", "[report][diff][golden]") {
   check_golden("diff.md", rendered([&](std::ostream& out) { render_diff_markdown(diff, options, out); }));
   check_golden("diff.json", rendered([&](std::ostream& out) { render_diff_json(diff, out); }));
   const std::string page = rendered([&](std::ostream& out) { render_diff_html(diff, out); });
-  CHECK(page.find("<title>1 new, 1 grown, 1 shrunk, 1 gone · tuesday.json") != std::string::npos);
+  CHECK(has(page, "<title>1 new, 1 grown, 1 shrunk, 1 gone · tuesday.json"));
   check_golden("diff.page.json", page_data(page));
 }
 

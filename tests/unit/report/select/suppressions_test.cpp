@@ -102,7 +102,7 @@ TEST_CASE("each sort of line hides what it names", "[report][suppressions]") {
   CHECK(left("leak:main\n# why\nmax-bytes:1.5K\nkind:managed\n") == 4000);
 }
 
-TEST_CASE("what each line hid is counted, and those that hid nothing are named", "[report][suppressions]") {
+TEST_CASE("leaks that each line hid are counted, and lines that hid nothing are named", "[report][suppressions]") {
   Report report;
   std::vector<std::string> unused;
   left("# known\nleak:nobody\nleak:Cache\nleak:main\nkind:managed\nkind:stream\n", &report, &unused);

@@ -6,8 +6,10 @@
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/support/text.h"
 
 using namespace culprit::report;
+using culprit::test::has;
 
 namespace {
 
@@ -70,7 +72,7 @@ void check_full(const std::map<std::string, Place>& places, const ModuleSymbols&
     REQUIRE(at[name].size() == 1);
     CHECK(at[name][0].function == function);
     CHECK(at[name][0].line == places.at(name).line);
-    CHECK(at[name][0].file.find("/symbols/symbol_subject.cpp") != std::string::npos);
+    CHECK(has(at[name][0].file, "/symbols/symbol_subject.cpp"));
   }
   CHECK(at["lambda"].back().function.find("main::{lambda(int)#1}") == 0);
   CHECK(at["lambda"].back().line == places.at("lambda").line);
@@ -123,7 +125,7 @@ TEST_CASE("another build ID means no symbols rather than wrong ones", "[report][
   for (const auto& locations : module.locations) CHECK(locations.empty());
 }
 
-TEST_CASE("what is no program is said, not guessed", "[report][symbols]") {
+TEST_CASE("a file that is no program is named, not guessed at", "[report][symbols]") {
   const std::map<std::string, Place> places = {{"x", {0x1000, 1}}};
   CHECK(look_up("/nonexistent/libfoo.so", places).state == ModuleState::kNoFile);
   CHECK(look_up("", places).state == ModuleState::kNoFile);

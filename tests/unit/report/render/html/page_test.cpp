@@ -10,6 +10,7 @@
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/page_data.h"
 
@@ -161,18 +162,18 @@ TEST_CASE("a page needs nothing but itself", "[report][html]") {
   program.dump.add_allocation(live_allocation(program.stack({"f", "main"}), 4096));
   const std::string page = page_of({program.report()});
   CHECK(page.find("{{") == page.find("{{", page.find("<script>")));  // only scripts may hold what looks like a marker
-  CHECK(page.find("<script src") == std::string::npos);
-  CHECK(page.find("href=\"http") == std::string::npos);
-  CHECK(page.find("@import") == std::string::npos);
-  CHECK(page.find("default-src 'none'") != std::string::npos);
-  CHECK(page.find("Mike Bostock") != std::string::npos);  // D3's licence
-  CHECK(page.find("<title>4.00 KiB leaked") != std::string::npos);
+  CHECK_FALSE(has(page, "<script src"));
+  CHECK_FALSE(has(page, "href=\"http"));
+  CHECK_FALSE(has(page, "@import"));
+  CHECK(has(page, "default-src 'none'"));
+  CHECK(has(page, "Mike Bostock"));  // D3's licence
+  CHECK(has(page, "<title>4.00 KiB leaked"));
 }
 
 TEST_CASE("names can not become markup", "[report][html]") {
   const std::string page = page_of({hostile_report()});
-  CHECK(page.find("<script>window.hacked") == std::string::npos);
-  CHECK(page.find("<img src=x") == std::string::npos);
+  CHECK_FALSE(has(page, "<script>window.hacked"));
+  CHECK_FALSE(has(page, "<img src=x"));
   const nlohmann::json data = nlohmann::json::parse(page_data(page));
   CHECK(data["reports"][0]["leaks"][0]["evidence"][0]["what"] == kHostile);
 }
@@ -201,9 +202,9 @@ TEST_CASE("source lines stand in a page unless they are not wanted", "[report][h
   RenderOptions options;
   options.source_dirs = {folder.path().string()};
   const std::string with = page_data(page_of({program.report()}, options));
-  CHECK(with.find("three\\u003c/script>") != std::string::npos);
+  CHECK(has(with, "three\\u003c/script>"));
   options.source = false;
-  CHECK(page_data(page_of({program.report()}, options)).find("three") == std::string::npos);
+  CHECK_FALSE(has(page_data(page_of({program.report()}, options)), "three"));
 }
 
 TEST_CASE("the pages that the browser test looks at", "[.pages]") {
