@@ -1,11 +1,11 @@
 #include "report/render/text/group_text.h"
 
 #include "report/base/words.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/pool.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {

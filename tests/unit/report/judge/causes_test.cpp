@@ -1,8 +1,8 @@
 // Why memory was not freed: which evidence gives which cause, and the text for the reader.
 #include <sstream>
 
+#include "report/causes/group_words.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "tests/catch.h"
