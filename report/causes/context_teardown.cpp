@@ -1,6 +1,7 @@
 // Memory that went with its context.
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/causes/group_facts.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
 

@@ -1,6 +1,7 @@
 // Memory that was left behind after a failed call.
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/causes/group_facts.h"
 #include "report/causes/library_rules.h"
 #include "report/cuda/cuda_names.h"
 #include "report/model/frame_rules.h"

@@ -9,32 +9,16 @@
 #include <variant>
 #include <vector>
 
-#include "report/dump/tables.h"
 #include "report/model/causes.h"
 #include "report/model/thread_info.h"
 
 namespace culprit::report {
 
-class StackResolver;
 struct Evidence;
 struct Frame;
 struct Group;
+struct GroupFacts;
 struct ResolvedStack;
-
-// What the dump has about one group of allocations.
-struct GroupFacts {
-  const Dump& dump;
-  const StackResolver& stacks;
-  format::EvidenceRecord known = {};
-  format::Ref stack = 0;
-  std::uint64_t count = 0;
-  bool free_failed = false;
-  const AllocationGroup* allocated = nullptr;       // nullptr: they went with their context
-  const format::ReleaseRecord* released = nullptr;  // of those that went with their context
-  // Whether other allocations of this stack live on although no exception, or no failed call, was recorded for them.
-  bool others_without_throw = false;
-  bool others_without_failed_call = false;
-};
 
 // A line below a group in the text report: a label, and either a text, or a stack, one line for each frame.
 struct EvidenceLine {

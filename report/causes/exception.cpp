@@ -3,6 +3,7 @@
 
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/causes/group_facts.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/record_facts.h"

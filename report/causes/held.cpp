@@ -1,6 +1,7 @@
 // Memory that a global variable, or a Python object, still holds at exit.
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/causes/group_facts.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
 #include "report/model/stacks.h"

@@ -1,5 +1,6 @@
 #include "report/judge/evidence_builder.h"
 
+#include "report/causes/evidence_functions.h"
 #include "report/model/causes.h"
 
 namespace culprit::report {

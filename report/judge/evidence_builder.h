@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "report/causes/evidence_functions.h"
+#include "report/causes/group_facts.h"
 #include "report/dump/tables.h"
 #include "report/model/evidence.h"
 
