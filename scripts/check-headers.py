@@ -44,7 +44,7 @@ def functions_in(text):
             continue
         if re.search(r"=\s*(delete|default|0)\s*$", statement):
             continue
-        if "(*" in statement:
+        if "(*" in statement or "(&" in statement:
             continue
         head = re.sub(r"<[^<>()]*>", "", re.sub(r"<[^<>()]*>", "", statement))
         found = re.match(r"\s*(?:[\w:&*\s]+?[\s&*])?(~?\w+)\s*\(", head)

@@ -25,6 +25,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
+#include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/target_process.h"

@@ -9,6 +9,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
+#include "report/merge/load_many.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/select/selection.h"

@@ -22,6 +22,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
+#include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/render/json/render_sweep_json.h"
 #include "report/render/text/render_sweep.h"

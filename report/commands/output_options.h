@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "report/commands/option_list.h"
-#include "report/merge/load_many.h"
+#include "report/judge/load_options.h"
+#include "report/merge/job_options.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {

@@ -4,12 +4,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "report/causes/library_rules.h"
 #include "report/cuda/cuda_names.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/evidence_builder.h"
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
-#include "report/judge/library_rules.h"
 #include "report/judge/pool_rules.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"

@@ -5,11 +5,11 @@
 
 #include "report/dump/dump_error.h"
 #include "report/judge/load_options.h"
-#include "report/model/report.h"
 
 namespace culprit::report {
 
 class Dump;
+struct Report;
 
 // Throws DumpError when the dump cannot be read. Thread-safe.
 Report load_report(const std::string& path, const LoadOptions& options);

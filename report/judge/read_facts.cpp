@@ -4,8 +4,11 @@
 #include <cstring>
 
 #include "report/base/words.h"
+#include "report/dump/dump_reader.h"
+#include "report/dump/process_status.h"
 #include "report/model/marks.h"
 #include "report/model/record_facts.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 

@@ -9,6 +9,7 @@
 
 #include "report/base/parallel.h"
 #include "report/base/progress.h"
+#include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/symbols/shared_symbols.h"

@@ -4,17 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "report/judge/load_report.h"
+#include "report/judge/load_options.h"
+#include "report/merge/job_options.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
-
-enum class Merge { kAuto, kAlways, kNever };
-
-struct JobOptions {
-  Merge merge = Merge::kAuto;
-  unsigned jobs = 0;  // threads that read several dumps; 0: one for each processor
-};
 
 struct LoadedReports {
   std::vector<Report> reports;  // in the order of the paths; only one when they were merged

@@ -1,8 +1,13 @@
 // The fields of a merged report that are stored in a file. One list serves writing and reading, so the two cannot
-// diverge. An archive is called as archive("name", &field).
+// diverge. An archive is called as archive("name", &field). Enumerations of the dump (interpose/format/) are numbers,
+// which never change: archive.number("name", &field, last). Those of report/ are names, because their numbers move when
+// a row is added: archive.named("name", &field, name_of, last).
 #pragma once
 
+#include "report/dump/process_status.h"
+#include "report/model/causes.h"
 #include "report/model/report.h"
+#include "report/symbols/module_state.h"
 
 namespace culprit::report {
 
@@ -36,7 +41,7 @@ void fields(Archive& archive, JobProcess* process) {
   archive("rank", &process->rank);
   archive("job_size", &process->job_size);
   archive("start_realtime_ns", &process->start_realtime_ns);
-  archive.number("ended", &process->ended, Ended::kUnknown);
+  archive.named("ended", &process->ended, ended_name, Ended::kUnknown);
   archive("exit_status", &process->exit_status);
 }
 
@@ -52,7 +57,7 @@ void fields(Archive& archive, ProcessInfo* process) {
   archive("working_directory", &process->working_directory);
   archive("start_realtime_ns", &process->start_realtime_ns);
   archive("end_time_ns", &process->end_time_ns);
-  archive.number("ended", &process->status.ended, Ended::kUnknown);
+  archive.named("ended", &process->status.ended, ended_name, Ended::kUnknown);
   archive("exit_status", &process->status.exit_status);
   archive("libculprit_version", &process->tool_version);
   archive("driver_version", &process->driver_version);
@@ -90,8 +95,8 @@ void fields(Archive& archive, HolderSearchInfo* search) {
 
 template <typename Archive>
 void fields(Archive& archive, Evidence* evidence) {
-  archive.number("type", &evidence->type, kLastEvidenceType);
-  archive.number("points_to", &evidence->points_to, kLastCause);
+  archive.named("type", &evidence->type, evidence_name, kLastEvidenceType);
+  archive.named("points_to", &evidence->points_to, cause_name, kLastCause);
   archive("api", &evidence->api);
   archive("code", &evidence->code);
   archive("code_name", &evidence->code_name);
@@ -134,7 +139,7 @@ void fields(Archive& archive, Group* group) {
   archive.number("kind", &group->kind, static_cast<format::Kind>(0xff));
   archive("api", &group->api);
   archive("driver_api", &group->driver_api);
-  archive.number("cause", &group->cause, kLastCause);
+  archive.named("cause", &group->cause, cause_name, kLastCause);
   archive("evidence", &group->evidence);
   archive("first_ns", &group->first_ns);
   archive("last_ns", &group->last_ns);
@@ -240,7 +245,7 @@ void fields(Archive& archive, Module* module) {
   archive("executable", &module->executable);
   archive("has_debug_info", &module->has_debug_info);
   archive("own_unwinder", &module->own_unwinder);
-  archive.number("state", &module->state, ModuleState::kUnreadable);
+  archive.named("state", &module->state, module_state_name, ModuleState::kUnreadable);
 }
 
 template <typename Archive>

@@ -10,19 +10,23 @@
 #include <unordered_map>
 
 #include "report/base/output_file.h"
+#include "report/base/words.h"
+#include "report/causes/evidence_functions.h"
+#include "report/judge/load_options.h"
 #include "report/judge/pool_rules.h"
 #include "report/merge/merged_fields.h"
 #include "report/merge/report_merger.h"
 #include "report/model/frame_store.h"
 #include "report/model/pool.h"
+#include "report/model/report.h"
 
 namespace culprit::report {
 namespace {
 
 using Json = nlohmann::json;
 
-// How each file begins.
-std::string beginning() { return std::string("{\"schema\":\"") + kMergedSchema + "\""; }
+// How each file begins, of any version.
+constexpr char kBeginning[] = "{\"schema\":\"culprit.merged/";
 
 // The objects that groups point to, as lists. A pointer is written as the index of an entry plus 1, nullptr as 0.
 struct WrittenTables {
@@ -47,6 +51,10 @@ class Writer {
   void number(const char* name, const Enum* value, Enum) {
     const auto number = static_cast<std::uint64_t>(*value);
     if (number != 0) json_[name] = number;
+  }
+  template <typename Enum>
+  void named(const char* name, const Enum* value, const char* (*name_of)(Enum), Enum) {
+    json_[name] = name_of(*value);
   }
   Json take() { return std::move(json_); }
 
@@ -113,6 +121,8 @@ struct ReadTables {
   std::vector<const ResolvedStack*> stacks;
 };
 
+constexpr std::size_t kLongestName = 40;  // in a message
+
 // A problem with the content.
 struct Damage {
   std::string what;
@@ -143,6 +153,16 @@ class Reader {
     (*this)(name, &number);
     if (number > static_cast<std::uint64_t>(most)) throw Damage{std::string(name) + ": an unknown value"};
     *value = static_cast<Enum>(number);
+  }
+  template <typename Enum>
+  void named(const char* name, Enum* value, const char* (*name_of)(Enum), Enum last) {
+    std::string text;
+    (*this)(name, &text);
+    for (int number = 0; number <= static_cast<int>(last); ++number) {
+      *value = static_cast<Enum>(number);
+      if (text == name_of(*value)) return;
+    }
+    throw Damage{std::string(name) + ": \"" + printable(text.substr(0, kLongestName)) + "\" is not known"};
   }
 
  private:
@@ -246,11 +266,7 @@ void check(const Report& report) {
         if (share.process >= report.job.size()) throw Damage{"a share of a process that is not there"};
       }
       for (const Evidence& evidence : group.evidence) {
-        const bool held = evidence.type == EvidenceType::kHeld;
-        const Variable* variable = evidence.variable;
-        const bool placed = variable != nullptr && (variable->module != nullptr || variable->python);
-        if (held ? !placed : evidence.stack == nullptr) throw Damage{"evidence without its place"};
-        if (evidence.type == EvidenceType::kThreadEnded) throw Damage{"evidence of a thread"};
+        if (!functions_of(evidence.type).whole(evidence)) throw Damage{"evidence that is not complete"};
       }
     }
   }
@@ -293,7 +309,7 @@ Report read_report(const Json& json, ReadTables* tables) {
 
 bool is_merged_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string wanted = beginning();
+  const std::string wanted = kBeginning;
   std::string found(wanted.size(), '\0');
   return file.read(found.data(), static_cast<std::streamsize>(found.size())) && found == wanted;
 }
@@ -304,9 +320,9 @@ void write_merged_file(const std::string& path, const Report& report) {
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
   OutputFile file(path);
   auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
-  file.stream() << beginning() << ",\n\"modules\":" << text(tables.modules) << ",\n\"frames\":" << text(tables.frames)
-                << ",\n\"variables\":" << text(tables.variables) << ",\n\"stacks\":" << text(tables.stacks)
-                << ",\n\"report\":" << text(writer.take()) << "}\n";
+  file.stream() << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
+                << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
+                << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
   file.commit();
 }
 
@@ -320,7 +336,12 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
   tables.store = store.get();
   Report report;
   try {
-    if (!json.is_object() || json.value("schema", Json()) != kMergedSchema) throw Damage{"it ends too early"};
+    if (!json.is_object()) throw Damage{"it ends too early"};
+    const Json schema = json.value("schema", Json());
+    if (schema != kMergedSchema) {
+      throw FileError(path + ": a file of another version of culprit merge (" + printable(schema.dump()) +
+                      " instead of " + kMergedSchema + "); merge the dumps again");
+    }
     report = read_report(json, &tables);
   } catch (const Damage& damage) {
     throw FileError(path + ": a damaged file of culprit merge (" + damage.what + "); merge the dumps again");

@@ -1,26 +1,27 @@
-// The file that `culprit merge` writes: a merged report (report_merger.h) as JSON of schema culprit.merged/1, which can
+// The file that `culprit merge` writes: a merged report (report_merger.h) as JSON of schema culprit.merged/2, which can
 // be reported and merged again. It contains everything that merging keeps, each frame and stack once.
 #pragma once
 
 #include <string>
 
 #include "report/base/file_error.h"
-#include "report/judge/load_report.h"
-#include "report/model/report.h"
 
 namespace culprit::report {
 
-// The schema of the file; a change of the numbers in it (causes.def, kinds) needs a new one.
-inline constexpr char kMergedSchema[] = "culprit.merged/1";
+struct JudgeOptions;
+struct Report;
 
-// Whether the file begins like a merged file. False when it cannot be read.
+// The schema of the file. A new one when a field changes its meaning; a new row of causes.def or kinds.def needs none.
+inline constexpr char kMergedSchema[] = "culprit.merged/2";
+
+// Whether the file begins like a merged file of any version of culprit. False when it cannot be read.
 bool is_merged_file(const std::string& path);
 
 // Writes the report of a ReportMerger to `path`; on failure no partial file remains. Throws FileError.
 void write_merged_file(const std::string& path, const Report& report);
 
 // Reads a merged file. With the options, memory that libraries hold for themselves may count as leaks. Throws FileError
-// when the file cannot be read or is damaged.
+// when the file cannot be read, is damaged, or is of another schema.
 Report read_merged_file(const std::string& path, const JudgeOptions& options);
 
 }  // namespace culprit::report

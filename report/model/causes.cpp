@@ -11,7 +11,7 @@ constexpr CauseRow kCauseRows[] = {
 };
 
 constexpr EvidenceRow kEvidenceRows[] = {
-#define EVIDENCE(enumerator, function, name, cause, label, event) {name, Cause::cause, label, event},
+#define EVIDENCE(enumerator, name, cause, label, event) {name, Cause::cause, label, event},
 #include "report/model/causes.def"
 };
 

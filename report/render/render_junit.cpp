@@ -5,6 +5,7 @@
 
 #include "report/base/entities.h"
 #include "report/base/words.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
 #include "report/model/marks.h"
@@ -12,7 +13,6 @@
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
-#include "report/render/text/hints.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {

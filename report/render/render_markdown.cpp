@@ -5,6 +5,7 @@
 
 #include "report/base/markdown_text.h"
 #include "report/base/words.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
@@ -12,8 +13,6 @@
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
-#include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/render/text/render_picture.h"
 #include "report/select/baseline.h"
 #include "report/select/render_options.h"

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
+#include "report/causes/evidence_functions.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
@@ -13,8 +15,6 @@
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
-#include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -103,7 +103,7 @@ class Result {
 };
 
 void relate_evidence(const Evidence& evidence, Result* result) {
-  const std::string text = event_place(evidence);
+  const std::string text = functions_of(evidence.type).place(evidence);
   if (!text.empty()) result->relate(text, evidence.stack);
   result->relate("caught here", evidence.caught);
 }

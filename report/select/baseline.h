@@ -19,10 +19,10 @@
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
-#include "report/model/group.h"
 
 namespace culprit::report {
 
+enum class Comparison;
 struct Frame;
 struct Report;
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"

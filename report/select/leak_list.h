@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "report/judge/load_report.h"
 #include "report/select/baseline.h"
 
 namespace culprit::report {
 
 struct Frame;
+struct LoadOptions;
 
 struct ListedLeak {
   BaselineLeak leak;

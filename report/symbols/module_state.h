@@ -10,4 +10,19 @@ enum class ModuleState {
   kUnreadable,  // not an ELF file, no permission
 };
 
+// "found", "no-file", ...: in merged files.
+inline const char* module_state_name(ModuleState state) {
+  switch (state) {
+    case ModuleState::kFound:
+      return "found";
+    case ModuleState::kNoFile:
+      return "no-file";
+    case ModuleState::kChanged:
+      return "changed";
+    case ModuleState::kUnreadable:
+      break;
+  }
+  return "unreadable";
+}
+
 }  // namespace culprit::report

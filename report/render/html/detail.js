@@ -1,26 +1,6 @@
 // The detail of a leak, a resource or a bad free: evidence and facts.
 "use strict";
 
-// The title of a piece of evidence, in one line.
-culprit.evidenceTitle = function (evidence) {
-  switch (evidence.type) {
-    case "exception":
-      if (evidence.forced) return "thread unwound by pthread_exit or cancellation";
-      return (evidence.exception || "exception of unknown type") +
-        (evidence.what ? " “" + evidence.what + "”" : "");
-    case "error-return": return evidence.api + " failed: " + evidence.code_name;
-    case "failed-free": return (evidence.api || "a free") + " refused: " + evidence.code_name;
-    case "context-teardown": return evidence.api + " ended its context";
-    case "held":
-      return evidence.symbol
-        ? evidence.symbol + " in " + culprit.baseName(evidence.module)
-        : "a global of " + culprit.baseName(evidence.module);
-    case "thread-ended":
-      return "thread " + evidence.tid + (evidence.name ? " “" + evidence.name + "”" : "") + " ended";
-    default: return evidence.type;
-  }
-};
-
 culprit.detail = (function () {
   const { el, card, stack } = culprit;
 
@@ -30,7 +10,7 @@ culprit.detail = (function () {
     const cards = [];
     const words = culprit.evidence[evidence.type];
     if (!words || !words.label) return cards;
-    const title = [culprit.evidenceTitle(evidence) + times, evidence.rethrown && ", rethrown",
+    const title = [evidence.title + times, evidence.rethrown && ", rethrown",
       evidence.injected && " (injected by culprit)", when].filter(Boolean);
     cards.push(card(evidence.type, words.label, title,
       evidence.stack && evidence.stack.length > 0 && stack(model, evidence.stack, evidence.at)));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
+#include "report/causes/event.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -13,7 +14,6 @@
 #include "report/render/html/source_lines.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/head_json.h"
-#include "report/render/text/evidence_text.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -94,6 +94,8 @@ class PageData {
     for (auto frame = caller; frame != frames.end() && shown < kFramesWithSource; ++frame, ++shown) want(*frame);
     for (std::size_t i = 0; i < group.evidence.size(); ++i) {
       const Evidence& evidence = group.evidence[i];
+      const std::string title = functions_of(evidence.type).title(evidence);
+      if (!title.empty()) one["evidence"][i]["title"] = title;
       if (evidence.stack != nullptr) one["evidence"][i]["at"] = place_of_named(*evidence.stack);
       if (evidence.caught != nullptr) one["evidence"][i]["caught_at"] = place_of_named(*evidence.caught);
     }

@@ -61,7 +61,7 @@ culprit.TimeLine = class {
         if (!words || !words.event || !evidence.time_ns) continue;
         // Of several equal events only the first and the last time are known.
         for (const time of new Set([evidence.first_ns || evidence.time_ns, evidence.time_ns]))
-          add({ type: evidence.type, time, device: group.device, group, text: culprit.evidenceTitle(evidence) });
+          add({ type: evidence.type, time, device: group.device, group, text: evidence.title });
       }
     }
     for (const error of this.model.errors) {

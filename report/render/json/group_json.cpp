@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
+#include "report/causes/evidence_functions.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/causes.h"
@@ -11,8 +13,6 @@
 #include "report/model/group.h"
 #include "report/model/names.h"
 #include "report/model/pool.h"
-#include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/select/baseline.h"
 
 namespace culprit::report {
@@ -46,87 +46,19 @@ Json thread_json(const ThreadInfo& thread) {
   return {{"tid", thread.tid}, {"name", thread.name}, {"ended", thread.ended}};
 }
 
-// Adds to an event how often and when it happened, and its stack.
-Json event_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  one["count"] = evidence.count;
-  if (evidence.first_ns != 0) one["first_ns"] = evidence.first_ns;
-  one["time_ns"] = evidence.time_ns;
-  one["stack"] = stack_to_json(evidence.stack);
-  return one;
+Json value_json(const ThreadInfo& thread, const StackToJson&) { return thread_json(thread); }
+Json value_json(const ResolvedStack* stack, const StackToJson& stack_to_json) { return stack_to_json(stack); }
+template <typename Value>
+Json value_json(const Value& value, const StackToJson&) {
+  return value;
 }
-
-// Adds the owner of the memory and the thread in which a throw or failed call happened while the owner was running.
-void add_owner(const Evidence& evidence, Json* one) {
-  (*one)["owner"] = evidence.owner != nullptr ? Json(evidence.owner->function) : Json();
-  (*one)["thread"] = evidence.thread ? thread_json(*evidence.thread) : Json();
-}
-
-// For each type of evidence, ..._json() adds its members to `one`, which has the type.
-
-Json failed_free_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  one["api"] = evidence.api;
-  one["code"] = evidence.code;
-  one["code_name"] = evidence.code_name;
-  one["handle"] = hex_text(evidence.handle);
-  return event_json(evidence, stack_to_json, std::move(one));
-}
-
-Json held_json(const Evidence& evidence, const StackToJson&, Json one) {
-  const Variable& variable = *evidence.variable;
-  one["symbol"] = variable.name.empty() ? Json() : Json(variable.name);
-  one["symbol_offset"] = variable.name.empty() ? Json() : Json(evidence.offset - variable.begin);
-  one["module"] = variable.python ? Json() : Json(variable.module->path);
-  one["language"] = variable.python ? "python" : "native";
-  one["offset"] = hex_text(evidence.offset);
-  one["count"] = evidence.count;
-  return one;
-}
-
-Json exception_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  one["exception"] = evidence.exception.empty() ? Json() : Json(evidence.exception);
-  one["what"] = evidence.what.empty() ? Json() : Json(evidence.what);
-  one["caught"] = evidence.caught != nullptr;
-  one["uncaught"] = evidence.uncaught;
-  one["rethrown"] = evidence.rethrown;
-  one["forced"] = evidence.forced;
-  one["ambiguous"] = evidence.ambiguous;
-  add_owner(evidence, &one);
-  one = event_json(evidence, stack_to_json, std::move(one));
-  one["caught_stack"] = stack_to_json(evidence.caught);
-  return one;
-}
-
-Json error_return_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  one["api"] = evidence.api;
-  one["code"] = evidence.code;
-  one["code_name"] = evidence.code_name;
-  one["injected"] = evidence.injected;
-  one["bytes"] = evidence.bytes;
-  add_owner(evidence, &one);
-  return event_json(evidence, stack_to_json, std::move(one));
-}
-
-Json context_teardown_json(const Evidence& evidence, const StackToJson& stack_to_json, Json one) {
-  one["api"] = evidence.api;
-  return event_json(evidence, stack_to_json, std::move(one));
-}
-
-Json thread_ended_json(const Evidence& evidence, const StackToJson&, Json one) {
-  one["tid"] = evidence.thread->tid;
-  one["name"] = evidence.thread->name;
-  one["time_ns"] = evidence.time_ns;
-  return one;
-}
-
-constexpr Json (*kToJson[])(const Evidence& evidence, const StackToJson& stack_to_json, Json one) = {
-#define EVIDENCE(type, function, ...) function##_json,
-#include "report/model/causes.def"
-};
 
 Json evidence_json(const Evidence& evidence, const StackToJson& stack_to_json) {
   Json one;
   one["type"] = evidence_name(evidence.type);
-  return kToJson[static_cast<std::size_t>(evidence.type)](evidence, stack_to_json, std::move(one));
+  for (const EvidenceField& field : functions_of(evidence.type).fields(evidence))
+    one[field.name] = std::visit([&](const auto& value) { return value_json(value, stack_to_json); }, field.value);
+  return one;
 }
 
 // The share of each process (indices into "processes"). Processes with equal shares are listed together, because ranks

@@ -1,11 +1,12 @@
 #include "report/render/text/group_text.h"
 
 #include "report/base/words.h"
+#include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/pool.h"
+#include "report/model/report.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -58,6 +59,8 @@ bool is_foreign(const ResolvedStack& stack) {
 }
 
 }  // namespace
+
+bool GroupText::running() const { return report_.process.status.ended == Ended::kRunning; }
 
 std::string GroupText::cause_text(const Group& group) const {
   const CauseRow& row = row_of(group.cause);

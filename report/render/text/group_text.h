@@ -5,12 +5,16 @@
 #include <ostream>
 #include <string>
 
-#include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
+
+struct ErrorGroup;
+struct Group;
+struct Report;
+struct ResolvedStack;
 
 // "GPU 1", "host".
 std::string device_text(const std::optional<unsigned>& device);
@@ -27,7 +31,7 @@ class GroupText {
   void print(const ErrorGroup& error, std::size_t number);
 
  private:
-  bool running() const { return report_.process.status.ended == Ended::kRunning; }
+  bool running() const;
   std::string cause_text(const Group& group) const;
   void print_foreign_stack(const ResolvedStack& stack);
   void print_marks(const Group& group);

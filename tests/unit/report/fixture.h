@@ -10,6 +10,7 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 #include "tests/support/dump_builder.h"
 
 namespace culprit::test {

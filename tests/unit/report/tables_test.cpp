@@ -81,7 +81,7 @@ TEST_CASE("every cause has its words in the documents and in the page", "[report
 }
 
 TEST_CASE("every type of evidence has its words in the documents and in the page", "[report][tables]") {
-  const std::string scripts = text_of_file("render/html/detail.js");
+  const std::string whole = page();
   const std::string schema = text_of_file("SCHEMA.md");
   std::set<Cause> causes = {Cause::kCached, Cause::kNeverFreed};  // need no evidence
   std::set<std::string> names;
@@ -89,7 +89,8 @@ TEST_CASE("every type of evidence has its words in the documents and in the page
     const EvidenceRow& row = row_of(type);
     INFO(row.name);
     CHECK(names.insert(row.name).second);
-    CHECK(has(scripts, "case \"" + std::string(row.name) + "\":"));
+    // The scripts of the page take the words from its data.
+    CHECK_FALSE(std::regex_search(whole, std::regex("(case|[!=]==) *\"" + std::string(row.name) + "\"")));
     CHECK_FALSE(lines_with(schema, "| " + in_ticks(row.name) + " |").empty());
     CHECK((row.label[0] != '\0') == (row.cause != Cause::kNeverFreed));
     causes.insert(row.cause);

@@ -8,6 +8,7 @@
 
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
+#include "report/model/report.h"
 #include "report/render/json/render_json.h"
 #include "report/render/text/render_text.h"
 #include "tests/catch.h"

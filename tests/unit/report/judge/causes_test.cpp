@@ -1,8 +1,8 @@
 // The words for each cause: the evidence as text, the hint of what to change, and the history of the call.
 #include <sstream>
 
+#include "report/causes/group_words.h"
 #include "report/render/text/evidence_text.h"
-#include "report/render/text/hints.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
 #include "tests/catch.h"

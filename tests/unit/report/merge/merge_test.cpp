@@ -348,6 +348,35 @@ TEST_CASE("a damaged merged file is named and never crashes", "[report][merge][d
   }
 }
 
+TEST_CASE("a merged file with a name that is not known, or of another schema, says so", "[report][merge][damage]") {
+  Files files;
+  write_merged_file(files.path("good"), merged(job()));
+  std::ifstream file(files.path("good"));
+  const std::string good((std::istreambuf_iterator<char>(file)), {});
+  auto message_with = [&](const std::string& from, const std::string& to) -> std::string {
+    const std::size_t at = good.find(from);
+    REQUIRE(at != std::string::npos);
+    std::string changed = good;
+    std::ofstream(files.path("bad")) << changed.replace(at, from.size(), to);
+    CHECK(is_merged_file(files.path("bad")));
+    try {
+      read_merged_file(files.path("bad"), {});
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* field : {"cause", "type", "points_to", "ended", "state"}) {
+    const std::string begin = "\"" + std::string(field) + "\":\"";
+    INFO(field);
+    CHECK(has(message_with(begin, begin + "x-"), std::string(field) + ": \"x-"));
+    CHECK(has(message_with(begin, "\"other\":\""), std::string(field) + ": \"\" is not known"));
+  }
+  CHECK(has(
+      message_with("culprit.merged/2", "culprit.merged/1"),
+      "another version of culprit merge (\"culprit.merged/1\" instead of culprit.merged/2); merge the dumps again"));
+}
+
 TEST_CASE("the command merges ranks by itself and others when it is asked to", "[report][merge][cli]") {
   Files files;
   std::string ranks;

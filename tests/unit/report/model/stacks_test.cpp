@@ -1,8 +1,8 @@
 // Which frames are shown, and which runtime call is named.
 #include "report/model/stacks.h"
 #include "interpose/format/python_versions.h"
-#include "report/judge/library_rules.h"
-#include "report/render/text/evidence_text.h"
+#include "report/causes/event.h"
+#include "report/causes/library_rules.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
 

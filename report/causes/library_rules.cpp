@@ -1,4 +1,4 @@
-#include "report/judge/library_rules.h"
+#include "report/causes/library_rules.h"
 
 #include <fnmatch.h>
 

@@ -1,0 +1,88 @@
+// Memory that a global variable, or a Python object, still holds at exit.
+#include "report/base/words.h"
+#include "report/causes/event.h"
+#include "report/causes/group_facts.h"
+#include "report/model/frames.h"
+#include "report/model/group.h"
+#include "report/model/stacks.h"
+
+namespace culprit::report {
+namespace {
+
+void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
+  if (facts.allocated == nullptr || facts.allocated->holder == nullptr) return;
+  Evidence evidence = evidence_of(EvidenceType::kHeld);
+  evidence.stack = &facts.stacks.stack(0);
+  evidence.count = facts.count;
+  evidence.time_ns = facts.dump.header().end_time_ns;
+  evidence.variable = facts.allocated->holder;
+  evidence.offset = facts.allocated->holder_place & format::kFrameOffsetMask;
+  list->push_back(std::move(evidence));
+}
+
+bool whole(const Evidence& evidence) {
+  return evidence.variable != nullptr && (evidence.variable->module != nullptr || evidence.variable->python);
+}
+
+std::vector<EvidenceLine> lines(const Group&, const Evidence& evidence) {
+  const Variable& variable = *evidence.variable;
+  std::string text;
+  if (variable.python) {
+    text = printable(variable.name);
+  } else if (variable.name.empty()) {
+    text = printable(variable.module->name) + "+" + hex_text(evidence.offset) + " (a global without a symbol)";
+  } else {
+    text = printable(variable.name);
+    if (evidence.offset > variable.begin) text += "+" + hex_text(evidence.offset - variable.begin);
+    text += " in " + printable(variable.module->name);
+  }
+  if (evidence.count > 1) text += ", " + std::to_string(evidence.count) + (variable.python ? " objects" : " pointers");
+  return {{"held by", text}};
+}
+
+std::vector<EvidenceField> fields(const Evidence& evidence) {
+  const Variable& variable = *evidence.variable;
+  std::vector<EvidenceField> list = {{"symbol", nullptr}, {"symbol_offset", nullptr}, {"module", nullptr}};
+  if (!variable.name.empty()) {
+    list[0].value = variable.name;
+    list[1].value = evidence.offset - variable.begin;
+  }
+  if (!variable.python) list[2].value = variable.module->path;
+  list.push_back({"language", std::string(variable.python ? "python" : "native")});
+  list.push_back({"offset", hex_text(evidence.offset)});
+  list.push_back({"count", evidence.count});
+  return list;
+}
+
+std::string title(const Evidence& evidence) {
+  const Variable& variable = *evidence.variable;
+  if (variable.python) return variable.name;
+  return (variable.name.empty() ? "a global of " : variable.name + " in ") +
+         std::string(base_name(variable.module->path));
+}
+
+std::string place(const Evidence&) { return {}; }
+
+// "`g_cache`", "a global of libfoo.so".
+std::string variable_text(const Variable& variable) {
+  if (variable.python) return printable(variable.name);
+  if (variable.name.empty()) return "a global of " + printable(variable.module->name);
+  return "`" + printable(variable.name) + "`";
+}
+
+std::string fate(const Evidence& evidence, bool one) {
+  return (one ? "is held by " : "are held by ") + variable_text(*evidence.variable);
+}
+
+std::string hint(const Group& group, const Evidence& evidence) {
+  if (evidence.variable->python) return "drop the reference (del, clear) when it is no longer needed";
+  const std::string what = group.count == 1 ? "the pointer" : "the pointers";
+  return variable_text(*evidence.variable) + " still has " + what + " at exit: free " +
+         (group.count == 1 ? "it" : "them") + " before main returns";
+}
+
+}  // namespace
+
+const EvidenceFunctions kHeldFunctions = {collect, whole, lines, fields, title, place, fate, hint};
+
+}  // namespace culprit::report
