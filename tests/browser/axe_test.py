@@ -77,6 +77,20 @@ class Axe(BrowserTest):
     def test_trend(self):
         self.check_page("trend/index.html")
 
+    def test_quiet_words_are_readable_on_every_ground(self):
+        # Whatever a page has on them: each pair of colours that the style uses together.
+        for theme in ("light", "dark"):
+            for ground in ("ground", "card", "soft", "hover"):
+                with self.subTest(theme=theme, ground=ground):
+                    self.open("clean.html")
+                    self.script("""document.documentElement.dataset.theme = arguments[0];
+                        document.querySelector("main").insertAdjacentHTML("beforeend",
+                            `<p style="background: var(--${arguments[1]}); color: var(--quiet)">quiet</p>`)""",
+                                theme, ground)
+                    with open(AXE, encoding="utf-8") as file:
+                        self.script(file.read())
+                    self.assertEqual([in_words(one) for one in self.browser.execute_async_script(RUN_AXE)], [])
+
     def test_what_is_wrong_is_found(self):
         self.open("clean.html")
         self.script("""document.querySelector("main")
