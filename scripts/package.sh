@@ -79,6 +79,7 @@ probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT
 tar -C "$probe" -xzf "$out/$name.tar.gz"
 env -i PATH=/usr/bin:/bin "$probe/$name/bin/culprit" --version >/dev/null
+if command -v python3 >/dev/null; then "$probe/$name/bin/culprit-nightly" --help >/dev/null; fi
 foreign=$(env -i ldd "$probe/$name/bin/culprit" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
   grep -vE '^lib(c|m|dl|pthread|rt|resolv)\.so' | grep -v " $probe/" || true)
 [ -z "$foreign" ] || { echo "package.sh: taken from the system: $foreign" >&2; exit 1; }

@@ -79,11 +79,8 @@ int run_doctor(const DoctorCommand& command) {
 Action declare_doctor(OptionList* options) {
   const auto command = std::make_shared<DoctorCommand>();
   options->add("--gpu", &command->gpu, "Only the GPU with this number (as nvidia-smi counts)").type("N");
-  options->add("--format", &command->output.format, "text or json (schema culprit.doctor/1)")
-      .one_of({"text", "json"})
-      .type("FORMAT")
-      .shows_default();
-  options->add("-o,--output", &command->output.output, "Write to FILE").type("FILE");
+  add_format_options(options, &command->output, {"text", "json"}, "text or json (schema culprit.doctor/1)",
+                     "Write to FILE");
   return [command] { return run_doctor(*command); };
 }
 

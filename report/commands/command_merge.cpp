@@ -10,6 +10,7 @@
 #include "report/commands/output_options.h"
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
+#include "report/render/formats.h"
 
 namespace culprit::report {
 namespace {
@@ -35,6 +36,13 @@ int run_merge(const MergeCommand& command) try {
   return kExitUnreadable;
 }
 
+// A page or another report has the name of its format; a merged file is none of them.
+std::string problem_of(const std::string& output) {
+  const std::string format = format_for_file(output).name;
+  if (format == "json" || format == "text") return "";
+  return "-o " + output + ": merge writes a merged file (JSON): merge -o job.json, then report job.json -o " + output;
+}
+
 }  // namespace
 
 Action declare_merge(OptionList* options) {
@@ -42,7 +50,10 @@ Action declare_merge(OptionList* options) {
   options->add("DUMP", &command->dumps, "Dumps of the job's processes, and files that were merged before")
       .is_required()
       .type("");
-  options->add("-o,--output", &command->output.output, "The file to write").is_required().type("FILE");
+  options->add("-o,--output", &command->output.output, "The file to write, which `culprit report` reads (JSON)")
+      .is_required()
+      .type("FILE");
+  options->add_check([command] { return problem_of(command->output.output); });
   add_symbol_options(options, &command->output);
   add_jobs_option(options, &command->output);
   return [command] { return run_merge(*command); };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "report/base/exit_codes.h"
@@ -13,14 +14,6 @@
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
-#include "report/render/html/render_html.h"
-#include "report/render/json/render_json.h"
-#include "report/render/render_folded.h"
-#include "report/render/render_junit.h"
-#include "report/render/render_markdown.h"
-#include "report/render/render_pprof.h"
-#include "report/render/render_sarif.h"
-#include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -32,6 +25,35 @@ bool wants_colours(int fd) {
   const char* terminal = std::getenv("TERM");
   if (terminal == nullptr || std::string(terminal) == "dumb") return false;
   return ::isatty(fd) == 1;
+}
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// The names of the working directory: its own and, where a link leads to it, the one that a shell has in PWD. Compilers
+// write either into the debug information.
+std::vector<std::string> working_folders() {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::string own = std::filesystem::current_path(error).string();
+  if (!error) names.push_back(own);
+  const char* shell = std::getenv("PWD");
+  if (shell != nullptr && shell[0] == '/' && shell != own && std::filesystem::equivalent(own, shell, error))
+    names.emplace_back(shell);
+  return names;
+}
+
+// For each folder the nearest one at or above it that is the root of a Git repository; without one the folder itself.
+std::vector<std::string> repository_folders(const std::vector<std::string>& folders) {
+  std::vector<std::string> roots;
+  for (const std::string& folder : folders) {
+    std::filesystem::path root = folder;
+    while (!is_there(root / ".git") && root.has_relative_path()) root = root.parent_path();
+    roots.push_back(is_there(root / ".git") ? root.string() : folder);
+  }
+  return roots;
 }
 
 bool asks(const OutputOptions& options, const std::string& what) {
@@ -56,11 +78,31 @@ void add_symbol_options(OptionList* list, OutputOptions* options) {
       .type("DIR");
 }
 
+void add_format_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,
+                        const std::string& about, const std::string& into) {
+  std::string endings;
+  for (const std::string& name : formats) {
+    const char* const own = find_format(name)->endings;
+    if (own[0] != '\0') endings += (endings.empty() ? "" : " ") + std::string(own);
+  }
+  list->add("--format", &options->format, about + " (default: as the name of -o FILE ends, else text)")
+      .one_of(formats)
+      .type("FORMAT");
+  list->add("-o,--output", &options->output, into + "; without --format its ending chooses the format: " + endings)
+      .type("FILE");
+  list->add_check([options, formats, command = list->command()] {
+    if (!options->format.empty()) return std::string();
+    options->format = format_for_file(options->output).name;
+    if (std::find(formats.begin(), formats.end(), options->format) != formats.end()) return std::string();
+    return "-o " + options->output + ": culprit " + command + " has no format " + options->format +
+           "; name the format of the file with --format";
+  });
+}
+
 void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats) {
   std::string names;
   for (const std::string& name : formats) names += (names.empty() ? "" : ", ") + name;
-  list->add("--format", &options->format, names).one_of(formats).type("FORMAT").shows_default();
-  list->add("-o,--output", &options->output, "Write the report to FILE").type("FILE");
+  add_format_options(list, options, formats, names, "Write the report to FILE");
   add_symbol_options(list, options);
   list->add("--resources", &options->shown.resources,
             "List streams, events, contexts, modules, ... that were never ended");
@@ -102,6 +144,8 @@ RenderOptions render_options(const OutputOptions& options, bool colours) {
   result.strict = options.load.judge.strict;
   result.at_peak = options.at == "peak";
   result.sysroot = options.load.symbols.sysroot;
+  result.working_folders = working_folders();
+  result.repository_folders = repository_folders(result.working_folders);
   return result;
 }
 

@@ -16,7 +16,7 @@ namespace culprit::report {
 struct Report;
 
 struct OutputOptions {
-  std::string format = "text";
+  std::string format;       // once the options are checked: a row of the table of formats
   std::string output;       // file; empty: the command's default stream
   std::string at = "exit";  // or "peak"
   LoadOptions load;
@@ -25,6 +25,11 @@ struct OutputOptions {
   std::vector<std::string> fail_on;
   int error_exit_code = 0;  // 0: not given
 };
+
+// Declares --format and -o. Without --format the format is that of the file's name, and text without a file; a name of
+// a format that is not among `formats` is a problem. `about` is the help of --format, `into` that of -o.
+void add_format_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,
+                        const std::string& about, const std::string& into);
 
 // Declares the shared options in `list`; `formats`: those that the command supports (render/formats.h).
 void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats);

@@ -1,11 +1,16 @@
 #include "report/render/formats.h"
 
+#include <cctype>
+#include <sstream>
+
 #include "report/model/report.h"
 #include "report/render/html/render_diff_html.h"
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_diff_json.h"
 #include "report/render/json/render_json.h"
 #include "report/render/render_folded.h"
+#include "report/render/render_gcc.h"
+#include "report/render/render_github.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
 #include "report/render/render_pprof.h"
@@ -25,15 +30,17 @@ void write_diff_html(const Diff& diff, const RenderOptions&, std::ostream& out) 
 
 // clang-format off
 constexpr Format kFormats[] = {
-    // name,     of reports,       of a diff
-    {"text",     render_text,      render_diff_text},
-    {"json",     write_json,       write_diff_json},
-    {"html",     render_html,      write_diff_html},
-    {"markdown", render_markdown,  render_diff_markdown},
-    {"sarif",    render_sarif,     nullptr},
-    {"junit",    render_junit,     nullptr},
-    {"folded",   render_folded,    nullptr},
-    {"pprof",    render_pprof,     nullptr},
+    // name,     endings of files,    of reports,       of a diff
+    {"text",     ".txt",              render_text,      render_diff_text},
+    {"json",     ".json",             write_json,       write_diff_json},
+    {"html",     ".html .htm",        render_html,      write_diff_html},
+    {"markdown", ".md .markdown",     render_markdown,  render_diff_markdown},
+    {"sarif",    ".sarif .sarif.json", render_sarif,    nullptr},
+    {"junit",    ".xml",              render_junit,     nullptr},
+    {"folded",   ".folded",           render_folded,    nullptr},
+    {"pprof",    ".pb.gz .pprof",     render_pprof,     nullptr},
+    {"github",   "",                  render_github,    nullptr},
+    {"gcc",      "",                  render_gcc,       nullptr},
 };
 // clang-format on
 
@@ -44,6 +51,23 @@ const Format* find_format(const std::string& name) {
     if (name == format.name) return &format;
   }
   return nullptr;
+}
+
+const Format& format_for_file(const std::string& path) {
+  std::string name = path;
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const Format* found = &kFormats[0];
+  std::size_t longest = 0;
+  for (const Format& format : kFormats) {
+    std::istringstream endings(format.endings);
+    for (std::string ending; endings >> ending;) {
+      if (ending.size() <= longest || name.size() < ending.size()) continue;
+      if (name.compare(name.size() - ending.size(), ending.size(), ending) != 0) continue;
+      found = &format;
+      longest = ending.size();
+    }
+  }
+  return *found;
 }
 
 std::vector<std::string> report_formats() {

@@ -13,13 +13,17 @@ struct Report;
 struct Diff;
 
 struct Format {
-  const char* name;  // as --format takes it
+  const char* name;     // as --format takes it
+  const char* endings;  // of the files that get this format without --format, with blanks between; "": none
   void (*write)(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
   void (*write_diff)(const Diff& diff, const RenderOptions& options, std::ostream& out);  // nullptr: not for a diff
 };
 
 // The row of a name; nullptr when there is none. The row is valid for ever.
 const Format* find_format(const std::string& name);
+
+// The format for a file of this name: that of its longest ending in the table, in whatever case; else text.
+const Format& format_for_file(const std::string& path);
 
 // The names of all formats for whole reports, and of those for a diff.
 std::vector<std::string> report_formats();

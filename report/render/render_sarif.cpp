@@ -9,12 +9,12 @@
 #include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
-#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
+#include "report/render/source_place.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -51,16 +51,6 @@ Json location_json(const Frame& frame) {
   }
   one["logicalLocations"] = Json::array({{{"fullyQualifiedName", frame_function(frame)}, {"kind", "function"}}});
   return one;
-}
-
-// The place to show in the source: the innermost frame of the program with a line.
-const Frame* place_of(const ResolvedStack* stack) {
-  if (stack == nullptr || stack->frames.empty()) return nullptr;
-  if (stack->caller != nullptr && !stack->caller->file.empty()) return stack->caller;
-  for (const Frame* frame : stack->frames) {
-    if (!frame->file.empty() && !is_system_code(*frame)) return frame;
-  }
-  return stack->caller != nullptr ? stack->caller : stack->frames.front();
 }
 
 class Result {

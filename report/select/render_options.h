@@ -17,7 +17,10 @@ struct RenderOptions {
   bool source = true;      // html: with the source lines around reported places, when the sources are found ...
   std::string sysroot;     // ... below this folder ...
   std::vector<std::string> source_dirs;  // ... or in one of these
-  bool kept = true;                      // the dumps are kept, so that further commands can be suggested
+  // gcc, github: the names of the working directory, and of the folder of the repository that it is in.
+  std::vector<std::string> working_folders;
+  std::vector<std::string> repository_folders;
+  bool kept = true;  // the dumps are kept, so that further commands can be suggested
 };
 
 // The number of groups per list that the text formats show unless all are asked for.

@@ -3,90 +3,26 @@
 
 PROGRAM (report_unit_test) writes the pages; CULPRIT reports SUBJECT (picture_program) on the driver in the folder
 SIMCUDA.
-
-Needs Chromium, its driver and Selenium (Debian: chromium chromium-driver python3-selenium); says so and ends with 77,
-which ctest takes for "skipped", without them.
 """
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from browser import BrowserTest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 PROGRAM, CULPRIT, SUBJECT, SIMCUDA = sys.argv[1:5]
 del sys.argv[1:5]
-SYSTEM_PYTHON = "/usr/bin/python3"
-try:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select, WebDriverWait
-except ImportError:
-    # The distribution's package is the distribution's Python's.
-    if os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON) and os.path.exists(SYSTEM_PYTHON):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, sys.argv[0], PROGRAM, CULPRIT, SUBJECT, SIMCUDA, *sys.argv[1:]])
-    print("skipped: no Selenium (scripts/install-packages.sh python3-selenium)")
-    sys.exit(77)
-DRIVER = shutil.which("chromedriver")
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if not DRIVER or not BROWSER:
-    print("skipped: no Chromium (scripts/install-packages.sh chromium chromium-driver)")
-    sys.exit(77)
 
 
-def start_browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--window-size=1280,1000"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(service=Service(DRIVER), options=options)
-
-
-class Page(unittest.TestCase):
+class Page(BrowserTest):
     @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": cls.folder.name}, timeout=100,
+    def make_pages(cls, folder):
+        subprocess.run([PROGRAM, "[.pages]"], env={**os.environ, "CULPRIT_PAGES": folder}, timeout=100,
                        check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        cls.browser = start_browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.quit()
-        cls.folder.cleanup()
-
-    def setUp(self):
-        # Discards the zoom, search and theme of other tests.
-        self.browser.get("about:blank")
-
-    def open(self, name, fragment=""):
-        self.browser.get("file://" + os.path.join(self.folder.name, name) + fragment)
-        self.wait(lambda: self.script("return document.documentElement.dataset.ready") == "true")
-        errors = [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
-        self.assertEqual(errors, [])
-
-    def wait(self, condition):
-        WebDriverWait(self.browser, 60).until(lambda _: condition())
-
-    def script(self, text, *arguments):
-        return self.browser.execute_script(text, *arguments)
-
-    def find(self, selector):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector):
-        return self.script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
-                           selector)
-
-    def tile(self, name):
-        return self.find(f'[data-tile="{name}"] .tile-value').text
 
     def test_large_report_opens_with_all_groups(self):
         self.open("large.html")
@@ -175,6 +111,15 @@ class Page(unittest.TestCase):
         self.assertEqual(places, sorted(places))
         self.assertLess(places[-1], self.find(".plot svg").size["width"])
 
+    def test_labels_of_the_time_axis_stand_apart(self):
+        for width in (400, 430, 1280):
+            with self.subTest(width=width):
+                self.set_width(width)
+                self.open("large.html")
+                self.wait(lambda: len(self.all(".plot svg")) == 2)
+                self.assertEqual(self.texts(".times text")[0], "first CUDA call")
+                self.assert_apart(".plot[data-device='0'] .times text")
+
     def test_out_of_memory_stands_first(self):
         page = os.path.join(self.folder.name, "real.html")
         if not os.path.exists(page):
@@ -229,14 +174,14 @@ class Page(unittest.TestCase):
         self.open("two.html")
         row = self.find("tr.row")
         row.click()
-        self.assertEqual(row.get_attribute("aria-expanded"), "true")
+        self.assertEqual(row.find_element(By.CSS_SELECTOR, ".row-open").get_attribute("aria-expanded"), "true")
         self.assertEqual(self.texts(".evidence-label")[0], "Allocated")
         frames = len(self.all(".evidence-allocated .frame"))
         self.find(".evidence-allocated .more-frames").click()
         self.assertGreater(len(self.all(".evidence-allocated .frame")), frames)
         row.click()
         self.assertEqual(self.all(".detail"), [])
-        row.send_keys("j")
+        row.find_element(By.CSS_SELECTOR, ".row-open").send_keys("j")
         self.browser.switch_to.active_element.send_keys(Keys.ENTER)
         self.assertEqual(len(self.all(".detail")), 1)
         Select(self.find("#filter-cause")).select_by_value("exception")
@@ -249,7 +194,7 @@ class Page(unittest.TestCase):
         self.open("large.html")
         leak = self.script("return JSON.parse(document.getElementById('data').textContent).reports[0].leaks[4900].id")
         self.open("large.html", "?again#" + leak)
-        opened = self.all('tr.row[aria-expanded="true"]')
+        opened = self.all('tr.row.open')
         self.assertEqual([one.get_attribute("data-id") for one in opened], [leak])
         self.assertTrue(self.script("const box = arguments[0].getBoundingClientRect(); "
                                     "return box.top >= 0 && box.top < innerHeight", opened[0]))
@@ -258,7 +203,7 @@ class Page(unittest.TestCase):
         leak = self.find("tr.row").get_attribute("data-id")
         self.browser.get("about:blank")
         self.open("two.html", "#" + leak)
-        self.assertEqual(len(self.all('tr.row[aria-expanded="true"]')), 1)
+        self.assertEqual(len(self.all('tr.row.open')), 1)
 
     def test_processes_are_chosen(self):
         self.open("two.html")
@@ -293,7 +238,7 @@ class Page(unittest.TestCase):
         self.open("diff.html")
         change = self.script("return JSON.parse(document.getElementById('data').textContent).changes[1].id")
         self.open("diff.html", "?again#" + change)
-        self.assertEqual(self.texts('tr.row[aria-expanded="true"] .function'), ["grows"])
+        self.assertEqual(self.texts('tr.row.open .function'), ["grows"])
         self.assertEqual(self.texts(".evidence-label"), ["Allocated"])  # where it was before
         self.assertEqual(self.texts(".frame-name"), ["grows", "main"])
         # A baseline has no stacks, but a comment.

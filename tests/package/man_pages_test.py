@@ -52,7 +52,7 @@ class ManualPages(unittest.TestCase):
 
     def test_values_and_defaults_are_there(self):
         text = " ".join(plain("culprit.1").split())
-        for part in ("--fail-call NAME:N:CODE", "Default: text.", "Range: 1 to 255.", "Not with --no-merge.",
+        for part in ("--fail-call NAME:N:CODE", "Default: bytes.", "Range: 1 to 255.", "Not with --no-merge.",
                      "Required."):
             self.assertIn(part, text)
 

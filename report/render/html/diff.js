@@ -157,7 +157,7 @@ culprit.views.diff = function (data) {
       tiles)),
     table.element);
 
-  culprit.focusKeys({ "/": "#leak-search", j: "tr.row" });
+  culprit.focusKeys({ "/": "#leak-search", j: "tr.row .row-open" });
   culprit.followAddress((id) => {
     const change = model.changes.find((one) => one.id === id);
     if (change) table.choose(change);

@@ -46,6 +46,16 @@ culprit.tooltip = (function () {
   return { show, hide };
 })();
 
+// Removes texts that begin before the text to the left of them ends; the first one stays. They must be on the page.
+culprit.leaveOutOverlapping = function (texts) {
+  let free = -Infinity;
+  for (const text of texts) {
+    const box = text.getBoundingClientRect();
+    if (box.left < free) text.remove();
+    else free = box.right + 6;
+  }
+};
+
 // Tells screen readers.
 culprit.announce = function (text) {
   const region = document.getElementById("announcements");

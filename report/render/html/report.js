@@ -93,7 +93,7 @@ culprit.views.report = function (data) {
     if (group) table.choose(group);
   }
 
-  culprit.focusKeys({ "/": "#leak-search", f: "#flame-search", j: "tr.row" });
+  culprit.focusKeys({ "/": "#leak-search", f: "#flame-search", j: "tr.row .row-open" });
   show(worst);
   culprit.followAddress(follow);
 };

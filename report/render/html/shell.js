@@ -27,7 +27,7 @@ culprit.shell = function (subject, shortcuts) {
   const main = el("main", { class: "content" });
   culprit.fill(document.getElementById("app"),
     el("header", { class: "bar" },
-      el("span", { class: "brand" }, el("span", { class: "drop", "aria-hidden": "true" }), "culprit"),
+      el("h1", { class: "brand" }, el("span", { class: "drop", "aria-hidden": "true" }), "culprit"),
       el("div", { class: "subject" }, subject),
       el("button", { class: "icon-button", id: "help", "aria-label": "Keyboard shortcuts", title: "Keyboard (?)",
         onclick: help }, "?"),

@@ -8,7 +8,8 @@
   function sourceBlock(model, frame) {
     const source = model.source(frame);
     if (!source) return null;
-    return el("div", { class: "source" },
+    // Focusable: a keyboard must be able to scroll long lines.
+    return el("div", { class: "source", tabindex: 0, role: "group", "aria-label": "Source" },
       source.changed && el("p", { class: "source-note" },
         "The file was changed after this run: its lines may have moved."),
       el("pre", null, source.lines.map((line) =>
@@ -55,7 +56,7 @@
 
   culprit.card = function (kind, label, title, ...content) {
     return el("section", { class: "evidence evidence-" + kind },
-      el("h4", null, el("span", { class: "evidence-label" }, label), el("span", null, title)), ...content);
+      el("h3", null, el("span", { class: "evidence-label" }, label), el("span", null, title)), ...content);
   };
 
   culprit.facts = function (pairs) {

@@ -148,9 +148,17 @@ culprit.Table = class {
   }
 
   row(one, at) {
-    return culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null, tabindex: 0,
-      "data-at": at, "data-id": one.id, "aria-expanded": this.open.has(one) ? "true" : "false" },
-      this.cells(one));
+    const row = culprit.el("tr", { class: "row", id: one.id ? "leak-" + one.list + "-" + one.index : null,
+      "data-at": at, "data-id": one.id }, this.cells(one));
+    this.mark(row, this.open.has(one));
+    return row;
+  }
+
+  // Shows whether the entry of a row is open. The button in the row has the focus and the state: a row has no role that
+  // could have them.
+  mark(row, open) {
+    row.classList.toggle("open", open);
+    row.querySelector(".row-open").setAttribute("aria-expanded", open ? "true" : "false");
   }
 
   // A bar for a fraction of `most`.
@@ -168,12 +176,12 @@ culprit.Table = class {
   toggle(one, row) {
     if (this.open.has(one)) {
       this.open.delete(one);
-      row.setAttribute("aria-expanded", "false");
+      this.mark(row, false);
       if (row.nextSibling && row.nextSibling.classList.contains("detail")) row.nextSibling.remove();
       if (one.id && location.hash === "#" + one.id) history.replaceState(null, "", " ");
     } else {
       this.open.add(one);
-      row.setAttribute("aria-expanded", "true");
+      this.mark(row, true);
       row.after(this.detailRow(one));
       if (one.id) history.replaceState(null, "", "#" + one.id);
     }
@@ -213,18 +221,21 @@ culprit.Table = class {
     const row = this.body.querySelector('tr.row[data-at="' + at + '"]');
     if (!this.open.has(one)) this.toggle(one, row);
     row.scrollIntoView({ block: "start" });
-    row.focus({ preventScroll: true });
+    row.querySelector(".row-open").focus({ preventScroll: true });
   }
 
   key(event) {
     const row = event.target.closest("tr.row");
-    if (!row || event.target !== row) return;
+    if (!row || !event.target.matches(".row-open")) return;
     const rows = [...this.body.querySelectorAll("tr.row")];
     const at = rows.indexOf(row);
-    const move = (to) => { if (to) { to.focus(); to.scrollIntoView({ block: "nearest" }); } };
+    const move = (to) => {
+      if (!to) return;
+      to.querySelector(".row-open").focus();
+      to.scrollIntoView({ block: "nearest" });
+    };
     if (event.key === "ArrowDown" || event.key === "j") move(rows[at + 1]);
     else if (event.key === "ArrowUp" || event.key === "k") move(rows[at - 1]);
-    else if (event.key === "Enter" || event.key === " ") this.toggle(this.shown[Number(row.dataset.at)], row);
     else if (event.key === "Escape" && this.open.has(this.shown[Number(row.dataset.at)]))
       this.toggle(this.shown[Number(row.dataset.at)], row);
     else return;
@@ -232,10 +243,11 @@ culprit.Table = class {
   }
 };
 
-// The cell for the place: the function, its line, and the call.
+// The cell for the place: the function, which is the button that opens the row, its line, and the call.
 culprit.whereCell = function (where, api) {
   const { el } = culprit;
   return el("td", { class: "col-where" },
-    el("span", { class: "function" }, where ? where.name : "(stack not recorded)"),
+    el("button", { class: "row-open" },
+      el("span", { class: "function" }, where ? where.name : "(stack not recorded)")),
     el("span", { class: "place" }, culprit.Frames.place(where), el("span", { class: "api" }, api)));
 };

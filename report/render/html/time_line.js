@@ -97,18 +97,19 @@ culprit.TimeLine = class {
     const y = d3.scaleLinear().domain([0, most * 1.08]).range([height - bottom, top]);
 
     const svg = d3.create("svg").attr("viewBox", [0, 0, width, height]).attr("width", width).attr("height", height)
-      .attr("role", "img").attr("aria-label",
+      .attr("role", "group").attr("aria-label",
         "Bytes in use on GPU " + device.ordinal + ", at most " + culprit.bytes(line.peak_bytes) + " after " +
           culprit.time(line.peak_ns));
     const step = 2 ** Math.ceil(Math.log2(Math.max(1, (most * 1.08) / 4)));
     const ticks = d3.range(0, most * 1.08, step);
     svg.append("g").attr("class", "grid").selectAll("line").data(ticks).enter().append("line")
       .attr("x1", left).attr("x2", width - right).attr("y1", y).attr("y2", y);
-    svg.append("g").attr("class", "axis").selectAll("text").data(ticks).enter().append("text")
+    const axis = (name) => svg.append("g").attr("class", name).attr("aria-hidden", "true").selectAll("text");
+    axis("axis").data(ticks).enter().append("text")
       .attr("x", left - 8).attr("y", (tick) => y(tick) + 4).attr("text-anchor", "end")
       .text((tick) => (tick === 0 ? "0" : culprit.bytes(tick)));
     const times = x.ticks(Math.max(2, Math.floor(width / 130)));
-    svg.append("g").attr("class", "axis").selectAll("text").data(times).enter().append("text")
+    axis("axis times").data(times).enter().append("text")
       .attr("x", x).attr("y", height - 8)
       .attr("text-anchor", (time) => (time === 0 ? "start" : x(time) > width - 50 ? "end" : "middle"))
       .text((time) => (time === 0 ? "first CUDA call" : culprit.time(time)));
@@ -132,6 +133,7 @@ culprit.TimeLine = class {
     this.drawEvents(svg, entry.events, x, height - bottom);
     this.watch(svg, points, x, y, { left, right: width - right, top, bottom: height - bottom });
     plot.replaceChildren(svg.node());
+    culprit.leaveOutOverlapping(plot.querySelectorAll(".times text"));
   }
 
   // Marks that the program set (culprit.h): a line at the first time of each, with its name where there is room.
@@ -175,7 +177,12 @@ culprit.TimeLine = class {
       nodes[i].addEventListener("pointerleave", culprit.tooltip.hide);
       nodes[i].addEventListener("blur", culprit.tooltip.hide);
       nodes[i].addEventListener("click", () => choose(one));
-      nodes[i].addEventListener("keydown", (event) => { if (event.key === "Enter") choose(one); });
+      nodes[i].addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        // The leak gets the focus: the key must not press its button too.
+        event.preventDefault();
+        choose(one);
+      });
     });
   }
 

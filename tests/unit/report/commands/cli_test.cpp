@@ -265,3 +265,47 @@ TEST_CASE("run reports the dumps that its command leaves", "[report][cli]") {
     CHECK(::stat((out + "/culprit.x.1.dump").c_str(), &info) == 0);
   }
 }
+
+TEST_CASE("without --format the name of the output file chooses the format", "[report][cli]") {
+  Dumps dumps;
+  const auto content = [&](const std::string& name) { return file_text(dumps.folder.file(name)); };
+  const auto report = [&](const std::string& options) {
+    return shell("cd " + dumps.folder.path().string() + " && CULPRIT " + options + " 2>&1");
+  };
+  for (const auto& [name, begin] : {std::pair("r.html", "<!doctype html>"),
+                                    {"r.json", "{\n  \"schema\": "},
+                                    {"r.md", "#"},
+                                    {"r.sarif", "{\n  \"$schema\": "},
+                                    {"r.xml", "<?xml"},
+                                    {"r.pb.gz", "\x1f\x8b"},
+                                    {"r.other", "culprit "},
+                                    {"r", "culprit "}}) {
+    INFO(name);
+    CHECK(report("report leaky.dump -o " + std::string(name)).exit_code == 0);
+    CHECK(content(name).compare(0, std::string(begin).size(), begin) == 0);
+  }
+  // --format says more than the name.
+  CHECK(report("report leaky.dump --format json -o page.html").exit_code == 0);
+  CHECK(content("page.html")[0] == '{');
+  CHECK(report("report leaky.dump --format text -o page.html").exit_code == 0);
+  CHECK(content("page.html").compare(0, 7, "culprit") == 0);
+  CHECK(report("diff clean.dump leaky.dump -o d.html").exit_code == 0);
+  CHECK(has(content("d.html"), "</html>"));
+  CHECK(shell("cd " + dumps.folder.path().string() + " && " + kAnyLibrary + "CULPRIT run -o run.json -- true 2>&1")
+            .exit_code == 0);
+  CHECK(content("run.json")[0] == '{');
+  // Options for one format see the format of the name.
+  CHECK(report("report leaky.dump --no-source -o page.html").exit_code == 0);
+  CHECK(report("report leaky.dump --all -o all.sarif").exit_code == 2);
+  // A format that the command does not have is not replaced by another.
+  for (const char* line : {"diff clean.dump leaky.dump -o d.sarif", "doctor -o d.html", "sweep -o s.md -- true",
+                           "merge leaky.dump -o job.html", "attach 1 -o a.xml"}) {
+    INFO(line);
+    const Finished refused = report(line);
+    CHECK(refused.exit_code == 2);
+    CHECK(has(refused.out, "-o "));
+  }
+  CHECK(report("merge leaky.dump -o job.merged").exit_code == 0);
+  CHECK(report("merge leaky.dump -o job.json").exit_code == 0);
+  CHECK(has(report("report --help").out, ".sarif"));
+}

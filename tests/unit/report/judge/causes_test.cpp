@@ -46,7 +46,7 @@ TEST_CASE("the evidence of a leak is told with its places, and followed by a hin
        [](CauseProgram& p) { p.allocate(p.made, p.thrown(p.throw_record(kThrowUncaught))); },
        "   thrown     app.cu:33  std::runtime_error \"residual is NaN\"\n"
        "   caught     nowhere: the program was terminated\n",
-       "catch std::runtime_error in main: no destructor runs for an exception that nobody catches"},
+       "catch std::runtime_error in main: an uncaught exception runs no destructor"},
       {"forced unwinding",
        [](CauseProgram& p) {
          ThrowRecord record = p.throw_record(kThrowForced);
@@ -114,13 +114,13 @@ TEST_CASE("the evidence of a leak is told with its places, and followed by a hin
        "   refused    cuMemFree: CUDA_ERROR_ILLEGAL_ADDRESS, 2 times\n"
        "              app.cu:50  drop\n"
        "              app.cu:50  main\n",
-       "cuMemFree returned 700 from an earlier kernel error: the memory stays until the context goes"},
+       "cuMemFree returned 700 from an earlier kernel error: the memory stays until the context ends"},
       {"a free refused after a launch failure", [](CauseProgram& p) { refuse(p, 719); },
        "   refused    cuMemFree: CUDA_ERROR_LAUNCH_FAILED, 2 times\n"
        "              app.cu:50  drop\n"
        "              app.cu:50  main\n",
-       "cuMemFree fails since a kernel went wrong: find it with compute-sanitizer; the memory stays until the context "
-       "goes"},
+       "cuMemFree fails since a kernel failed: find it with compute-sanitizer; the memory stays until the context "
+       "ends"},
       {"a free refused after the end of the context", [](CauseProgram& p) { refuse(p, 709); },
        "   refused    cuMemFree: CUDA_ERROR_CONTEXT_IS_DESTROYED, 2 times\n"
        "              app.cu:50  drop\n"

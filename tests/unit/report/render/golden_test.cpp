@@ -5,6 +5,8 @@
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"
 #include "report/render/render_folded.h"
+#include "report/render/render_gcc.h"
+#include "report/render/render_github.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
 #include "report/render/render_pprof.h"
@@ -224,8 +226,11 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   Everything everything;
   const std::vector<Report> reports = {report_of(everything.dump, everything.symbols)};
   auto in_format = [&](auto render) {
+    RenderOptions options;
+    options.working_folders = {"/src/build", "/src"};
+    options.repository_folders = {"/src"};
     std::ostringstream out;
-    render(reports, RenderOptions(), out);
+    render(reports, options, out);
     return out.str();
   };
   check_golden("everything.md", in_format(render_markdown));
@@ -233,6 +238,8 @@ TEST_CASE("golden: everything, in the other formats", "[report][golden]") {
   check_golden("everything.sarif", in_format(render_sarif));
   check_golden("everything.pprof.gz", in_format(render_pprof));
   check_golden("everything.folded", in_format(render_folded));
+  check_golden("everything.github", in_format(render_github));
+  check_golden("everything.gcc", in_format(render_gcc));
 }
 
 TEST_CASE("golden: everything, as the data of an HTML page", "[report][golden]") {
