@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
@@ -117,7 +118,7 @@ int run_program(const RunCommand& command) {
   try {
     failures = fail_environment(command.fail);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUsage;
   }
   try {
@@ -133,7 +134,7 @@ int run_program(const RunCommand& command) {
     }
     environment = preload_environment(pattern);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUnreadable;
   }
 
@@ -154,8 +155,8 @@ int run_program(const RunCommand& command) {
   int found = kExitUnreadable;
   try {
     found = report_run(find_dumps(pattern, start), command, &*selection, kept);
-  } catch (const FileError& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+  } catch (const std::exception& error) {  // FileError, or no memory for the report: the command's exit code counts
+    std::cerr << "culprit: " << failure_text(error) << "\n";
   }
   folder.reset();
   if (child.signalled) return die_like_child(child.code);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/progress.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -252,7 +253,7 @@ int run_sweep(const SweepCommand& command) {
   try {
     result = sweep_all(command);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUnreadable;
   }
   return result < 0 ? die_like_child(-result) : result;

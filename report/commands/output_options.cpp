@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "report/base/exit_codes.h"
+#include "report/base/printable_stream.h"
 #include "report/base/words.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
@@ -130,8 +131,11 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     return kExitUnreadable;
   }
   std::ofstream file(options.output, std::ios::trunc);
-  if (file) render_to(false, file);
-  file.flush();
+  if (file) {
+    const PrintableStream printable(file, false);
+    render_to(false, file);
+    file.flush();
+  }
   if (file) return kExitFine;
   std::cerr << "culprit: " << options.output << ": cannot be written; choose another file with -o\n";
   return kExitUnreadable;

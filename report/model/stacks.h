@@ -1,6 +1,7 @@
 // Makes stacks for display from those of a dump.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -60,6 +61,9 @@ class StackResolver {
   const Dump& dump_;
   SymbolLookup lookup_;
   bool full_stacks_;
+  std::uint64_t frames_left_;                        // that stacks to come may have, see Dump::most_frames()
+  std::uint64_t overlapping_ = 0;                    // stacks that had more
+  mutable std::atomic<std::int64_t> expanded_left_;  // likewise with inlined calls, over all stacks
   std::deque<Module> modules_;
   std::deque<Frame> frames_;
   std::deque<Variable> variables_;

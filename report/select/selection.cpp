@@ -1,8 +1,9 @@
 #include "report/select/selection.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 
 #include "report/base/byte_size.h"
 #include "report/cuda/kinds.h"
@@ -35,7 +36,7 @@ Selection::Selection(const SelectionOptions& options) : options_(options) {
   growth_ = parse_growth(options.allow_growth).value_or(Growth());
   if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
   // Checked now rather than after a run of an hour.
-  if (!options.write_baseline.empty() && std::ifstream(options.write_baseline).is_open())
+  if (!options.write_baseline.empty() && ::access(options.write_baseline.c_str(), F_OK) == 0)
     read_baseline(options.write_baseline);
 }
 
