@@ -114,6 +114,8 @@ class Dump {
 
   CallCounts call_counts() const;
 
+  std::uint64_t size() const { return size_; }
+
   // The most frames that all different stacks of the dump can have together, as long as they do not overlap.
   std::uint64_t most_frames() const { return size_ / sizeof(std::uint64_t); }
 

@@ -112,6 +112,7 @@ struct ReadTables {
   // How many bytes of objects may still be made. An empty object is two characters of text and some hundred bytes here,
   // but files of culprit have names and numbers in their objects.
   mutable std::uint64_t bytes_left = 0;
+  mutable std::uint64_t shown_left = 0;  // see most_shown_bytes()
   std::vector<const Module*> modules;
   std::vector<const Frame*> frames;
   std::vector<const Variable*> variables;
@@ -198,7 +199,13 @@ class Reader {
   void read(const Json& json, const Module** value) { look_up(json, tables_.modules, value); }
   void read(const Json& json, const Frame** value) { look_up(json, tables_.frames, value); }
   void read(const Json& json, const Variable** value) { look_up(json, tables_.variables, value); }
-  void read(const Json& json, const ResolvedStack** value) { look_up(json, tables_.stacks, value); }
+  void read(const Json& json, const ResolvedStack** value) {
+    look_up(json, tables_.stacks, value);
+    if (*value == nullptr) return;
+    const std::uint64_t bytes = shown_bytes(**value);
+    if (bytes > tables_.shown_left) throw Damage{"a report of it would be many times larger"};
+    tables_.shown_left -= bytes;
+  }
   void read(const Json& json, std::vector<Share>* shares) {
     if (!json.is_array() || json.size() % 3 != 0) throw Damage{"no list of shares"};
     charge(sizeof(Share) * json.size() / 3, tables_);
@@ -349,6 +356,7 @@ Report read_merged_file(const std::string& path, const JudgeOptions& options) {
   ReadTables tables;
   tables.store = store.get();
   tables.bytes_left = kBytesOfAnyFile + kBytesForEachCharacter * bytes;
+  tables.shown_left = most_shown_bytes(bytes);
   Report report;
   try {
     if (!json.is_object() || json.value("schema", Json()) != kMergedSchema) throw Damage{"it ends too early"};

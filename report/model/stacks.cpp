@@ -35,11 +35,18 @@ StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_st
       lookup_(std::move(lookup)),
       full_stacks_(full_stacks),
       frames_left_(dump.most_frames()),
+      shown_left_(most_shown_bytes(dump.size())),
       expanded_left_(kExpandedOfAnyDump + kExpandedForEachFrame * dump.most_frames()) {}
 
 const ResolvedStack& StackResolver::stack(Ref ref) const {
   const auto found = stacks_.find(ref);
-  return found == stacks_.end() ? none_ : found->second;
+  if (found == stacks_.end()) return none_;
+  if (found->second.shown_bytes > shown_left_) {
+    ++not_shown_;
+    return none_;
+  }
+  shown_left_ -= found->second.shown_bytes;
+  return found->second.stack;
 }
 
 const Variable* StackResolver::variable(std::uint64_t place) const {
@@ -63,7 +70,7 @@ const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) c
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
   struct Wanted {
     StackView view;
-    ResolvedStack* stack;
+    Resolved* resolved;
   };
   std::vector<Wanted> wanted;
   std::vector<Address> addresses;
@@ -87,7 +94,11 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
   look_up(addresses, new_places);
-  parallel_for(wanted.size(), [&](std::size_t i) { *wanted[i].stack = assemble(wanted[i].view); });
+  parallel_for(wanted.size(), [&](std::size_t i) {
+    Resolved& resolved = *wanted[i].resolved;
+    resolved.stack = assemble(wanted[i].view);
+    resolved.shown_bytes = shown_bytes(resolved.stack);
+  });
 }
 
 void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
@@ -271,6 +282,9 @@ std::vector<std::string> StackResolver::notes() const {
   if (overlapping_ != 0)
     notes.push_back("the dump is damaged: " + plural(overlapping_, "stack overlaps", "stacks overlap") +
                     " with others and is shown without frames");
+  if (not_shown_ != 0)
+    notes.push_back(plural(not_shown_, "stack is", "stacks are") +
+                    " left out, because this report would be many times larger than the dump");
   if (dump_.left_out_texts() != 0)
     notes.push_back("the dump is damaged: its texts overlap, and " +
                     plural(dump_.left_out_texts(), "name is", "names are") + " left out");

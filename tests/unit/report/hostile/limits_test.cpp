@@ -136,6 +136,32 @@ TEST_CASE("strings that overlap are not multiplied", "[report][hostile]") {
   CHECK(has(shell("CULPRIT report " + files.folder.file("strings.dump")).out, "its texts overlap"));
 }
 
+TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][hostile]") {
+  Files files;
+  DumpBuilder dump;
+  const Ref frame = dump.add_python_frame(std::string(1000, 'f') + ".py", std::string(1000, 'g'), 7);
+  const Ref stack = dump.add_stack(std::vector<std::uint64_t>(50000, DumpBuilder::python_frame(frame)));
+  for (const Kind kind : {Kind::kDevice, Kind::kManaged, Kind::kPinnedHost}) {
+    for (unsigned device = 0; device < 250; ++device) {
+      AllocationRecord record = live_allocation(stack, 4096, kind);
+      record.device = static_cast<std::uint8_t>(device);
+      dump.add_allocation(record);
+    }
+  }
+  check_limits(files.write("long.dump", dump));
+  CHECK(has(shell("CULPRIT report " + files.folder.file("long.dump")).out, "many times larger than the dump"));
+  std::string leaks;
+  for (int i = 0; i < 1000; ++i)
+    leaks += (i == 0 ? "" : ",") + std::string(R"({"stack":1,"cause":6,"shares":[0,1,1],"api":")") + std::to_string(i) +
+             "\"}";
+  const std::string job = files.write(
+      "job.json", R"({"schema":"culprit.merged/1","modules":[],"frames":[{"function":"f"}],"variables":[],)"
+                  R"("stacks":[{"frames":[1)" +
+                      repeated(",1", 50000) + R"(]}],"report":{"processes":[{}],"leaks":[)" + leaks + "]}}");
+  check_limits(job);
+  CHECK(has(shell("CULPRIT report " + job + " 2>&1").out, "many times larger"));
+}
+
 TEST_CASE("merged files with more objects than text are refused", "[report][hostile]") {
   Files files;
   for (const char* list : {"devices", "processes", "marks", "leaks", "pictures", "errors", "unseen", "notes"}) {
