@@ -16,7 +16,12 @@ using namespace culprit::test;
 namespace {
 
 std::string limited(const std::string& command) {
-  return "ulimit -v 2000000; timeout 5 " + command + " 2>&1 </dev/null";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const std::string limits = "timeout 60 ";  // a sanitizer takes terabytes of addresses
+#else
+  const std::string limits = "ulimit -v 2000000; timeout 5 ";
+#endif
+  return limits + command + " 2>&1 </dev/null";
 }
 
 struct Files {
