@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/inherited_signals.h"
+#include "report/base/printable_stream.h"
 #include "report/commands/commands.h"
 
 namespace {
@@ -38,7 +40,8 @@ std::vector<std::string> take_command(std::vector<std::string>* arguments) {
 }
 
 int usage_error(const std::string& message, const std::string& command) {
-  std::cerr << "culprit: " << message << "\nTry: culprit" << (command.empty() ? "" : " " + command) << " --help\n";
+  std::cerr << "culprit: " << printable_lines(message) << "\nTry: culprit" << (command.empty() ? "" : " " + command)
+            << " --help\n";
   return kExitUsage;
 }
 
@@ -105,5 +108,12 @@ int run_culprit(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   ignore_file_size_signal();
-  return after_output(run_culprit({argv + 1, argv + argc}));
+  const PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
+  const PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
+  try {
+    return after_output(run_culprit({argv + 1, argv + argc}));
+  } catch (const std::exception& error) {
+    std::cerr << "culprit: " << failure_text(error) << "\n";
+  }
+  return kExitUnreadable;
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds and tests: scripts/test.sh [ctest options...]
 #
-# Without options the script runs the unit tests under ASan and UBSan (build-asan/), then under TSan (build-tsan/), and
-# then all tests of build/ on the simulated driver; ctest's summary comes last. With options, for example `-L unit` or
-# `-R frees`, it runs only those tests of build/ and installs no optional packages.
+# Without options the script runs the unit tests under ASan and UBSan (build-asan/), then under TSan (build-tsan/), the
+# fuzz targets for 10 seconds each (build-fuzz/), and then all tests of build/ on the simulated driver; ctest's summary
+# comes last. With options, for example `-L unit` or `-R frees`, it runs only those tests of build/ and installs no
+# optional packages.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -66,6 +67,8 @@ for preset in asan tsan; do
     cat "build-$preset/${targets[$i]}.log"
   done
 done
+echo "== fuzz targets, 10 seconds each"
+scripts/fuzz.sh --seconds 10 || failed+=(fuzz)
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
 scripts/has-gpu.sh >/dev/null || left_out=(--label-exclude '^gpu$')

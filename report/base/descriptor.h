@@ -22,6 +22,8 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
+  // Gives the descriptor away: the caller closes it.
+  int release() { return std::exchange(fd_, -1); }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+
+#include "report/base/printable.h"
 
 namespace culprit::report {
 
-// The message names the file and, where known, the line.
+// The message names the file and, where known, the line. It is made printable, because both may come from a stranger.
 class FileError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit FileError(const std::string& message) : std::runtime_error(printable_lines(message)) {}
 };
 
 }  // namespace culprit::report

@@ -6,10 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace culprit::report {
+#include "report/base/printable.h"
 
-// Replaces control characters by '?', because names in a dump may contain terminal escape sequences.
-std::string printable(std::string_view text);
+namespace culprit::report {
 
 // "1.25 GiB", "11001 B": three significant digits.
 std::string format_bytes(std::uint64_t bytes);

@@ -20,6 +20,7 @@
 #include "report/attach/injector.h"
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/output_file.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
@@ -209,7 +210,7 @@ int run_attach(const AttachCommand& command) try {
   if (command.seconds <= 0) return kExitFine;
   return record_for(command, process, answer, dump, signals);
 } catch (const std::exception& error) {
-  return fail(error.what());
+  return fail(failure_text(error));
 }
 
 int run_detach(const DetachCommand& command) try {
@@ -237,7 +238,7 @@ int run_detach(const DetachCommand& command) try {
   if (!dump.empty()) std::cerr << "next    culprit report " << printable(dump) << "\n";
   return kExitFine;
 } catch (const std::exception& error) {
-  return fail(error.what());
+  return fail(failure_text(error));
 }
 
 template <typename AnyCommand>

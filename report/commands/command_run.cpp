@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/output_file.h"
 #include "report/base/temporary_folder.h"
 #include "report/commands/commands.h"
@@ -154,7 +155,7 @@ int run_program(const RunCommand& command) {
   try {
     failures = fail_environment(command.fail);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUsage;
   }
   try {
@@ -164,7 +165,7 @@ int run_program(const RunCommand& command) {
     environment = preload_environment(place->pattern());
     environment.emplace_back("CULPRIT_RUN_STARTS", place->run_starts().path());
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUnreadable;
   }
 
@@ -186,8 +187,8 @@ int run_program(const RunCommand& command) {
   try {
     dumps = find_dumps(place->pattern(), start);
     found = report_run(dumps, place->run_starts().reports(dumps.size()), command, &*selection, place->kept());
-  } catch (const FileError& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+  } catch (const std::exception& error) {  // FileError, or no memory for the report: the command's exit code counts
+    std::cerr << "culprit: " << failure_text(error) << "\n";
   }
   if (found == kExitUnreadable) place->keep(dumps);
   place.reset();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/output_file.h"
 #include "report/base/progress.h"
 #include "report/base/temporary_folder.h"
@@ -251,7 +252,7 @@ int run_sweep(const SweepCommand& command) {
   try {
     result = sweep_all(command);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    std::cerr << "culprit: " << failure_text(error) << "\n";
     return kExitUnreadable;
   }
   return result < 0 ? die_like_child(-result) : result;

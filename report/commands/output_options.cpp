@@ -10,6 +10,7 @@
 #include "report/base/exit_codes.h"
 #include "report/base/file_error.h"
 #include "report/base/output_file.h"
+#include "report/base/printable_stream.h"
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -181,7 +182,10 @@ int write_output(const OutputOptions& options, DefaultStream stream,
   }
   try {
     OutputFile file(options.output);
-    render_to(false, file.stream());
+    {
+      const PrintableStream printable(file.stream(), false);
+      render_to(false, file.stream());
+    }
     file.commit();
     return kExitFine;
   } catch (const FileError& error) {

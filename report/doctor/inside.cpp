@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "report/base/descriptor.h"
+#include "report/base/failure.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
 #include "report/model/frame_text.h"
@@ -78,8 +79,8 @@ InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) 
     options.machine.proc = proc.root;
     options.symbols.sysroot = ProcessFolder(proc.root, process.pid).root();
     return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);
-  } catch (const DumpError& error) {
-    unreadable.problem = error.what();
+  } catch (const std::exception& error) {
+    unreadable.problem = failure_text(error);
   }
   return {{"", unreadable}};
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/base/printable.h"
 #include "report/doctor/diagnosis.h"
 
 namespace culprit::report {
@@ -147,7 +148,7 @@ void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out) {
   for (const GpuDiagnosis& gpu : diagnosis.gpus) one["gpus"].push_back(gpu_json(gpu));
   one["holders"] = holders_json(diagnosis.holders);
   one["unseen"] = diagnosis.unseen;
-  out << one.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  out << with_escapes(one.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
 }
 
 }  // namespace culprit::report

@@ -1,27 +1,35 @@
 #include "report/dump/dump_reader.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "report/base/descriptor.h"
+#include "report/base/input_file.h"
 
 namespace culprit::report {
 
 using namespace format;
 
+namespace {
+
+// How many bytes of text string() hands out: so many, and so many for each byte of the file. A program with a million
+// Python frames needs a tenth of that.
+constexpr std::uint64_t kTextOfAnyDump = 16 << 20;
+constexpr std::uint64_t kTextForEachByte = 4;
+
+}  // namespace
+
 Dump Dump::open(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) {
-    throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be opened: " + std::strerror(errno));
+  const InputFile input = open_input(path);
+  if (!input.file.is_open() && input.error == 0) {
+    throw DumpError(DumpProblem::kNotADump, path + ": " + input.problem + "; name a dump (culprit.*.dump)");
   }
   struct stat info = {};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    throw DumpError(DumpProblem::kNotADump, path + ": is not a regular file; name a dump (culprit.*.dump)");
+  if (!input.file.is_open() || ::fstat(input.file.get(), &info) != 0) {
+    throw DumpError(DumpProblem::kCannotOpen,
+                    path + ": cannot be opened: " + std::strerror(input.error != 0 ? input.error : errno));
   }
   if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes) {
     throw DumpError(info.st_size == 0 ? DumpProblem::kTruncated : DumpProblem::kNotADump,
@@ -32,7 +40,7 @@ Dump Dump::open(const std::string& path) {
   dump.file_device_ = info.st_dev;
   dump.file_inode_ = info.st_ino;
   // MAP_SHARED, so that the current records of a running target are seen.
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, file.get(), 0);
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, input.file.get(), 0);
   if (memory == MAP_FAILED) {
     throw DumpError(DumpProblem::kCannotOpen, path + ": cannot be mapped: " + std::strerror(errno));
   }
@@ -166,6 +174,11 @@ std::string_view Dump::string(Ref ref) const {
   StringRecord record;
   std::memcpy(&record, at, sizeof(record));
   if (record.bytes > rest - sizeof(StringRecord)) return {};
+  if (texts_->handed_out.fetch_add(record.bytes, std::memory_order_relaxed) >
+      kTextOfAnyDump + kTextForEachByte * size_) {
+    ++texts_->left_out;
+    return {};
+  }
   return {reinterpret_cast<const char*>(at + sizeof(StringRecord)), record.bytes};
 }
 

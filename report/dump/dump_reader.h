@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -67,8 +68,11 @@ class Dump {
   // The header as it was when the dump was opened; see call_counts() for its totals.
   const format::Header& header() const { return header_; }
 
-  // The text at `ref`; empty when `ref` is 0 or invalid.
+  // The text at `ref`; empty when `ref` is 0 or invalid. Records may share a text, and texts of a damaged dump may
+  // overlap, so that a small file could hand out gigabytes: after many times its size, all further texts are empty, and
+  // left_out_texts() counts them.
   std::string_view string(format::Ref ref) const;
+  std::uint64_t left_out_texts() const { return texts_->left_out; }
   // False when `ref` is 0 or invalid, or when its space was given to other stacks since the dump was opened. The answer
   // for a `ref` is always the same.
   bool stack(format::Ref ref, StackView* view) const;
@@ -111,6 +115,11 @@ class Dump {
   std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(chunks_.pictures); }
 
   CallCounts call_counts() const;
+
+  std::uint64_t size() const { return size_; }
+
+  // The most frames that all different stacks of the dump can have together, as long as they do not overlap.
+  std::uint64_t most_frames() const { return size_ / sizeof(std::uint64_t); }
 
   // The number of allocation records, live or not.
   std::uint64_t allocation_records() const {
@@ -246,6 +255,11 @@ class Dump {
     std::unordered_map<format::Ref, Copy> stacks;
   };
   std::unique_ptr<Copies> copies_;  // nullptr: the dump is finished
+  struct Texts {
+    std::atomic<std::uint64_t> handed_out{0};  // bytes
+    std::atomic<std::uint64_t> left_out{0};
+  };
+  std::unique_ptr<Texts> texts_ = std::make_unique<Texts>();
 };
 
 }  // namespace culprit::report

@@ -16,6 +16,7 @@
 #include "interpose/format/dump_file.h"
 #include "report/base/descriptor.h"
 #include "report/base/file_error.h"
+#include "report/base/input_file.h"
 
 namespace culprit::report {
 namespace {
@@ -63,11 +64,8 @@ std::string without_empty_folders(const std::string& pattern) {
 
 // Start time of the process that wrote the dump; 0 when the file is not a dump.
 std::uint64_t start_of_dump(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   format::Header header = {};
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return 0;
+  if (!read_beginning(path, &header, sizeof(header))) return 0;
   return std::memcmp(header.magic, format::kMagic, sizeof(header.magic)) == 0 ? header.start_realtime_ns : 0;
 }
 

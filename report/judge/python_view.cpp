@@ -1,12 +1,14 @@
 #include "report/judge/python_view.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
+
+#include "report/base/input_file.h"
+#include "report/base/json_input.h"
 
 namespace culprit::report {
 namespace {
@@ -40,15 +42,23 @@ void for_each_object(const Json& from, const char* key, Visit visit) {
   }
 }
 
+// Likewise those that have an address: without one they lead to no memory.
+template <typename Visit>
+void for_each_place(const Json& from, const char* key, Visit visit) {
+  for_each_object(from, key, [&](const Json& one) {
+    if (number(one, "address") != 0) visit(one);
+  });
+}
+
 PythonView view_of(const Json& json) {
   PythonView view;
   view.at_exit = text(json, "taken") == "exit";
   for_each_object(json, "caches", [&](const Json& cache) {
     if (text(cache, "framework") != "torch") return;
-    for_each_object(cache, "segments", [&](const Json& from) {
+    for_each_place(cache, "segments", [&](const Json& from) {
       PythonView::Segment segment = {number(from, "address"), number(from, "bytes"), number(from, "live_bytes"), {}};
       segment.live_bytes = std::min(segment.live_bytes, segment.bytes);
-      for_each_object(from, "blocks", [&](const Json& block) {
+      for_each_place(from, "blocks", [&](const Json& block) {
         segment.blocks.push_back({number(block, "address"), number(block, "bytes"), text(block, "file"),
                                   number(block, "line"), text(block, "function")});
       });
@@ -56,9 +66,10 @@ PythonView view_of(const Json& json) {
     });
   });
   for_each_object(json, "pools", [&](const Json& pool) {
+    if (text(pool, "framework").empty()) return;
     view.pools.push_back({text(pool, "framework"), number(pool, "used_bytes"), number(pool, "total_bytes")});
   });
-  for_each_object(json, "objects", [&](const Json& from) {
+  for_each_place(json, "objects", [&](const Json& from) {
     PythonView::Object object = {number(from, "address"), number(from, "bytes"), text(from, "type"), {}};
     const auto holders = from.find("holders");
     if (holders != from.end() && holders->is_array()) {
@@ -118,14 +129,16 @@ std::string python_view_path(const std::string& dump_path) { return dump_path + 
 
 std::optional<PythonView> read_python_view(const std::string& dump_path, std::string* problem) {
   const std::string path = python_view_path(dump_path);
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return std::nullopt;
-  if (file.tellg() < 0 || static_cast<std::uint64_t>(file.tellg()) > kMostBytes) {
+  const InputFile input = open_input(path);
+  if (!input.file.is_open()) {
+    if (input.error == 0) *problem = path + " " + input.problem + ", and was left out";
+    return std::nullopt;
+  }
+  if (input.bytes > kMostBytes) {
     *problem = path + " is larger than a view from inside a framework can be, and was left out";
     return std::nullopt;
   }
-  file.seekg(0);
-  const Json json = Json::parse(file, nullptr, false);
+  const Json json = read_json(path);
   if (!json.is_object() || text(json, "schema") != kSchema) {
     *problem = path + " is no view from inside a framework (schema " + kSchema + "), and was left out";
     return std::nullopt;

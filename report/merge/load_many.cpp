@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <optional>
 
+#include "report/base/failure.h"
+#include "report/base/input_file.h"
 #include "report/base/parallel.h"
+#include "report/base/printable.h"
 #include "report/base/progress.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
@@ -20,8 +22,7 @@ namespace {
 // Checked before anything is read, because a thousand separate reports would not fit into memory.
 bool is_of_a_rank(const std::string& path) {
   format::Header header = {};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(reinterpret_cast<char*>(&header), sizeof(header)) &&
+  return read_beginning(path, &header, sizeof(header)) &&
          std::equal(std::begin(format::kMagic), std::end(format::kMagic), header.magic) && header.rank != 0;
 }
 
@@ -56,8 +57,9 @@ class Loader {
         use(is_merged_file(paths_[i]) ? read_merged_file(paths_[i], options_.judge) : load_report(paths_[i], options_),
             i);
       } catch (const std::runtime_error& error) {  // DumpError, FileError
-        const std::lock_guard<std::mutex> lock(mutex_);
-        errors_.emplace_back(i, error.what());
+        add_error(i, error.what());
+      } catch (const std::exception& error) {  // std::bad_alloc, std::length_error
+        add_error(i, printable(paths_[i]) + ": " + failure_text(error));
       }
       progress_.done("reading dumps");
     }
@@ -71,6 +73,11 @@ class Loader {
   }
 
  private:
+  void add_error(std::size_t index, const std::string& message) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    errors_.emplace_back(index, message);
+  }
+
   const std::vector<std::string>& paths_;
   Progress progress_;
   LoadOptions options_;

@@ -9,8 +9,10 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "report/base/input_file.h"
+#include "report/base/json_input.h"
 #include "report/base/output_file.h"
-#include "report/base/words.h"
+#include "report/base/printable.h"
 #include "report/causes/evidence_functions.h"
 #include "report/judge/load_options.h"
 #include "report/judge/pool_rules.h"
@@ -115,6 +117,10 @@ class Writer {
 // The lists of a file, loaded into a store.
 struct ReadTables {
   FrameStore* store = nullptr;
+  // How many bytes of objects may still be made. An empty object is two characters of text and some hundred bytes here,
+  // but files of culprit have names and numbers in their objects.
+  mutable std::uint64_t bytes_left = 0;
+  mutable std::uint64_t shown_left = 0;  // see most_shown_bytes()
   std::vector<const Module*> modules;
   std::vector<const Frame*> frames;
   std::vector<const Variable*> variables;
@@ -122,11 +128,18 @@ struct ReadTables {
 };
 
 constexpr std::size_t kLongestName = 40;  // in a message
+constexpr std::uint64_t kBytesOfAnyFile = 8 << 20;
+constexpr std::uint64_t kBytesForEachCharacter = 10;
 
 // A problem with the content.
 struct Damage {
   std::string what;
 };
+
+void charge(std::uint64_t bytes, const ReadTables& tables) {
+  if (bytes > tables.bytes_left) throw Damage{"more objects than text"};
+  tables.bytes_left -= bytes;
+}
 
 class Reader {
  public:
@@ -205,9 +218,16 @@ class Reader {
   void read(const Json& json, const Module** value) { look_up(json, tables_.modules, value); }
   void read(const Json& json, const Frame** value) { look_up(json, tables_.frames, value); }
   void read(const Json& json, const Variable** value) { look_up(json, tables_.variables, value); }
-  void read(const Json& json, const ResolvedStack** value) { look_up(json, tables_.stacks, value); }
-  static void read(const Json& json, std::vector<Share>* shares) {
+  void read(const Json& json, const ResolvedStack** value) {
+    look_up(json, tables_.stacks, value);
+    if (*value == nullptr) return;
+    const std::uint64_t bytes = shown_bytes(**value);
+    if (bytes > tables_.shown_left) throw Damage{"a report of it would be many times larger"};
+    tables_.shown_left -= bytes;
+  }
+  void read(const Json& json, std::vector<Share>* shares) {
     if (!json.is_array() || json.size() % 3 != 0) throw Damage{"no list of shares"};
+    charge(sizeof(Share) * json.size() / 3, tables_);
     for (std::size_t i = 0; i < json.size(); i += 3) {
       Share share;
       read(json[i], &share.process);
@@ -219,6 +239,8 @@ class Reader {
   template <typename Value>
   void read(const Json& json, std::vector<Value>* values) {
     if (!json.is_array()) throw Damage{"no list"};
+    charge(sizeof(Value) * json.size(), tables_);
+    values->reserve(json.size());
     for (const Json& one : json) {
       Value value = Value();
       read(one, &value);
@@ -243,14 +265,25 @@ class Reader {
   const ReadTables& tables_;
 };
 
+// The invariants of the objects that groups point to.
+void check(const Module&) {}
+void check(const Frame&) {}
+void check(const Variable&) {}
+void check(const ResolvedStack& stack) {
+  if (std::find(stack.frames.begin(), stack.frames.end(), nullptr) != stack.frames.end())
+    throw Damage{"a stack with a frame that is not there"};
+}
+
 template <typename Thing>
 void read_table(const Json& json, const char* name, ReadTables* tables, std::vector<const Thing*>* list) {
   const auto at = json.find(name);
   if (at == json.end() || !at->is_array()) throw Damage{std::string("no list \"") + name + "\""};
   for (const Json& one : *at) {
     Thing thing;
+    charge(sizeof(Thing), *tables);
     Reader reader(one, *tables);
     fields(reader, &thing);
+    check(thing);
     list->push_back(tables->store->add(thing));
   }
 }
@@ -308,10 +341,9 @@ Report read_report(const Json& json, ReadTables* tables) {
 }  // namespace
 
 bool is_merged_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
   const std::string wanted = kBeginning;
   std::string found(wanted.size(), '\0');
-  return file.read(found.data(), static_cast<std::streamsize>(found.size())) && found == wanted;
+  return read_beginning(path, found.data(), found.size()) && found == wanted;
 }
 
 void write_merged_file(const std::string& path, const Report& report) {
@@ -319,7 +351,7 @@ void write_merged_file(const std::string& path, const Report& report) {
   Writer writer(&tables);
   fields(writer, const_cast<Report*>(&report));  // the list of fields is shared with reading
   OutputFile file(path);
-  auto text = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  auto text = [](const Json& json) { return with_escapes(json.dump(-1, ' ', false, Json::error_handler_t::replace)); };
   file.stream() << "{\"schema\":\"" << kMergedSchema << "\",\n\"modules\":" << text(tables.modules)
                 << ",\n\"frames\":" << text(tables.frames) << ",\n\"variables\":" << text(tables.variables)
                 << ",\n\"stacks\":" << text(tables.stacks) << ",\n\"report\":" << text(writer.take()) << "}\n";
@@ -327,13 +359,13 @@ void write_merged_file(const std::string& path, const Report& report) {
 }
 
 Report read_merged_file(const std::string& path, const JudgeOptions& options) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const Json json = Json::parse(file, nullptr, false);
-  if (!file.is_open() || file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  std::size_t bytes = 0;
+  const Json json = read_json(path, &bytes);
   const auto store = std::make_shared<FrameStore>();
   ReadTables tables;
   tables.store = store.get();
+  tables.bytes_left = kBytesOfAnyFile + kBytesForEachCharacter * bytes;
+  tables.shown_left = most_shown_bytes(bytes);
   Report report;
   try {
     if (!json.is_object()) throw Damage{"it ends too early"};

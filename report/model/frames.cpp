@@ -2,6 +2,16 @@
 
 namespace culprit::report {
 
+std::uint64_t shown_bytes(const ResolvedStack& stack) {
+  constexpr std::uint64_t kAround = 100;  // of a frame, without its names
+  std::uint64_t bytes = kAround;
+  for (const Frame* frame : stack.frames) {
+    bytes += kAround + frame->function.size() + frame->file.size();
+    if (frame->module != nullptr) bytes += frame->module->path.size();
+  }
+  return bytes;
+}
+
 const Frame* naming_frame(const ResolvedStack& stack) {
   for (const Frame* frame : stack.frames) {
     if (frame->python) return frame;

@@ -48,6 +48,13 @@ struct ResolvedStack {
   bool has_python = false;  // some of `frames` are Python's
 };
 
+// About how many bytes a report needs to show the stack.
+std::uint64_t shown_bytes(const ResolvedStack& stack);
+
+// How many bytes all stacks of a report may need, counted each time that one is shown: more than any report of a real
+// program. A small file can name one long stack with long names in a hundred thousand leaks. `bytes`: the file's size.
+inline std::uint64_t most_shown_bytes(std::uint64_t bytes) { return (256ULL << 20) + 32 * bytes; }
+
 // A global or static variable, as far as it is known.
 struct Variable {
   const Module* module = nullptr;

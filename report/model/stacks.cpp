@@ -1,6 +1,7 @@
 #include "report/model/stacks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -18,6 +19,11 @@ using namespace format;
 
 namespace {
 
+// How many frames all stacks may have for display together: so many, and so many for each that was recorded. Inlined
+// calls make several of one; a hostile program file has hundreds at each address.
+constexpr std::int64_t kExpandedOfAnyDump = 1 << 20;
+constexpr std::int64_t kExpandedForEachFrame = 12;
+
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
 }
@@ -25,11 +31,22 @@ bool is_python_frame(std::uint64_t address) {
 }  // namespace
 
 StackResolver::StackResolver(const Dump& dump, SymbolLookup lookup, bool full_stacks)
-    : dump_(dump), lookup_(std::move(lookup)), full_stacks_(full_stacks) {}
+    : dump_(dump),
+      lookup_(std::move(lookup)),
+      full_stacks_(full_stacks),
+      frames_left_(dump.most_frames()),
+      shown_left_(most_shown_bytes(dump.size())),
+      expanded_left_(kExpandedOfAnyDump + kExpandedForEachFrame * dump.most_frames()) {}
 
 const ResolvedStack& StackResolver::stack(Ref ref) const {
   const auto found = stacks_.find(ref);
-  return found == stacks_.end() ? none_ : found->second;
+  if (found == stacks_.end()) return none_;
+  if (found->second.shown_bytes > shown_left_) {
+    ++not_shown_;
+    return none_;
+  }
+  shown_left_ -= found->second.shown_bytes;
+  return found->second.stack;
 }
 
 const Variable* StackResolver::variable(std::uint64_t place) const {
@@ -53,13 +70,19 @@ const Frame* StackResolver::frame_from_outermost(Ref ref, std::uint32_t depth) c
 void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Address>& places) {
   struct Wanted {
     StackView view;
-    ResolvedStack* stack;
+    Resolved* resolved;
   };
   std::vector<Wanted> wanted;
   std::vector<Address> addresses;
   for (Ref ref : stacks) {
     StackView view;
     if (stacks_.count(ref) != 0 || !dump_.stack(ref, &view)) continue;
+    // Stacks that overlap make a small file large: the others stay without frames.
+    if (view.frame_count > frames_left_) {
+      ++overlapping_;
+      continue;
+    }
+    frames_left_ -= view.frame_count;
     wanted.push_back({view, &stacks_[ref]});
     for (std::uint32_t i = 0; i < view.frame_count; ++i) {
       if (expansions_.try_emplace(view.frames[i]).second) addresses.push_back(view.frames[i]);
@@ -71,7 +94,11 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
   look_up(addresses, new_places);
-  parallel_for(wanted.size(), [&](std::size_t i) { *wanted[i].stack = assemble(wanted[i].view); });
+  parallel_for(wanted.size(), [&](std::size_t i) {
+    Resolved& resolved = *wanted[i].resolved;
+    resolved.stack = assemble(wanted[i].view);
+    resolved.shown_bytes = shown_bytes(resolved.stack);
+  });
 }
 
 void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
@@ -205,7 +232,9 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
   std::vector<const Frame*> all;
   for (std::uint32_t i = 0; i < view.frame_count; ++i) {
     const Expansion& expansion = expansions_.at(view.frames[i]);
-    all.insert(all.end(), expansion.begin(), expansion.end());
+    const auto count = static_cast<std::int64_t>(expansion.size());
+    const bool fits = count == 1 || expanded_left_.fetch_sub(count, std::memory_order_relaxed) > count;
+    all.insert(all.end(), fits ? expansion.begin() : std::prev(expansion.end()), expansion.end());
   }
 
   std::size_t begin = 0;
@@ -250,6 +279,15 @@ ResolvedStack StackResolver::assemble(const StackView& view) const {
 
 std::vector<std::string> StackResolver::notes() const {
   std::vector<std::string> notes;
+  if (overlapping_ != 0)
+    notes.push_back("the dump is damaged: " + plural(overlapping_, "stack overlaps", "stacks overlap") +
+                    " with others and is shown without frames");
+  if (not_shown_ != 0)
+    notes.push_back(plural(not_shown_, "stack is", "stacks are") +
+                    " left out, because this report would be many times larger than the dump");
+  if (dump_.left_out_texts() != 0)
+    notes.push_back("the dump is damaged: its texts overlap, and " +
+                    plural(dump_.left_out_texts(), "name is", "names are") + " left out");
   std::set<std::string> told;
   for (const Module& module : modules_) {
     if (module.path.empty() || module.path[0] != '/' || !told.insert(module.path).second) continue;

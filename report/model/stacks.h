@@ -1,6 +1,7 @@
 // Makes stacks for display from those of a dump.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -29,7 +30,8 @@ class StackResolver {
   // Resolves `stacks`, and the variables at `places`, which are encoded like frames (any order, repetitions allowed).
   void resolve(const std::vector<format::Ref>& stacks, const std::vector<std::uint64_t>& places = {});
 
-  // The stack of an earlier resolve(). An empty one for 0 and for invalid references.
+  // The stack of an earlier resolve(). An empty one for 0 and for invalid references, and where the report would become
+  // too large, see most_shown_bytes(). Call it once for each place that shows the stack.
   const ResolvedStack& stack(format::Ref ref) const;
 
   // The variable at a place of an earlier resolve(): one object per variable, and one for all places of a module
@@ -60,12 +62,21 @@ class StackResolver {
   const Dump& dump_;
   SymbolLookup lookup_;
   bool full_stacks_;
+  std::uint64_t frames_left_;                        // that stacks to come may have, see Dump::most_frames()
+  mutable std::uint64_t shown_left_;                 // bytes
+  mutable std::uint64_t not_shown_ = 0;              // stacks for which too few were left
+  std::uint64_t overlapping_ = 0;                    // stacks that had more
+  mutable std::atomic<std::int64_t> expanded_left_;  // likewise with inlined calls, over all stacks
   std::deque<Module> modules_;
   std::deque<Frame> frames_;
   std::deque<Variable> variables_;
   std::vector<std::pair<Address, const Variable*>> variable_at_;  // sorted
   std::unordered_map<Address, Expansion> expansions_;
-  std::unordered_map<format::Ref, ResolvedStack> stacks_;
+  struct Resolved {
+    ResolvedStack stack;
+    std::uint64_t shown_bytes = 0;
+  };
+  std::unordered_map<format::Ref, Resolved> stacks_;
   FrameNumbers numbers_;
   ResolvedStack none_;
 };

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "report/base/entities.h"
+#include "report/base/printable.h"
 #include "report/base/words.h"
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
@@ -18,38 +19,14 @@
 namespace culprit::report {
 namespace {
 
-// Makes any name in a dump well-formed: XML cannot represent most control characters, and invalid UTF-8 makes a file
-// unreadable.
 std::string escaped(const std::string& text) {
   std::string result;
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80                ? 1
-                               : c >= 0xc2 && c < 0xe0 ? 2
-                               : c >= 0xe0 && c < 0xf0 ? 3
-                               : c >= 0xf0 && c < 0xf5 ? 4
-                                                       : 0;
-    bool valid = length != 0 && i + length <= text.size();
-    std::uint32_t code = length == 1 ? c : c & (0xffU >> (length + 1));
-    for (std::size_t k = 1; valid && k < length; ++k) {
-      const unsigned char next = static_cast<unsigned char>(text[i + k]);
-      valid = (next & 0xc0) == 0x80;
-      code = code << 6 | (next & 0x3fU);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && (code < 0x10000 || code > 0x10ffff));
-    if (!valid || overlong || (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff) {
-      result += '?';
-      ++i;
-      continue;
-    }
+  for (const char c : printable_lines(text)) {
     if (c == '"') {
       result += "&quot;";
-    } else if (c < 0x20 && c != '\n') {
-      result += '?';
-    } else if (!append_entity(text[i], &result)) {
-      result.append(text, i, length);
+    } else if (!append_entity(c, &result)) {
+      result += c;
     }
-    i += length;
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "report/base/printable_stream.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
@@ -111,6 +112,7 @@ class Profile {
 }  // namespace
 
 void render_pprof(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  pass_everything(out);
   Profile profile;
   std::uint64_t start = 0;
   for (const Report& report : reports) {

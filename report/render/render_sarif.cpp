@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "report/base/printable.h"
 #include "report/base/words.h"
 #include "report/causes/evidence_functions.h"
 #include "report/causes/group_words.h"
@@ -176,7 +177,7 @@ void render_sarif(const std::vector<Report>& reports, const RenderOptions& optio
   log["version"] = "2.1.0";
   log["runs"] = Json::array();
   for (const Report& report : reports) log["runs"].push_back(run_json(report, log["runs"].size() + 1, options));
-  out << log.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  out << with_printable_strings(log.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
 }
 
 }  // namespace culprit::report

@@ -1,12 +1,16 @@
 #include "report/select/baseline.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "report/base/json_input.h"
 #include "report/base/output_file.h"
+#include "report/base/printable.h"
 #include "report/cuda/kinds.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -46,7 +50,9 @@ std::string where(const Group& group) {
   return place_without_line(frame);
 }
 
-std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string quoted(const std::string& text) {
+  return with_escapes(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 std::string text_of(const Baseline& baseline) {
   std::string text =
@@ -73,16 +79,9 @@ std::string place_without_line(const Frame* frame) {
 }
 
 Baseline read_baseline(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    refuse(path, std::string("no baseline: ") + error.what());
-  }
+  std::string problem;
+  const Json json = read_json(path, nullptr, &problem);
+  if (!problem.empty()) refuse(path, "no baseline: " + problem);
   if (!json.is_object() || !json.contains("schema") || json["schema"] != kSchema)
     refuse(path, std::string("no baseline: its \"schema\" is not \"") + kSchema + "\"");
   const auto leaks = json.find("leaks");
@@ -124,7 +123,7 @@ Baseline baseline_of(const std::vector<Report>& reports, bool strict) {
 }
 
 void write_baseline(const std::string& path, Baseline baseline) {
-  if (std::ifstream(path).is_open()) {
+  if (::access(path.c_str(), F_OK) == 0) {
     const Baseline old = read_baseline(path);
     baseline.comment = old.comment;
     for (auto& [id, leak] : baseline.leaks) {

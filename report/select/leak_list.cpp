@@ -1,13 +1,14 @@
 #include "report/select/leak_list.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <unordered_map>
 
+#include "report/base/input_file.h"
+#include "report/base/json_input.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/model/not_recorded.h"
@@ -28,6 +29,7 @@ struct ReadFrames {
   std::deque<Frame> frames;
   std::deque<Module> modules;
   std::unordered_map<std::string, const Module*> known;
+  std::size_t most = 0;  // frames that the text can have
 
   const Module* module(const std::string& path) {
     if (path.empty()) return nullptr;
@@ -47,7 +49,11 @@ std::uint64_t offset_of(const Json& frame) {
   return std::strtoull(text.c_str(), nullptr, 16);
 }
 
+// A frame of culprit is longer, but "{}" would make ten million frames of a file that is mailed around.
+constexpr std::size_t kShortestFrame = 16;
+
 const Frame* read_frame(const Json& from, ReadFrames* into) {
+  if (into->frames.size() == into->most) throw std::length_error("more frames than text");
   Frame frame;
   frame.function = from.value("function", "");
   frame.file = from.value("file", "");
@@ -85,11 +91,12 @@ void read_leaks(const Json& report, bool strict, ReadFrames* frames, LeakList* l
   }
 }
 
-LeakList list_of_reports(const std::string& path, const Json& json, bool strict) {
+LeakList list_of_reports(const std::string& path, const Json& json, std::size_t bytes, bool strict) {
   LeakList list;
   list.path = path;
   list.source = "report";
   const auto frames = std::make_shared<ReadFrames>();
+  frames->most = bytes / kShortestFrame + 1;
   list.owners.push_back(frames);
   try {
     if (json.at("schema") == kReport) {
@@ -97,6 +104,8 @@ LeakList list_of_reports(const std::string& path, const Json& json, bool strict)
     } else {
       for (const Json& one : json.at("reports")) read_leaks(one, strict, frames.get(), &list);
     }
+  } catch (const std::length_error& error) {
+    throw FileError(path + ": a damaged JSON report: " + error.what());
   } catch (const Json::exception& error) {
     throw FileError(path + ": a damaged JSON report: " + error.what() + "; culprit report --format json writes one");
   }
@@ -126,16 +135,9 @@ LeakList list_of_report(const Report& report, const char* source, bool strict) {
   return list;
 }
 
-// The content of the file; empty when it is a dump. Throws FileError.
-std::string text_unless_dump(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
+bool is_dump(const std::string& path) {
   char magic[sizeof(format::kMagic)] = {};
-  file.read(magic, sizeof(magic));
-  if (!file.is_open() || file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
-  if (file.gcount() == sizeof(magic) && std::memcmp(magic, format::kMagic, sizeof(magic)) == 0) return {};
-  return std::string(magic, static_cast<std::size_t>(file.gcount())) +
-         std::string((std::istreambuf_iterator<char>(file)), {});
+  return read_beginning(path, magic, sizeof(magic)) && std::memcmp(magic, format::kMagic, sizeof(magic)) == 0;
 }
 
 }  // namespace
@@ -153,9 +155,9 @@ std::uint64_t LeakList::count() const {
 }
 
 LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
-  const std::string text = text_unless_dump(path);
-  if (text.empty()) return list_of_report(load_with_progress(path, options), "dump", options.judge.strict);
-  const Json json = Json::parse(text, nullptr, false);
+  if (is_dump(path)) return list_of_report(load_with_progress(path, options), "dump", options.judge.strict);
+  std::size_t bytes = 0;
+  const Json json = read_json(path, &bytes);
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
   if (schema == kBaseline) return list_of_baseline(path);
   if (schema == kMergedSchema) {
@@ -163,7 +165,7 @@ LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
     list.path = path;
     return list;
   }
-  if (schema == kReport || schema == kReports) return list_of_reports(path, json, options.judge.strict);
+  if (schema == kReport || schema == kReports) return list_of_reports(path, json, bytes, options.judge.strict);
   throw FileError(
       path +
       ": neither a dump, nor a report of culprit report --format json, nor a baseline, nor a file of culprit merge");

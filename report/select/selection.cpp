@@ -1,8 +1,9 @@
 #include "report/select/selection.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 
 #include "report/base/byte_size.h"
 #include "report/base/output_file.h"
@@ -46,7 +47,7 @@ Selection::Selection(const SelectionOptions& options) : options_(options) {
   if (!options.baseline.empty()) baseline_ = read_baseline(options.baseline);
   // Checked now rather than after a run of an hour.
   check_output_file(options.write_baseline, options.suppression_files());
-  if (!options.write_baseline.empty() && std::ifstream(options.write_baseline).is_open())
+  if (!options.write_baseline.empty() && ::access(options.write_baseline.c_str(), F_OK) == 0)
     read_baseline(options.write_baseline);
 }
 

@@ -1,13 +1,12 @@
 #include "report/select/suppressions.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "report/base/byte_size.h"
 #include "report/base/file_error.h"
+#include "report/base/input_file.h"
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/report.h"
@@ -32,6 +31,14 @@ bool any_frame(const Group& group, const std::string& pattern, bool only_modules
            (!frame->file.empty() && matches_pattern(pattern, frame->file));
   });
 }
+
+// A file with more rules, or with longer ones, was not written by hand or by --suggest-suppressions; each rule is tried
+// on each leak.
+constexpr std::size_t kMostRules = 10000;
+constexpr std::size_t kLongestPattern = 4096;
+// Of wrong lines, that a message repeats.
+constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kLongestShown = 200;
 
 bool is_cause(const std::string& name) {
   return std::any_of(std::begin(kCauses), std::end(kCauses), [&](Cause cause) { return name == cause_name(cause); });
@@ -81,7 +88,11 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
   rule.pattern = trimmed(trim.substr(colon + 1));
   rule.path = path;
   rule.line = line;
-  if (rule.pattern.empty()) return "nothing stands behind \"" + type + ":\"";
+  if (rule.pattern.empty()) return "nothing stands behind \"" + type.substr(0, kLongestShown) + ":\"";
+  if (rule.pattern.size() > kLongestPattern)
+    return "longer than " + std::to_string(kLongestPattern) + " characters, the most that a pattern can have";
+  if (rules_.size() == kMostRules)
+    return "more than " + std::to_string(kMostRules) + " rules: \"*\" in a pattern stands for many";
   if (type == "leak") {
     rule.what = What::kLeak;
   } else if (type == "module") {
@@ -100,25 +111,24 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
     rules_.back().max_bytes = parse_bytes(rule.pattern);
     return rules_.back().max_bytes ? "" : rule.pattern + " is no size, like 4096, 64K or 1.5GiB";
   } else {
-    return "\"" + type + ":\" is not known; leak, module, cause, kind and max-bytes are";
+    return "\"" + type.substr(0, kLongestShown) + ":\" is not known; leak, module, cause, kind and max-bytes are";
   }
   rules_.push_back(std::move(rule));
   return {};
 }
 
 void Suppressions::read(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path);
-  if (!file.is_open()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
+  std::istringstream file(read_input(path));
   std::string wrong;
   std::string text;
-  for (std::size_t line = 1; std::getline(file, text); ++line) {
+  std::size_t problems = 0;
+  for (std::size_t line = 1; problems < kMostProblems && std::getline(file, text); ++line) {
     const std::string why = add(text, path, line);
     if (why.empty()) continue;
-    wrong += (wrong.empty() ? "" : "\n  ") + path + ":" + std::to_string(line) + ": " + printable(trimmed(text)) +
-             ": " + printable(why);
+    ++problems;
+    wrong += (wrong.empty() ? "" : "\n  ") + path + ":" + std::to_string(line) + ": " +
+             printable(trimmed(text).substr(0, kLongestShown)) + ": " + printable(why);
   }
-  if (file.bad()) throw FileError(path + ": cannot be read (" + std::strerror(errno) + ")");
   if (!wrong.empty()) throw FileError("suppressions that cannot be understood:\n  " + wrong);
 }
 

@@ -18,7 +18,11 @@ struct Symbol {
   std::uint64_t end;
   const char* name;  // belongs to libdw
   bool local;
+  std::size_t length;  // of the name, at most kCompared
 };
+
+// Symbols at one address are compared by so much of their names.
+constexpr std::size_t kCompared = 4096;
 
 std::vector<Symbol> data_symbols(Dwfl_Module* file) {
   std::vector<Symbol> symbols;
@@ -32,17 +36,16 @@ std::vector<Symbol> data_symbols(Dwfl_Module* file) {
     const unsigned type = GELF_ST_TYPE(symbol.st_info);
     if (type != STT_OBJECT && type != STT_COMMON) continue;
     const std::uint64_t end = address + symbol.st_size;
-    if (end > address) symbols.push_back({address, end, name, GELF_ST_BIND(symbol.st_info) == STB_LOCAL});
+    if (end > address)
+      symbols.push_back({address, end, name, GELF_ST_BIND(symbol.st_info) == STB_LOCAL, ::strnlen(name, kCompared)});
   }
   std::sort(symbols.begin(), symbols.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
     // A copy relocation has the name of the library's variable; an alias may be longer, so the shorter name is
     // preferred.
-    const std::size_t left_length = std::strlen(left.name);
-    const std::size_t right_length = std::strlen(right.name);
-    return std::tie(left.local, left_length) != std::tie(right.local, right_length)
-               ? std::tie(left.local, left_length) < std::tie(right.local, right_length)
-               : std::strcmp(left.name, right.name) < 0;
+    return std::tie(left.local, left.length) != std::tie(right.local, right.length)
+               ? std::tie(left.local, left.length) < std::tie(right.local, right.length)
+               : std::memcmp(left.name, right.name, left.length) < 0;
   });
   symbols.erase(std::unique(symbols.begin(), symbols.end(),
                             [](const Symbol& left, const Symbol& right) { return left.begin == right.begin; }),

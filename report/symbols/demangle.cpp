@@ -1,18 +1,21 @@
 #include "report/symbols/demangle.h"
 
-#include <cxxabi.h>
-
 #include <cctype>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <utility>
+
+#include "report/symbols/demangler.h"
 
 namespace culprit::report {
 namespace {
 
-struct Free {
-  void operator()(char* memory) const { std::free(memory); }
-};
+// Longer names would fill a report without telling a reader more.
+constexpr std::size_t kLongestName = 4096;
+
+std::string shortened(std::string name) {
+  if (name.size() > kLongestName) name.replace(kLongestName - 3, std::string::npos, "...");
+  return name;
+}
 
 // Start of the last "operator" that is a separate word outside of brackets; npos when there is none.
 std::size_t find_operator(const std::string& text) {
@@ -30,12 +33,6 @@ std::size_t find_operator(const std::string& text) {
     if (begins && ends) return i;
   }
   return std::string::npos;
-}
-
-std::string demangle(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, Free> demangled(abi::__cxa_demangle(symbol, nullptr, nullptr, &status));
-  return status == 0 && demangled ? demangled.get() : std::string();
 }
 
 }  // namespace
@@ -76,36 +73,35 @@ std::string strip_signature(std::string signature) {
 
 std::string function_name(const char* symbol) {
   if (std::strncmp(symbol, "_Z", 2) == 0 || std::strncmp(symbol, "___Z", 4) == 0) {
-    const std::string demangled = demangle(symbol);
-    if (!demangled.empty()) return strip_signature(demangled);
+    const std::string signature = demangled(symbol);
+    if (!signature.empty()) return shortened(strip_signature(signature));
   }
-  std::string name = symbol;
+  std::string name(symbol, ::strnlen(symbol, kLongestName + 1));
   for (const char* suffix : {".constprop.", ".part.", ".isra.", ".cold", ".lto_priv.", ".llvm."}) {
     const std::size_t at = name.find(suffix);
     if (at != std::string::npos && at > 0) name.resize(at);
   }
   const std::size_t version = name.find('@');  // memcpy@GLIBC_2.14
   if (version != std::string::npos && version > 0) name.resize(version);
-  return name;
+  return shortened(std::move(name));
 }
 
 std::string variable_name(const char* symbol) {
-  std::string name = symbol;
+  std::string name(symbol, ::strnlen(symbol, kLongestName + 1));
   const std::size_t version = name.find('@');  // stdout@GLIBC_2.2.5
   if (version != std::string::npos && version > 0) name.resize(version);
   for (const char* suffix : {".lto_priv.", ".llvm.", "."}) {  // "." is for "cache.1", a static of a C function
     const std::size_t at = name.find(suffix);
     if (at != std::string::npos && at > 0) name.resize(at);
   }
-  if (name.compare(0, 2, "_Z") != 0) return name;
-  const std::string demangled = demangle(name.c_str());
-  return demangled.empty() ? name : demangled;
+  std::string source = name.compare(0, 2, "_Z") == 0 ? demangled(name.c_str()) : std::string();
+  return shortened(std::move(source.empty() ? name : source));
 }
 
 std::string type_name(const std::string& mangled) {
   // The type_info name of a type in an unnamed namespace begins with '*', which means: compare by address.
-  const std::string demangled = demangle(mangled.c_str() + (mangled.compare(0, 1, "*") == 0 ? 1 : 0));
-  return demangled.empty() ? mangled : demangled;
+  std::string name = demangled(mangled.c_str() + (mangled.compare(0, 1, "*") == 0 ? 1 : 0));
+  return shortened(name.empty() ? mangled : std::move(name));
 }
 
 }  // namespace culprit::report

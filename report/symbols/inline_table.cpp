@@ -3,6 +3,8 @@
 #include <dwarf.h>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 
 #include "report/symbols/demangle.h"
 
@@ -12,6 +14,17 @@ namespace {
 // The walk is recursive, and no compiler emits deeper trees.
 constexpr int kDeepestTree = 256;
 
+// Of a qualified name, of a path.
+constexpr std::size_t kLongestScope = 4096;
+constexpr std::size_t kLongestName = 1024;
+
+// The name of an entry, shortened where it is longer than any identifier.
+std::optional<std::string> name_in(Dwarf_Die* die) {
+  const char* name = dwarf_diename(die);
+  if (name == nullptr) return std::nullopt;
+  return std::string(name, ::strnlen(name, kLongestName));
+}
+
 bool get_reference(Dwarf_Die* die, unsigned attribute, Dwarf_Die* target) {
   Dwarf_Attribute value;
   return dwarf_attr(die, attribute, &value) != nullptr && dwarf_formref_die(&value, target) != nullptr;
@@ -19,7 +32,7 @@ bool get_reference(Dwarf_Die* die, unsigned attribute, Dwarf_Die* target) {
 
 }  // namespace
 
-InlineTable::InlineTable(Dwarf_Die unit) : unit_(unit) {
+InlineTable::InlineTable(Dwarf_Die unit, DwarfLimits* limits) : unit_(unit), limits_(*limits) {
   std::size_t count = 0;
   if (dwarf_getsrcfiles(&unit_, &files_, &count) == 0) file_count_ = count;
   Dwarf_Die child;
@@ -35,6 +48,7 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
   if (level > kDeepestTree) return;
   Dwarf_Die die = first;
   do {
+    if (limits_.entries-- <= 0) return;
     std::size_t child_depth = depth;
     std::size_t child_scope = scope;
     switch (dwarf_tag(&die)) {
@@ -56,12 +70,12 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
       case DW_TAG_class_type:
       case DW_TAG_structure_type:
       case DW_TAG_union_type: {
-        const char* name = dwarf_diename(&die);
+        const std::optional<std::string> name = name_in(&die);
         std::string qualified = scope == kNoScope ? "" : scopes_[scope] + "::";
         // Spelled as by the demangler.
-        qualified += name != nullptr                       ? name
-                     : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)"
-                                                           : "(anonymous)";
+        qualified += name ? *name : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+        limits_.scope_bytes -= static_cast<std::int64_t>(qualified.size());
+        if (limits_.scope_bytes < 0 || qualified.size() > kLongestScope) qualified = "(...)";
         scopes_.push_back(qualified);
         child_scope = scopes_.size() - 1;
         child_depth = 0;
@@ -81,6 +95,7 @@ void InlineTable::add_function(Dwarf_Die* die, bool inlined, std::size_t depth) 
   Dwarf_Addr end = 0;
   bool added = false;
   for (std::ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;) {
+    if (limits_.ranges-- <= 0) return;
     // The linker sets discarded functions to address 0.
     if (begin == 0 || end <= begin) continue;
     if (!added) functions_.push_back({dwarf_dieoffset(die), inlined});
@@ -99,14 +114,14 @@ std::string InlineTable::name_of(Dwarf_Die* die, bool* from_linkage_name) const 
     *from_linkage_name = true;
     return function_name(linkage);
   }
-  const char* name = dwarf_diename(die);
-  if (name == nullptr) return {};
+  const std::optional<std::string> name = name_in(die);
+  if (!name) return {};
   // A concrete function refers to an abstract one, which refers to its declaration inside the class or namespace.
   Dwarf_Die at = *die;
-  std::string qualified = name;
+  std::string qualified = *name;
   for (int hops = 0; hops < 8; ++hops) {
     const auto scope = scope_of_.find(dwarf_dieoffset(&at));
-    if (scope != scope_of_.end()) qualified = scopes_[scope->second] + "::" + name;
+    if (scope != scope_of_.end()) qualified = scopes_[scope->second] + "::" + *name;
     Dwarf_Die next;
     if (!get_reference(&at, DW_AT_abstract_origin, &next) && !get_reference(&at, DW_AT_specification, &next)) break;
     at = next;
@@ -131,7 +146,7 @@ InlineScope InlineTable::describe(const Function& function) {
   if (dwarf_attr(&die, DW_AT_call_file, &value) != nullptr && dwarf_formudata(&value, &number) == 0 &&
       number < file_count_) {
     const char* name = dwarf_filesrc(files_, number, nullptr, nullptr);
-    if (name != nullptr) scope.call_file = name;
+    if (name != nullptr && ::strnlen(name, kLongestScope) < kLongestScope) scope.call_file = name;
   }
   return scope;
 }

@@ -13,6 +13,14 @@
 
 namespace culprit::report {
 
+// What the tables of one file may still take in, together. A few bytes of DWARF can name a list of a hundred thousand
+// address ranges, or a name of a megabyte, again and again; no compiler's output comes near these numbers.
+struct DwarfLimits {
+  std::int64_t entries = 64 << 20;      // visited
+  std::int64_t ranges = 8 << 20;        // of addresses
+  std::int64_t scope_bytes = 64 << 20;  // of qualified names of namespaces and classes
+};
+
 struct InlineScope {
   std::string function;
   bool from_linkage_name = false;  // `function` is complete: it was demangled, not composed from scopes
@@ -25,8 +33,8 @@ struct InlineScope {
 // Not thread-safe, like the Dwarf handle behind it.
 class InlineTable {
  public:
-  // Walks the unit's tree once.
-  explicit InlineTable(Dwarf_Die unit);
+  // Walks the unit's tree once, until the limits are reached. `limits` must outlive the constructor.
+  InlineTable(Dwarf_Die unit, DwarfLimits* limits);
 
   // The functions at `address`, innermost first; empty when the unit has none there.
   std::vector<InlineScope> look_up(std::uint64_t address);
@@ -49,6 +57,7 @@ class InlineTable {
   InlineScope describe(const Function& function);
 
   Dwarf_Die unit_;
+  DwarfLimits& limits_;
   Dwarf_Files* files_ = nullptr;
   std::size_t file_count_ = 0;
   std::vector<Function> functions_;

@@ -1,7 +1,6 @@
 #include "report/symbols/module_symbols.h"
 
 #include <dwarf.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <unistd.h>
 
@@ -10,7 +9,10 @@
 #include <filesystem>
 #include <tuple>
 
+#include "report/base/input_file.h"
+#include "report/symbols/debug_files.h"
 #include "report/symbols/demangle.h"
+#include "report/symbols/line_table_size.h"
 
 namespace culprit::report {
 namespace {
@@ -33,16 +35,49 @@ std::vector<ExecutableRange> executable_ranges(Dwfl_Module* module) {
       result.push_back({header.p_vaddr + bias, header.p_vaddr + header.p_memsz + bias});
     }
   }
+  // Disjoint and sorted, because a file may have thousands of overlapping segments.
+  std::sort(result.begin(), result.end(),
+            [](const ExecutableRange& left, const ExecutableRange& right) { return left.begin < right.begin; });
+  std::size_t kept = 0;
+  for (const ExecutableRange& range : result) {
+    if (kept != 0 && range.begin <= result[kept - 1].end) {
+      result[kept - 1].end = std::max(result[kept - 1].end, range.end);
+    } else {
+      result[kept++] = range;
+    }
+  }
+  result.resize(kept);
   return result;
 }
 
+bool is_in(const std::vector<ExecutableRange>& ranges, std::uint64_t address) {
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                [](std::uint64_t value, const ExecutableRange& range) { return value < range.begin; });
+  return after != ranges.begin() && address < std::prev(after)->end;
+}
+
+// Longer paths exist in no file system.
+constexpr std::size_t kLongestPath = 4096;
+// Symbols at one address are compared by so much of their names.
+constexpr std::size_t kCompared = 4096;
+
+// All locations of a module together may have location_bytes_allowed_ bytes, and so many for each address: a stranger's
+// file may have hundreds of inlined calls with long names at each address.
+constexpr std::uint64_t kLocationsForEachAddress = 512;
+
+// The parts of .debug_line that libdw may unfold together: so much, and a part of the file. Each byte may become a row
+// of 80 bytes.
+constexpr std::uint64_t kLinesOfAnyFile = 2 << 20;
+constexpr std::uint64_t kLinesPartOfFile = 8;
+
 std::string absolute_source(const char* name, Dwarf_Die* unit) {
-  if (name == nullptr) return {};
+  if (name == nullptr || ::strnlen(name, kLongestPath) == kLongestPath) return {};
   std::filesystem::path path(name);
   Dwarf_Attribute value;
   if (path.is_relative() && dwarf_attr(unit, DW_AT_comp_dir, &value) != nullptr) {
     const char* folder = dwarf_formstring(&value);
-    if (folder != nullptr) path = std::filesystem::path(folder) / path;
+    if (folder != nullptr && ::strnlen(folder, kLongestPath) < kLongestPath)
+      path = std::filesystem::path(folder) / path;
   }
   return path.lexically_normal().string();
 }
@@ -64,10 +99,10 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
   debug_path_ += ":" + options.sysroot + "/usr/lib/debug";
   debug_path_pointer_ = debug_path_.data();
   callbacks_.find_elf = dwfl_build_id_find_elf;
-  callbacks_.find_debuginfo = dwfl_standard_find_debuginfo;
+  callbacks_.find_debuginfo = find_debug_file;
   callbacks_.debuginfo_path = &debug_path_pointer_;
 
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open_input(path).file.release();
   if (fd < 0) return ModuleState::kUnreadable;
   dwfl_ = dwfl_begin(&callbacks_);
   if (dwfl_ == nullptr) {
@@ -81,6 +116,9 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
     ::close(fd);
     return ModuleState::kUnreadable;
   }
+  void** user_data = nullptr;
+  dwfl_module_info(module_, &user_data, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  *user_data = debug_path_pointer_;
   dwfl_report_end(dwfl_, nullptr, nullptr);
 
   const unsigned char* bits = nullptr;
@@ -108,22 +146,19 @@ void ModuleFile::read_symbols() {
     const unsigned type = GELF_ST_TYPE(symbol.st_info);
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
     if (type == STT_NOTYPE && (name[0] == '$' || name[0] == '.')) continue;
-    const bool in_code = std::any_of(code.begin(), code.end(), [address](const ExecutableRange& range) {
-      return address >= range.begin && address < range.end;
-    });
-    if (!in_code) continue;
+    if (!is_in(code, address)) continue;
     if (name[0] == '_' && std::strcmp(name, "_Unwind_RaiseException") == 0) defines_unwinder_ = true;
     const unsigned binding = GELF_ST_BIND(symbol.st_info);
     const int rank = (type == STT_NOTYPE ? 4 : 0) + (binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2);
-    symbols_.push_back({address, address + symbol.st_size, name, rank});
+    symbols_.push_back(
+        {address, address + symbol.st_size, name, rank, static_cast<std::uint32_t>(::strnlen(name, kCompared))});
   }
   std::sort(symbols_.begin(), symbols_.end(), [](const Symbol& left, const Symbol& right) {
     if (left.begin != right.begin) return left.begin < right.begin;
     if (left.rank != right.rank) return left.rank < right.rank;
     // Among aliases the shorter name: cudaMallocAsync before cudaMallocAsync_ptsz.
-    const std::size_t left_length = std::strlen(left.name);
-    const std::size_t right_length = std::strlen(right.name);
-    return left_length != right_length ? left_length < right_length : std::strcmp(left.name, right.name) < 0;
+    return left.length != right.length ? left.length < right.length
+                                       : std::memcmp(left.name, right.name, left.length) < 0;
   });
   symbols_.erase(std::unique(symbols_.begin(), symbols_.end(),
                              [](const Symbol& left, const Symbol& right) { return left.begin == right.begin; }),
@@ -132,6 +167,8 @@ void ModuleFile::read_symbols() {
 
 void ModuleFile::read_units() {
   Dwarf_Addr bias = 0;
+  Elf* elf = dwfl_module_getelf(module_, &bias);
+  if (!expands_moderately(elf)) return;
   Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
   if (dwarf == nullptr || bias != 0) return;  // with a bias, the debug file does not belong to these addresses
   Dwarf_CU* unit = nullptr;
@@ -139,17 +176,25 @@ void ModuleFile::read_units() {
   std::uint8_t type = 0;
   Dwarf_Die die;
   Dwarf_Die split;
-  while (dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, &split) == 0) {
+  std::size_t bytes = 0;
+  if (elf_rawfile(dwarf_getelf(dwarf), &bytes) == nullptr) bytes = 0;
+  lines_left_ = kLinesOfAnyFile + bytes / kLinesPartOfFile;
+  limits_ = DwarfLimits();
+  while (dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, nullptr) == 0) {
     if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
+    split = {};
+    if (type == DW_UT_skeleton && split_unit_may_be_opened(module_, &die))
+      dwarf_cu_info(unit, nullptr, nullptr, nullptr, &split, nullptr, nullptr, nullptr);
     const std::size_t index = units_.size();
     Dwarf_Addr base = 0;
     Dwarf_Addr begin = 0;
     Dwarf_Addr end = 0;
     for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &begin, &end)) > 0;) {
+      if (limits_.ranges-- <= 0) break;
       if (begin != 0 && end > begin) unit_ranges_.push_back({begin, end, index});
     }
-    const bool has_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit;
-    units_.push_back({die, has_split ? split : die, nullptr});
+    const bool has_split = type == DW_UT_skeleton && split.addr != nullptr && dwarf_tag(&split) == DW_TAG_compile_unit;
+    units_.push_back({die, has_split ? split : die, nullptr, std::nullopt});
   }
   std::sort(unit_ranges_.begin(), unit_ranges_.end(),
             [](const UnitRange& left, const UnitRange& right) { return left.begin < right.begin; });
@@ -175,14 +220,42 @@ ModuleFile::Unit* ModuleFile::find_unit(std::uint64_t address) {
   return &units_[std::prev(after)->unit];
 }
 
+// Whether the unit's line table is of a size that its file may have. libdw unfolds the whole table at the first
+// question.
+bool ModuleFile::may_read_lines(Unit* unit) {
+  if (unit->may_read_lines) return *unit->may_read_lines;
+  // libdw tells the size of no table; a line program has at most all of its section, which is part of the file.
+  const std::uint64_t bytes = line_table_bytes(&unit->lines);
+  const bool may = bytes <= lines_left_;
+  if (may) lines_left_ -= bytes;
+  unit->may_read_lines = may;
+  return may;
+}
+
 std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
+  std::vector<CodeLocation> result = locations_at(address);
+  // Beyond the limit only the function itself remains, without its file.
+  location_bytes_allowed_ += kLocationsForEachAddress;
+  std::uint64_t bytes = 0;
+  for (const CodeLocation& one : result) bytes += sizeof(one) + one.function.size() + one.file.size();
+  if (location_bytes_ + bytes > location_bytes_allowed_ && !result.empty()) {
+    result.erase(result.begin(), std::prev(result.end()));
+    result.back().file.clear();
+    result.back().function.resize(std::min<std::size_t>(result.back().function.size(), kLocationsForEachAddress / 4));
+    return result;
+  }
+  location_bytes_ += bytes;
+  return result;
+}
+
+std::vector<CodeLocation> ModuleFile::locations_at(std::uint64_t address) {
   std::vector<CodeLocation> result;
   Unit* unit = find_unit(address);
   if (unit != nullptr) {
-    if (!unit->inlines) unit->inlines = std::make_unique<InlineTable>(unit->code);
+    if (!unit->inlines) unit->inlines = std::make_unique<InlineTable>(unit->code, &limits_);
     std::string file;
     int line = 0;
-    Dwarf_Line* row = dwarf_getsrc_die(&unit->lines, address);
+    Dwarf_Line* row = may_read_lines(unit) ? dwarf_getsrc_die(&unit->lines, address) : nullptr;
     if (row != nullptr && dwarf_lineno(row, &line) == 0 && line > 0) {
       file = absolute_source(dwarf_linesrc(row, nullptr, nullptr), &unit->lines);
     }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,10 @@ class ModuleFile {
  private:
   struct Symbol {
     std::uint64_t begin;
-    std::uint64_t end;  // equal to begin when the symbol table has no size
-    const char* name;   // belongs to libdw
-    int rank;           // if several symbols share an address, the one with the lowest rank is shown
+    std::uint64_t end;     // equal to begin when the symbol table has no size
+    const char* name;      // belongs to libdw
+    int rank;              // if several symbols share an address, the one with the lowest rank is shown
+    std::uint32_t length;  // of the name, at most 4096
   };
   struct UnitRange {
     std::uint64_t begin;
@@ -51,12 +53,15 @@ class ModuleFile {
     Dwarf_Die lines;  // has the line table
     Dwarf_Die code;   // has the functions: the split unit (.dwo) when there is one
     std::unique_ptr<InlineTable> inlines;
+    std::optional<bool> may_read_lines;  // empty: not known yet
   };
 
   void read_symbols();
   void read_units();
   const Symbol* find_symbol(std::uint64_t address) const;
   Unit* find_unit(std::uint64_t address);
+  bool may_read_lines(Unit* unit);
+  std::vector<CodeLocation> locations_at(std::uint64_t address);
 
   std::string debug_path_;  // libdwfl keeps a pointer to it
   char* debug_path_pointer_ = nullptr;
@@ -67,6 +72,10 @@ class ModuleFile {
   std::vector<Symbol> symbols_;         // sorted by begin
   std::vector<UnitRange> unit_ranges_;  // sorted by begin
   std::vector<Unit> units_;
+  DwarfLimits limits_;
+  std::uint64_t lines_left_ = 0;  // bytes of line tables that may still be read
+  std::uint64_t location_bytes_ = 0;
+  std::uint64_t location_bytes_allowed_ = 64 << 20;
 };
 
 }  // namespace culprit::report

@@ -15,6 +15,9 @@ constexpr char kMessage[] = "terminate called after throwing an instance of '";
 // In larger sections of constants (tables, kernels) the search would cost more than its result is worth.
 constexpr std::uint64_t kLargestSection = 64ULL << 20;
 
+// Of all sections together, which may overlap.
+constexpr std::uint64_t kMostSearched = 1ULL << 30;
+
 bool contains_message(Elf_Scn* section) {
   const Elf_Data* data = elf_rawdata(section, nullptr);
   if (data == nullptr || data->d_buf == nullptr) return false;
@@ -45,6 +48,7 @@ bool has_hidden_cxx_runtime(Dwfl_Module* file) {
   Elf* elf = dwfl_module_getelf(file, &bias);
   if (elf == nullptr) return false;
   bool message = false;
+  std::uint64_t searched = 0;
   for (const bool looking : {false, true}) {
     for (Elf_Scn* section = nullptr; !message && (section = elf_nextscn(elf, section)) != nullptr;) {
       GElf_Shdr header;
@@ -52,7 +56,10 @@ bool has_hidden_cxx_runtime(Dwfl_Module* file) {
       if (header.sh_type == SHT_SYMTAB) return false;
       const bool constant = header.sh_type == SHT_PROGBITS && (header.sh_flags & SHF_ALLOC) != 0 &&
                             (header.sh_flags & (SHF_WRITE | SHF_EXECINSTR)) == 0;
-      message = looking && constant && header.sh_size <= kLargestSection && contains_message(section);
+      if (!looking || !constant || header.sh_size > kLargestSection) continue;
+      searched += header.sh_size;
+      if (searched > kMostSearched) return false;
+      message = contains_message(section);
     }
   }
   return message && !imports_runtime(file);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "report/base/parallel.h"
 #include "report/symbols/data_symbols.h"
 #include "report/symbols/module_symbols.h"
 #include "report/symbols/own_unwinder.h"
@@ -25,8 +26,6 @@ void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   if (::stat(path.c_str(), &info) != 0) return;
   if (options.progress) options.progress(path);
   module.state = ModuleState::kUnreadable;
-  if (!S_ISREG(info.st_mode)) return;  // opening a device or a pipe could block or have side effects
-
   ModuleFile file;
   module.state = file.open(path, module.build_id, options);
   if (module.state != ModuleState::kFound) return;
@@ -53,10 +52,7 @@ void look_up_symbols(std::vector<ModuleSymbols>& modules, const SymbolOptions& o
     for (std::size_t i = next++; i < queue.size(); i = next++) look_up_module(*queue[i], options);
   };
   const unsigned wanted = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min<std::size_t>(wanted, queue.size()); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  run_on_threads(static_cast<unsigned>(std::min<std::size_t>(wanted, queue.size())), work);
 }
 
 }  // namespace culprit::report

@@ -18,8 +18,8 @@ std::uint64_t live_events(const Report& report, const std::string& function) {
 void check_counts(const Report& report, std::uint64_t made, std::uint64_t freed) {
   const nlohmann::json& summary = report.json.at("summary");
   INFO(summary.dump(1));
-  CHECK(summary.at("allocations") == made);
-  CHECK(summary.at("frees") == freed);
+  CHECK(summary.at("objects") == made);
+  CHECK(summary.at("object_frees") == freed);
   CHECK(summary.at("unknown_frees") == 0);
 }
 

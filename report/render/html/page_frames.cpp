@@ -2,12 +2,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/base/printable.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 
 namespace culprit::report {
 
-std::string page_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string page_text(const Json& value) {
+  return with_printable_strings(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 std::size_t PageFrames::number_of(const std::string& text) {
   const auto [at, added] = string_numbers_.try_emplace(text, strings_.size());

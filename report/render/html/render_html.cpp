@@ -1,7 +1,10 @@
 // The HTML page: embeds the facts of the JSON report for the scripts in report/render/html/, which draw them.
 #include "report/render/html/render_html.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
@@ -22,13 +25,21 @@ namespace {
 // Source lines are shown for this many frames, from the allocating one outward.
 constexpr std::size_t kFramesWithSource = 4;
 
+// Whether all its processes ran on this machine.
+bool is_of_this_host(const Report& report) {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(name, sizeof(name) - 1) != 0) return false;
+  return report.process.host == name &&
+         std::all_of(report.job.begin(), report.job.end(), [&](const JobProcess& one) { return one.host == name; });
+}
+
 // One report's data. Not thread-safe.
 class PageData {
  public:
   PageData(const Report& report, const RenderOptions& options)
       : report_(report),
         options_(options),
-        sources_({options.sysroot, report.process.working_directory, options.source_dirs},
+        sources_({options.sysroot, report.process.working_directory, options.source_dirs, is_of_this_host(report)},
                  report.process.start_realtime_ns),
         to_numbers_([this](const ResolvedStack* stack) { return frames_.numbers_of(stack); }) {}
 

@@ -1,13 +1,16 @@
 #include "report/render/html/source_lines.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "report/base/input_file.h"
 
 namespace culprit::report {
 namespace {
@@ -37,43 +40,51 @@ struct Text {
   std::uint64_t changed_ns = 0;
 };
 
-// The content of a regular text file; empty for anything else.
-std::optional<Text> read_text(const std::string& path) {
-  // O_NONBLOCK, so that opening a pipe does not block.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return {};
-  Text text;
+// Whether an open file lies below a folder. Asked of the open file, because a name may change its meaning.
+bool lies_below(const Descriptor& file, const std::string& folder) {
+  char path[PATH_MAX];
+  char root[PATH_MAX];
+  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(file.get())).c_str(), path, sizeof(path));
+  if (length <= 0 || ::realpath(folder.empty() ? "/" : folder.c_str(), root) == nullptr) return false;
+  const std::string_view real(path, static_cast<std::size_t>(length));
+  std::string begin = root;
+  if (begin.back() != '/') begin += '/';
+  // The ending once more: a link may have another name than its file.
+  return real.substr(0, begin.size()) == begin && is_source_name(std::string(real));
+}
+
+// The content of a regular text file below `root`; empty for anything else.
+std::optional<Text> read_text(const std::string& root, const std::string& path) {
+  const InputFile input = open_input(root + path);
   struct stat status = {};
-  bool good = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-              static_cast<std::uint64_t>(status.st_size) <= kLargestFile;
-  if (good) {
-    text.changed_ns = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1000000000ULL +
-                      static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-    text.bytes.resize(static_cast<std::size_t>(status.st_size));
-    std::size_t have = 0;
-    while (have < text.bytes.size()) {
-      const ssize_t got = ::read(fd, text.bytes.data() + have, text.bytes.size() - have);
-      if (got <= 0) break;
-      have += static_cast<std::size_t>(got);
-    }
-    text.bytes.resize(have);
-    good = text.bytes.find('\0') == std::string::npos;
+  if (!input.file.is_open() || input.bytes > kLargestFile || !lies_below(input.file, root) ||
+      ::fstat(input.file.get(), &status) != 0)
+    return {};
+  Text text;
+  text.changed_ns = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1000000000ULL +
+                    static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+  text.bytes.resize(input.bytes);
+  std::size_t have = 0;
+  while (have < text.bytes.size()) {
+    const ssize_t got = ::read(input.file.get(), text.bytes.data() + have, text.bytes.size() - have);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
   }
-  ::close(fd);
-  if (!good) return {};
+  text.bytes.resize(have);
+  if (text.bytes.find('\0') != std::string::npos) return {};
   return text;
 }
 
 std::optional<Text> find_text(const std::string& path, const SourcePlaces& places) {
-  const std::string absolute = path.front() == '/' ? path : places.folder + "/" + path;
-  if (std::optional<Text> text = read_text(places.sysroot + absolute)) return text;
+  if (places.own_paths) {
+    const std::string absolute = path.front() == '/' ? path : places.folder + "/" + path;
+    if (std::optional<Text> text = read_text(places.sysroot, absolute)) return text;
+  }
   for (const std::string& folder : places.searched) {
     for (std::size_t tail = path.find('/'); tail != std::string::npos; tail = path.find('/', tail + 1)) {
-      if (std::optional<Text> text = read_text(folder + path.substr(tail))) return text;
+      if (std::optional<Text> text = read_text(folder, path.substr(tail))) return text;
     }
-    std::string file = folder;
-    file.append("/").append(path);
-    if (std::optional<Text> text = read_text(file)) return text;
+    if (std::optional<Text> text = read_text(folder, "/" + path)) return text;
   }
   return {};
 }

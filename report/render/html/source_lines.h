@@ -1,7 +1,8 @@
 // Source lines around places in code, for reports that show them.
 //
 // The names of the files come from a dump and from the debug information that it names, so they may be anything. Only
-// regular files with the name suffix of source code are read, so that a report can be passed on without secrets.
+// regular files with the name suffix of source code are read, so that a report can be passed on without secrets, and
+// only those that lie below the folders that the user named, after all links and ".." are followed.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct SourcePlaces {
   std::string folder;   // base of relative paths
   // Folders for files that are not at their own path: for /build/a/b.cu the file DIR/a/b.cu, else DIR/b.cu.
   std::vector<std::string> searched;
+  bool own_paths = true;  // false: only below `searched`. A dump of another host must not choose files of this one
 };
 
 // Not thread-safe.

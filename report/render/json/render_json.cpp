@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "report/base/parallel.h"
+#include "report/base/printable.h"
 #include "report/model/report.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/head_json.h"
@@ -26,7 +27,7 @@ Json errors_json(const Report& report) {
 
 // The text of a value whose first line the caller has indented.
 std::string text_of(const Json& value, std::size_t indent) {
-  std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string text = with_escapes(value.dump(2, ' ', false, Json::error_handler_t::replace));
   if (indent == 0) return text;
   std::string indented;
   indented.reserve(text.size() * 2);

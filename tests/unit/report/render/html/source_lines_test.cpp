@@ -1,5 +1,6 @@
 // Source lines for reports: which files are read, and which are not.
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utime.h>
 
 #include <fstream>
@@ -90,4 +91,46 @@ TEST_CASE("only source code is read", "[report][source]") {
   CHECK(sources.around(folder + "/binary.cpp", 1).empty());
   Sources::write(folder + "/UPPER.CPP", 5);
   CHECK(sources.around(folder + "/UPPER.CPP", 3).size() == 1);
+}
+
+TEST_CASE("only files below the named folders are quoted", "[report][source]") {
+  Sources sources;
+  TemporaryFolder other;
+  Sources::write(other.file("secret.cu"), 10);
+  const std::string inside = sources.folder.path().string();
+  const std::string outside = "../" + other.path().filename().string() + "/secret.cu";
+  SECTION("out of --source-dir through ..") {
+    CHECK(sources.around("/x/" + outside, 5, {"", "", {inside}, false}).empty());
+    CHECK(sources.around(outside, 5, {"", "", {inside}, false}).empty());
+  }
+  SECTION("out of --sysroot through ..") {
+    CHECK(sources.around("/" + outside, 5, {inside, "", {}}).empty());
+    CHECK(sources.around("secret.cu", 5, {inside, "/../" + other.path().filename().string(), {}}).empty());
+  }
+  SECTION("out of both through a link") {
+    REQUIRE(::symlink(other.file("secret.cu").c_str(), sources.folder.file("link.cu").c_str()) == 0);
+    REQUIRE(::symlink(other.path().c_str(), sources.folder.file("folder").c_str()) == 0);
+    CHECK(sources.around("/link.cu", 5, {inside, "", {}}).empty());
+    CHECK(sources.around("/folder/secret.cu", 5, {"", "", {inside}, false}).empty());
+  }
+  SECTION("to a file that is no source through a link") {
+    std::ofstream(sources.folder.file("password")) << "line 1\nline 2\n";
+    REQUIRE(::symlink("password", sources.folder.file("link.cu").c_str()) == 0);
+    CHECK(sources.around("/link.cu", 1, {inside, "", {}}).empty());
+  }
+  SECTION("links and .. that stay below are followed") {
+    REQUIRE(::symlink("solver.cu", sources.folder.file("link.cu").c_str()) == 0);
+    CHECK(sources.around("/link.cu", 5, {inside, "", {}}).size() == 1);
+    CHECK(sources.around("/x/../solver.cu", 5, {"", "", {inside}, false}).size() == 1);
+    CHECK(sources.around("/x/../solver.cu", 5, {"", "", {inside + "/."}, false}).size() == 1);
+  }
+}
+
+TEST_CASE("a dump of another host chooses no files of this one", "[report][source]") {
+  Sources sources;
+  const std::string inside = sources.folder.path().string();
+  CHECK(sources.around(sources.file, 5, {"", "", {}, false}).empty());
+  CHECK(sources.around("solver.cu", 5, {"", inside, {}, false}).empty());
+  CHECK(sources.around("/solver.cu", 5, {inside, "", {}, false}).empty());
+  CHECK(sources.around(sources.file, 5, {"", "", {inside}, false}).size() == 1);
 }

@@ -1,0 +1,65 @@
+#include "report/base/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "report/base/file_error.h"
+#include "report/base/forked_child.h"
+
+namespace culprit::report {
+namespace {
+
+// A file may be longer than it was at its opening; a report's text beyond this is no report.
+constexpr std::uint64_t kMostBytes = 4ULL << 30;
+
+std::string reason(int error) { return std::string(" (") + std::strerror(error) + ")"; }
+
+}  // namespace
+
+InputFile open_input(const std::string& path) {
+  InputFile input;
+  // O_NONBLOCK, so that opening a pipe does not block.
+  input.file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info = {};
+  if (!input.file.is_open() || ::fstat(input.file.get(), &info) != 0) {
+    input.error = errno;
+    input.problem = "cannot be read" + reason(input.error);
+    // A socket cannot be opened at all.
+    if (input.error == ENXIO) input.problem = "is not a regular file";
+    input.file.close();
+  } else if (!S_ISREG(info.st_mode)) {
+    input.problem = "is not a regular file";
+    input.file.close();
+  } else {
+    input.bytes = static_cast<std::uint64_t>(info.st_size);
+  }
+  return input;
+}
+
+std::string read_input(const std::string& path) {
+  const InputFile input = open_input(path);
+  if (!input.file.is_open()) throw FileError(path + ": " + input.problem);
+  if (input.bytes > kMostBytes) throw FileError(path + ": too large to be read (more than 4 GiB)");
+  std::string text(input.bytes, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t got = ::read(input.file.get(), text.data() + have, text.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw FileError(path + ": cannot be read" + reason(errno));
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  text.resize(have);
+  return text;
+}
+
+bool read_beginning(const std::string& path, void* data, std::size_t bytes) {
+  const InputFile input = open_input(path);
+  return input.file.is_open() && input.bytes >= bytes && read_whole(input.file.get(), data, bytes);
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,18 @@
+// Reads JSON that anybody may have written.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace culprit::report {
+
+// The JSON text of a file. Throws FileError when the file cannot be read. Text that is no JSON, and text whose lists
+// and objects are nested deeper than any file of culprit, is a discarded value; `problem`, if not nullptr, then says
+// why. `bytes`, if not nullptr, receives the size of the text.
+nlohmann::json read_json(const std::string& path, std::size_t* bytes = nullptr, std::string* problem = nullptr);
+
+// Likewise for a text in memory.
+nlohmann::json parse_json(const std::string& text, std::string* problem = nullptr);
+
+}  // namespace culprit::report

@@ -1,0 +1,22 @@
+// The files of `culprit merge`.
+#include "report/base/file_error.h"
+#include "report/merge/merged_file.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/json_mutator.h"
+
+using namespace culprit;
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned int seed) {
+  return fuzz::mutate_json(data, size, most, seed);
+}
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    std::vector<report::Report> reports;
+    reports.push_back(report::read_merged_file(fuzz::as_file(data, size), report::JudgeOptions()));
+    fuzz::render_all(reports);
+  } catch (const report::FileError&) {
+  }
+  return 0;
+}
