@@ -18,6 +18,8 @@ struct RenderOptions {
   std::string sysroot;     // ... below this folder ...
   std::vector<std::string> source_dirs;  // ... or in one of these
   bool kept = true;                      // the dumps are kept, so that further commands can be suggested
+  // Takes a sentence for each thing that a format of limited size leaves out; nullptr: not wanted.
+  std::vector<std::string>* left_out = nullptr;
 };
 
 // The number of groups per list that the text formats show unless all are asked for.
