@@ -90,9 +90,8 @@ std::string left_out_text(const Run& run) {
   }
   if (run.errors_left_out != 0)
     what += (what.empty() ? "" : " and ") + plural(run.errors_left_out, "bad free", "bad frees");
-  return what + " of " + (run.program.empty() ? "the program" : run.program) +
-         " left out of the SARIF file: code scanning takes 25,000 results in a run and 10 MB, compressed; "
-         "--format json has everything";
+  return "left out of the SARIF, of which code scanning takes 25,000 results in a run and 10 MB, compressed: " + what +
+         " of " + (run.program.empty() ? "the program" : run.program) + "; --format json has everything";
 }
 
 // Chooses what the file contains, and writes it.

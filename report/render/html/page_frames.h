@@ -20,6 +20,9 @@ struct ResolvedStack;
 // More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;
 
+// A page of 25 MB is the limit of what browsers open quickly; the rest is style and scripts.
+constexpr std::size_t kMostPageDataBytes = 23000000;
+
 // JSON text for a page. Invalid UTF-8 is replaced.
 std::string page_text(const Json& value);
 

@@ -6,9 +6,12 @@
 #include <random>
 #include <sstream>
 
+#include "report/render/html/render_diff_html.h"
 #include "report/render/html/render_html.h"
 #include "report/render/render_markdown.h"
 #include "report/render/render_sarif.h"
+#include "report/render/text/render_diff.h"
+#include "report/select/diff.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
@@ -113,7 +116,7 @@ TEST_CASE("SARIF has as many results as code scanning takes, the largest", "[rep
   CHECK(count_of(text, "\"id24999\"") == 1);
   CHECK(count_of(text, "\"id25000\"") == 0);
   REQUIRE(left_out.size() == 1);
-  CHECK(left_out.front().find("the 1000 smallest leaks (") == 0);
+  CHECK(left_out.front().find("10 MB, compressed: the 1000 smallest leaks (") != std::string::npos);
   CHECK(text.find("\"text\": \"" + left_out.front()) != std::string::npos);
 }
 
@@ -131,7 +134,7 @@ TEST_CASE("SARIF takes bad frees before leaks", "[report][scale]") {
   CHECK(count_of(text, "\"ruleId\"") == 25000);
   CHECK(count_of(text, "\"ruleId\": \"error/double-free\"") == 6250);
   CHECK(text.find("smallest leaks (") != std::string::npos);
-  CHECK(text.find("and 750 bad frees of app left out") != std::string::npos);
+  CHECK(text.find(" and 750 bad frees of app; ") != std::string::npos);
 }
 
 TEST_CASE("SARIF is small enough when compressed, and valid", "[report][scale]") {
@@ -144,7 +147,7 @@ TEST_CASE("SARIF is small enough when compressed, and valid", "[report][scale]")
   const std::size_t results = count_of(text, "\"ruleId\"");
   CHECK(results < 6000);
   CHECK(Json::accept(text));
-  CHECK(text.find("\"the " + std::to_string(6000 - results) + " smallest leaks (") != std::string::npos);
+  CHECK(text.find(": the " + std::to_string(6000 - results) + " smallest leaks (") != std::string::npos);
 }
 
 TEST_CASE("SARIF has one run for the processes of a program, and results say which", "[report][scale]") {
@@ -320,4 +323,36 @@ TEST_CASE("a page of many processes, bad frees and marks stays below 25 MB", "[r
   const std::string many = text_of(std::vector<Report>(1000, made.report), render_html, options);
   CHECK(many.size() < 25000000);
   CHECK(many.find("\"reports_left_out\": ") != std::string::npos);
+}
+
+TEST_CASE("the page of a diff stays below 25 MB, and says what is missing", "[report][scale]") {
+  Made made;
+  made.add_leaks(20000, nullptr, 20, 100);
+  Diff diff;
+  for (const Group& group : made.report.leaks) {
+    ListedLeak& listed = diff.now.leaks[group.id];
+    listed.leak.bytes = group.bytes;
+    listed.leak.count = group.count;
+    listed.frames = group.stack->frames;
+    DiffEntry entry;
+    entry.id = group.id;
+    entry.change = Change::kNew;
+    entry.now = &listed;
+    diff.entries[static_cast<std::size_t>(Change::kNew)].push_back(entry);
+  }
+  std::ostringstream out;
+  render_diff_html(diff, out);
+  CHECK(out.str().size() < 25000000);
+  const std::string data = culprit::test::page_data(out.str());
+  const std::size_t shown = count_of(data, "\"change\":\"new\"");
+  CHECK(shown < 20000);
+  CHECK(shown > 5000);
+  CHECK(data.find("\"left_out\": " + std::to_string(20000 - shown)) != std::string::npos);
+
+  RenderOptions options;
+  options.all = true;
+  std::ostringstream markdown;
+  render_diff_markdown(diff, options, markdown);
+  CHECK(markdown.str().size() < (1 << 20));
+  CHECK(markdown.str().find("**Left out**, because job summaries are limited to 1 MiB: ") != std::string::npos);
 }
