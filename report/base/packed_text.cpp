@@ -18,7 +18,7 @@ constexpr std::size_t kMostPending = 16384 * 6 + 1024;
 struct PackedText::Stream {
   z_stream z = {};
   Stream() {
-    if (::deflateInit(&z, Z_BEST_SPEED) != Z_OK) throw std::bad_alloc();
+    if (::deflateInit(&z, Z_DEFAULT_COMPRESSION) != Z_OK) throw std::bad_alloc();
   }
   ~Stream() { ::deflateEnd(&z); }
   Stream(const Stream&) = delete;

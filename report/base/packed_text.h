@@ -20,8 +20,8 @@ class PackedText {
 
   void append(std::string_view text);
 
-  // An upper limit of the bytes to which gzip compresses the text at its usual level: it is compressed here at the
-  // lowest level, and what zlib has not given out yet is counted at its largest.
+  // An upper limit of the bytes to which gzip compresses the text at its usual level, which is the level here: what
+  // zlib has not given out yet is counted at its largest.
   std::size_t most_bytes() const;
 
   // Writes the text. Call once, after the last append().
