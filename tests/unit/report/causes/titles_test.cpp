@@ -20,7 +20,6 @@ std::string title_of(EvidenceType type, const Evidence& evidence) { return funct
 
 TEST_CASE("each type of evidence has its title", "[report][causes]") {
   Evidence evidence;
-  CHECK(title_of(EvidenceType::kUnplaced, evidence) == "no stack was recorded");
   CHECK(title_of(EvidenceType::kFailedFree, evidence) == "a free refused: ");
   CHECK(title_of(EvidenceType::kException, evidence) == "exception of unknown type");
   evidence.api = "cudaFree";
