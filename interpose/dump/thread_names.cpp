@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "interpose/base/utf8.h"
 #include "interpose/dump/event_tables.h"
 
 namespace culprit {
@@ -30,7 +31,7 @@ void keep_thread_name(const char* name) {
   Slot& slot = slots[thread % kSlots];
   __atomic_store_n(&slot.thread, 0U, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
-  std::size_t length = strnlen(name, sizeof(slot.name) - 1);
+  std::size_t length = length_up_to(name, sizeof(slot.name) - 1);
   std::memcpy(slot.name, name, length);
   slot.name[length] = '\0';
   __atomic_store_n(&slot.thread, thread, __ATOMIC_RELEASE);

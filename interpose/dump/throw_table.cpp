@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "interpose/base/utf8.h"
+
 namespace culprit {
 
 using format::Ref;
@@ -11,7 +13,7 @@ namespace {
 constexpr std::size_t kMostType = 4096;
 constexpr std::size_t kMostWhat = 512;
 Ref store_text(const char* text, std::size_t most, DumpWriter& dump) {
-  return text == nullptr ? 0 : dump.add_string(text, strnlen(text, most));
+  return text == nullptr ? 0 : dump.add_string(text, length_up_to(text, most));
 }
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "interpose/base/own_memory.h"
 #include "interpose/base/placement.h"
+#include "interpose/base/utf8.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"
 
@@ -93,7 +94,7 @@ StringArena strings;
 constexpr char kNoName[] = "(unnamed)";
 
 std::uint32_t bounded_length(const char* text) {
-  return static_cast<std::uint32_t>(strnlen(text, OpenMarks::kNameBytes - 1));
+  return static_cast<std::uint32_t>(length_up_to(text, OpenMarks::kNameBytes - 1));
 }
 
 // Characters outside ASCII become '?'.

@@ -6,6 +6,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/text_writer.h"
+#include "interpose/base/utf8.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/process.h"
 
@@ -44,9 +45,7 @@ void add_error(TextWriter& to, int error) {
 // Adds a user's value, cut at a maximum length.
 void add_value(TextWriter& to, const char* value) {
   constexpr std::size_t kMost = 60;
-  std::size_t length = 0;
-  while (length < kMost && value[length] != '\0') ++length;
-  to.add(value, length);
+  to.add(value, length_up_to(value, kMost));
 }
 
 void add_signal(TextWriter& to, int number) {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "interpose/base/own_memory.h"
+#include "interpose/base/utf8.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/thread_end.h"
 
@@ -27,7 +28,7 @@ EarlyMark early[kMostEarly];
 std::atomic<std::uint32_t> early_count;
 
 std::uint32_t bounded_length(const char* name) {
-  return static_cast<std::uint32_t>(strnlen(name, OpenMarks::kNameBytes - 1));
+  return static_cast<std::uint32_t>(length_up_to(name, OpenMarks::kNameBytes - 1));
 }
 
 std::uint32_t thread_index(const Process& process) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/input_file.h"
+#include "report/base/text_width.h"
 
 namespace culprit::report {
 namespace {
@@ -45,7 +46,7 @@ Json parse_json(const std::string& text, std::string* problem) {
   } catch (const Json::exception& error) {
     // The message repeats the last word, which may be long.
     constexpr std::size_t kLongest = 400;
-    *problem = std::string(error.what()).substr(0, kLongest);
+    *problem = cut_to_bytes(error.what(), kLongest);
   }
   return Json(Json::value_t::discarded);
 }

@@ -20,26 +20,16 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 ? size.ws_col : 80;
 }
 
-// Cuts to at most `width` columns, at the end of a UTF-8 character.
-std::string cut(const std::string& text, std::size_t width) {
-  std::size_t columns = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-    if (begins && columns++ == width) return text.substr(0, i);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string progress_line(std::size_t done, std::size_t total, const std::string& text, std::size_t width) {
-  if (total == 0) return cut("culprit: " + text, width);
+  if (total == 0) return cut_to_width("culprit: " + text, width);
   done = std::min(done, total);
   const std::size_t filled = done * kBarWidth / total;
   std::string line = "[" + std::string(filled, '#') + std::string(kBarWidth - filled, '.') + "] " +
                      std::to_string(done) + "/" + std::to_string(total);
   if (!text.empty()) line += " · " + text;
-  return cut(line, width);
+  return cut_to_width(line, width);
 }
 
 Progress::Progress(std::size_t total)

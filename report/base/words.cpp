@@ -56,11 +56,6 @@ std::string format_time(std::uint64_t ns) {
   return seconds < 1 ? three_digits(seconds * 1e3, "ms") : three_digits(seconds, "s");
 }
 
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
 std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "report/base/printable.h"
+#include "report/base/text_width.h"
 
 namespace culprit::report {
 
@@ -24,9 +25,6 @@ std::string hex_bytes(const std::uint8_t* bytes, std::size_t count);
 
 // "12.4 s", "830 ms", "0.2 ms".
 std::string format_time(std::uint64_t ns);
-
-// `text` padded with blanks to `width` bytes.
-std::string padded(std::string text, std::size_t width);
 
 // "1 call", "3 calls".
 std::string plural(std::uint64_t count, const std::string& one, const std::string& many);

@@ -43,17 +43,14 @@ std::string exception_text(const Evidence& evidence) {
   return evidence.exception.empty() ? "an exception of unknown type" : evidence.exception;
 }
 
-std::string quoted(const std::string& text) {
-  const std::string shown = printable(text);
-  return "\"" + (shown.size() > kLongestWhat ? shown.substr(0, kLongestWhat) + "..." : shown) + "\"";
-}
+std::string quoted(const std::string& text) { return "\"" + cut_to_width(printable(text), kLongestWhat, "...") + "\""; }
 
 std::vector<EvidenceLine> lines(const Group& group, const Evidence& evidence) {
   std::vector<EvidenceLine> list;
   const Frame* thrower = named_frame(*evidence.stack);
   const Frame* catcher = evidence.caught != nullptr ? named_frame(*evidence.caught) : nullptr;
-  const std::size_t width = std::max(spot(thrower).size(), spot(catcher).size());
-  auto at = [&](const Frame* frame) { return width == 0 ? "" : padded(spot(frame), width) + "  "; };
+  const std::size_t width = std::max(columns_of(spot(thrower)), columns_of(spot(catcher)));
+  auto at = [&](const Frame* frame) { return width == 0 ? "" : padded_to_width(spot(frame), width) + "  "; };
 
   if (evidence.forced) {
     list.push_back({"unwound", at(thrower) + "by pthread_exit or cancellation"});

@@ -10,6 +10,7 @@
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
 #include "report/merge/load_many.h"
+#include "report/merge/other_runs.h"
 #include "report/model/report.h"
 #include "report/render/formats.h"
 #include "report/select/selection.h"
@@ -34,6 +35,7 @@ int run_report(const ReportCommand& command) try {
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(&reports);
+  add_notes_on_runs(command.dumps, &reports);
   if (!reports.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
     const int written = command.suggest_suppressions

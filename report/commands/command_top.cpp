@@ -94,7 +94,7 @@ class Top {
     std::ostringstream out;
     std::string words;
     for (const std::string& word : report.process.command) words += (words.empty() ? "" : " ") + printable(word);
-    out << "culprit top · " << words.substr(0, 100) << " [" << report.process.pid << "] · "
+    out << "culprit top · " << cut_to_width(words, 100) << " [" << report.process.pid << "] · "
         << ended_name(report.process.status.ended) << ", " << format_time(age_of(report))
         << " after its first CUDA call\n";
     for (const Total& total : report.summary.totals) {
@@ -104,7 +104,8 @@ class Top {
     const std::vector<GroupedRow> rows = grouped_rows(report, command_.group_by, true);
     const bool again = drawn_;
     out << "\n"
-        << padded("BYTES", 11) << padded(again ? "CHANGE" : "", again ? 12 : 0) << padded("COUNT", 9) << "WHERE\n";
+        << padded_to_width("BYTES", 11) << padded_to_width(again ? "CHANGE" : "", again ? 12 : 0)
+        << padded_to_width("COUNT", 9) << "WHERE\n";
     std::map<std::string, std::uint64_t> now;
     std::size_t shown = 0;
     HiddenTotal rest;
@@ -115,9 +116,9 @@ class Top {
         rest.bytes += row.total.bytes;
         continue;
       }
-      out << padded(format_bytes(row.total.bytes), 11);
-      if (again) out << padded(change_text(row.total.bytes, before_[row.key]), 12);
-      out << padded(std::to_string(row.total.allocations) + "x", 9) << row.text << "\n";
+      out << padded_to_width(format_bytes(row.total.bytes), 11);
+      if (again) out << padded_to_width(change_text(row.total.bytes, before_[row.key]), 12);
+      out << padded_to_width(std::to_string(row.total.allocations) + "x", 9) << row.text << "\n";
     }
     if (rest.groups != 0) out << "and " << rest.groups << " more, " << format_bytes(rest.bytes) << ": --rows\n";
     if (rows.empty()) out << "(nothing is held)\n";

@@ -54,8 +54,7 @@ std::string command_text(const ProcessFacts& process) {
   std::string text;
   for (const std::string& word : process.command) text += (text.empty() ? "" : " ") + word;
   if (text.empty()) text = process.name;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  return printable(text);
+  return cut_to_width(printable(text), kLongest, "...");
 }
 
 class Renderer {
@@ -86,7 +85,9 @@ class Renderer {
     std::size_t column = 0;
     for (std::size_t begin = 0; begin < shown.size();) {
       const std::size_t end = std::min(shown.find(' ', begin), shown.size());
-      const bool fits = column + 1 + (end - begin) <= kWidth;
+      const std::string word = shown.substr(begin, end - begin);
+      const std::size_t columns = columns_of(word);
+      const bool fits = column + 1 + columns <= kWidth;
       if (column == 0 || !fits) {
         out_ << (column == 0 ? "" : "\n") << std::string(indent, ' ');
         column = indent;
@@ -94,8 +95,8 @@ class Renderer {
         out_ << ' ';
         ++column;
       }
-      out_ << shown.substr(begin, end - begin);
-      column += end - begin;
+      out_ << word;
+      column += columns;
       begin = end + 1;
     }
     out_ << "\n";
@@ -118,7 +119,7 @@ class Renderer {
     for (const Holder& holder : one.holders) print_holder(holder, &gpu);
     if (one.unexplained && !(one.holders.empty() && *one.unexplained == 0)) {
       out_ << "\n"
-           << std::string(kIndent, ' ') << padded(format_bytes(*one.unexplained), kTextColumn - kIndent)
+           << std::string(kIndent, ' ') << padded_to_width(format_bytes(*one.unexplained), kTextColumn - kIndent)
            << "unexplained: used, and charged to no process\n";
     }
     if (!one.findings.empty()) out_ << "\n";
@@ -126,7 +127,7 @@ class Renderer {
     bool first = true;
     if (!one.next.empty() && one.findings.empty()) out_ << "\n";
     for (const std::string& command : one.next) {
-      out_ << std::string(kIndent, ' ') << padded(first ? "next" : "", kTextColumn - kIndent)
+      out_ << std::string(kIndent, ' ') << padded_to_width(first ? "next" : "", kTextColumn - kIndent)
            << palette_.title(printable(command)) << "\n";
       first = false;
     }
@@ -153,7 +154,7 @@ class Renderer {
   // "10.7 GiB  98%  GHOST  761".
   void print_holder(const Holder& holder, const GpuFacts* gpu) {
     std::string bytes = holder.bytes ? format_bytes(*holder.bytes) : holder.use ? "? B" : "";
-    std::string line = padded(bytes, kTextColumn - kIndent);
+    std::string line = padded_to_width(bytes, kTextColumn - kIndent);
     if (holder.bytes && gpu != nullptr && gpu->memory && gpu->memory->total != 0) {
       const double share = 100.0 * static_cast<double>(*holder.bytes) / static_cast<double>(gpu->memory->total);
       line += std::to_string(std::lround(share)) + "%  ";
@@ -214,25 +215,28 @@ class Renderer {
       text += " · more than NVML charges: managed memory may lie on the host";
     out_ << blank << text << "\n";
     for (const Inside::Stack& stack : inside.stacks) {
-      out_ << blank << "  " << padded(format_bytes(stack.bytes), 10) << stack.count << "x  " << printable(stack.api)
-           << "  " << printable(stack.place) << (stack.cause.empty() ? "" : "  " + palette_.warn(stack.cause)) << "  "
-           << palette_.faint(stack.id) << "\n";
+      out_ << blank << "  " << padded_to_width(format_bytes(stack.bytes), 10) << stack.count << "x  "
+           << printable(stack.api) << "  " << printable(stack.place)
+           << (stack.cause.empty() ? "" : "  " + palette_.warn(stack.cause)) << "  " << palette_.faint(stack.id)
+           << "\n";
     }
   }
 
   void labelled(const std::string& label, const std::string& text) {
-    out_ << std::string(kIndent, ' ') << padded(label, kTextColumn - kIndent);
+    out_ << std::string(kIndent, ' ') << padded_to_width(label, kTextColumn - kIndent);
     // The first line begins after the label.
     const std::size_t room = kWidth - kTextColumn;
-    if (text.size() > room) {
-      const std::size_t space = text.rfind(' ', room);
+    const std::string shown = printable(text);
+    const std::string fits = cut_to_width(shown, room);
+    if (fits.size() != shown.size()) {
+      const std::size_t space = shown.rfind(' ', fits.size());
       if (space != std::string::npos) {
-        out_ << printable(text.substr(0, space)) << "\n";
-        wrapped(text.substr(space + 1), kTextColumn);
+        out_ << shown.substr(0, space) << "\n";
+        wrapped(shown.substr(space + 1), kTextColumn);
         return;
       }
     }
-    out_ << printable(text) << "\n";
+    out_ << shown << "\n";
   }
 
   const Diagnosis& diagnosis_;

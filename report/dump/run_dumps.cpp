@@ -112,6 +112,28 @@ void try_pattern(const std::string& pattern) {
   if (full != 0) refuse(full);
 }
 
+std::vector<std::string> numbered_siblings(const std::string& path) {
+  const std::filesystem::path file(path);
+  std::filesystem::path base = file;
+  // "app.3.dump" is the fourth only if there is a first one: its number may be that of a process, too.
+  const std::string number = file.stem().extension().string();
+  if (number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string::npos) {
+    const std::filesystem::path first = file.parent_path() / (file.stem().stem().string() + file.extension().string());
+    if (start_of_dump(first.string()) != 0) base = first;
+  }
+  std::vector<std::string> siblings;
+  constexpr int kMost = 1000;
+  std::error_code error;
+  if (base != file) siblings.push_back(base.string());
+  for (int i = 1; i <= kMost; ++i) {
+    const std::filesystem::path one =
+        base.parent_path() / (base.stem().string() + "." + std::to_string(i) + base.extension().string());
+    if (!std::filesystem::exists(one, error)) break;
+    if (one != file) siblings.push_back(one.string());
+  }
+  return siblings;
+}
+
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {

@@ -25,4 +25,8 @@ void try_pattern(const std::string& pattern);
 // `since_realtime_ns`, oldest first. Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
+// The files that the library names when the name of the dump at `path` is taken: "app.1.dump", "app.2.dump" beside
+// "app.dump" and beside each other, as far as they exist.
+std::vector<std::string> numbered_siblings(const std::string& path);
+
 }  // namespace culprit::report

@@ -13,6 +13,7 @@
 #include "report/base/json_input.h"
 #include "report/base/output_file.h"
 #include "report/base/printable.h"
+#include "report/base/text_width.h"
 #include "report/causes/evidence_functions.h"
 #include "report/judge/load_options.h"
 #include "report/judge/pool_rules.h"
@@ -175,7 +176,7 @@ class Reader {
       *value = static_cast<Enum>(number);
       if (text == name_of(*value)) return;
     }
-    throw Damage{std::string(name) + ": \"" + printable(text.substr(0, kLongestName)) + "\" is not known"};
+    throw Damage{std::string(name) + ": \"" + cut_to_width(printable(text), kLongestName) + "\" is not known"};
   }
 
  private:

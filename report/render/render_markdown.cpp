@@ -44,7 +44,7 @@ void print_details(const Report& report, const Group& group, bool running, std::
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
   for (const Frame* frame : group.stack->frames) {
-    out << preformatted(padded(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
+    out << preformatted(padded_to_width(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
   }
   out << "</pre>\n";
   if (!group.shares.empty()) {

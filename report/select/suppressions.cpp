@@ -21,19 +21,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-bool any_frame(const Group& group, const std::string& pattern, bool only_modules) {
-  return std::any_of(group.stack->frames.begin(), group.stack->frames.end(), [&](const Frame* frame) {
-    if (frame->module != nullptr &&
-        (matches_pattern(pattern, frame->module->name) || matches_pattern(pattern, frame->module->path)))
-      return true;
-    if (only_modules) return false;
-    return (!frame->function.empty() && matches_pattern(pattern, frame->function)) ||
-           (!frame->file.empty() && matches_pattern(pattern, frame->file));
-  });
-}
-
-// A file with more rules, or with longer ones, was not written by hand or by --suggest-suppressions; each rule is tried
-// on each leak.
+// A file with more rules, or with longer ones, was not written by hand or by --suggest-suppressions.
 constexpr std::size_t kMostRules = 10000;
 constexpr std::size_t kLongestPattern = 4096;
 // Of wrong lines, that a message repeats.
@@ -46,38 +34,6 @@ bool is_cause(const std::string& name) {
 
 }  // namespace
 
-bool matches_pattern(const std::string& pattern, const std::string& text) {
-  std::string whole = pattern;
-  const bool at_begin = !whole.empty() && whole.front() == '^';
-  if (at_begin) whole.erase(0, 1);
-  const bool at_end = !whole.empty() && whole.back() == '$';
-  if (at_end) whole.pop_back();
-  if (!at_begin) whole.insert(0, "*");
-  if (!at_end) whole += '*';
-
-  // The usual glob matching with one backtracking point: the last '*' takes one character more.
-  std::size_t p = 0;
-  std::size_t t = 0;
-  std::size_t star = std::string::npos;
-  std::size_t star_text = 0;
-  while (t < text.size()) {
-    if (p < whole.size() && whole[p] == '*') {
-      star = p++;
-      star_text = t;
-    } else if (p < whole.size() && whole[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      t = ++star_text;
-    } else {
-      return false;
-    }
-  }
-  while (p < whole.size() && whole[p] == '*') ++p;
-  return p == whole.size();
-}
-
 std::string Suppressions::add(const std::string& text, const std::string& path, std::size_t line) {
   const std::string trim = trimmed(text);
   if (trim.empty() || trim.front() == '#') return {};
@@ -88,30 +44,31 @@ std::string Suppressions::add(const std::string& text, const std::string& path, 
   rule.pattern = trimmed(trim.substr(colon + 1));
   rule.path = path;
   rule.line = line;
-  if (rule.pattern.empty()) return "nothing stands behind \"" + type.substr(0, kLongestShown) + ":\"";
+  if (rule.pattern.empty()) return "nothing stands behind \"" + std::string(cut_to_bytes(type, kLongestShown)) + ":\"";
   if (rule.pattern.size() > kLongestPattern)
     return "longer than " + std::to_string(kLongestPattern) + " characters, the most that a pattern can have";
   if (rules_.size() == kMostRules)
     return "more than " + std::to_string(kMostRules) + " rules: \"*\" in a pattern stands for many";
   if (type == "leak") {
-    rule.what = What::kLeak;
+    rule.what = Suppresses::kLeak;
   } else if (type == "module") {
-    rule.what = What::kModule;
+    rule.what = Suppresses::kModule;
   } else if (type == "cause") {
     if (!is_cause(rule.pattern)) return "there is no cause \"" + rule.pattern + "\"";
-    rule.what = What::kCause;
+    rule.what = Suppresses::kCause;
   } else if (type == "kind") {
     const std::vector<std::string> kinds = kind_names();
     if (std::find(kinds.begin(), kinds.end(), rule.pattern) == kinds.end())
       return "there is no kind \"" + rule.pattern + "\"";
-    rule.what = What::kKind;
+    rule.what = Suppresses::kKind;
   } else if (type == "max-bytes") {
     if (rules_.empty() || rules_.back().path != path) return "there is no line above that it could limit";
     if (rules_.back().max_bytes) return "the line above has a limit already";
     rules_.back().max_bytes = parse_bytes(rule.pattern);
     return rules_.back().max_bytes ? "" : rule.pattern + " is no size, like 4096, 64K or 1.5GiB";
   } else {
-    return "\"" + type.substr(0, kLongestShown) + ":\" is not known; leak, module, cause, kind and max-bytes are";
+    return "\"" + std::string(cut_to_bytes(type, kLongestShown)) +
+           ":\" is not known; leak, module, cause, kind and max-bytes are";
   }
   rules_.push_back(std::move(rule));
   return {};
@@ -127,24 +84,9 @@ void Suppressions::read(const std::string& path) {
     if (why.empty()) continue;
     ++problems;
     wrong += (wrong.empty() ? "" : "\n  ") + path + ":" + std::to_string(line) + ": " +
-             printable(trimmed(text).substr(0, kLongestShown)) + ": " + printable(why);
+             printable(cut_to_bytes(trimmed(text), kLongestShown)) + ": " + printable(why);
   }
   if (!wrong.empty()) throw FileError("suppressions that cannot be understood:\n  " + wrong);
-}
-
-bool Suppressions::hides(const Rule& rule, const Group& group) {
-  if (rule.max_bytes && group.bytes > *rule.max_bytes) return false;
-  switch (rule.what) {
-    case What::kLeak:
-      return any_frame(group, rule.pattern, false);
-    case What::kModule:
-      return any_frame(group, rule.pattern, true);
-    case What::kCause:
-      return rule.pattern == cause_name(group.cause);
-    case What::kKind:
-      return rule.pattern == kind_name(group.kind);
-  }
-  return false;
 }
 
 std::string Suppressions::text_of(const Rule& rule) {
@@ -155,17 +97,18 @@ std::string Suppressions::text_of(const Rule& rule) {
 void Suppressions::apply(Report* report) {
   if (rules_.empty()) return;
   std::vector<HiddenTotal> hidden(rules_.size());
+  std::vector<const SuppressionRule*> rules;
+  for (const Rule& rule : rules_) rules.push_back(&rule);
+  RuleSearch search(rules);
   for (std::vector<Group>* groups : {&report->leaks, &report->library, &report->resources}) {
     // Resources have no displayed cause.
     const bool memory = groups != &report->resources;
     auto kept = groups->begin();
     for (Group& group : *groups) {
-      const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& one) {
-        return (memory || one.what != What::kCause) && hides(one, group);
-      });
-      if (rule != rules_.end()) {
-        rule->used = true;
-        hidden[static_cast<std::size_t>(rule - rules_.begin())].add(group);
+      const std::optional<std::uint32_t> rule = search.first(group, memory);
+      if (rule) {
+        rules_[*rule].used = true;
+        hidden[*rule].add(group);
         continue;
       }
       if (&*kept != &group) *kept = std::move(group);

@@ -10,18 +10,16 @@
 // A pattern matches anywhere in the name; `*` stands for any text, `^` and `$` tie it to the beginning and the end.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <vector>
+
+#include "report/select/rule_search.h"
 
 namespace culprit::report {
 
 struct Group;
 struct Report;
-
-// Whether `text` matches the pattern as described above.
-bool matches_pattern(const std::string& pattern, const std::string& text);
 
 // Not thread-safe.
 class Suppressions {
@@ -31,18 +29,14 @@ class Suppressions {
   void read(const std::string& path);
 
   // Removes the leaks that the lines hide from the report's lists, and records in the report how much each line hid.
-  // The first matching line counts. The summary is not updated.
+  // The first matching line counts. The summary is not updated. Throws FileError when the patterns take too long.
   void apply(Report* report);
 
   // The lines that have not hidden anything yet: "known.supp:7: leak:foo".
   std::vector<std::string> unused() const;
 
  private:
-  enum class What { kLeak, kModule, kCause, kKind };
-  struct Rule {
-    What what = What::kLeak;
-    std::string pattern;
-    std::optional<std::uint64_t> max_bytes;
+  struct Rule : SuppressionRule {
     std::string path;
     std::size_t line = 0;
     bool used = false;
@@ -50,7 +44,6 @@ class Suppressions {
 
   // The problem with a line; empty when it was added, or is blank or a comment.
   std::string add(const std::string& text, const std::string& path, std::size_t line);
-  static bool hides(const Rule& rule, const Group& group);
   static std::string text_of(const Rule& rule);
 
   std::vector<Rule> rules_;

@@ -143,6 +143,16 @@ TEST_CASE("a signal that the program ignores stays ignored, and that is said", "
   CHECK(run_preloaded("switched", {"a", "w"}, options).exit_code == 0);
 }
 
+TEST_CASE("a long value is cut between two characters", "[switch]") {
+  RunOptions options = paused();
+  std::string value;
+  for (int i = 0; i < 30; ++i) value += "\u6f22";  // 3 bytes; 60 are shown of 1 + 90
+  options.environment["CULPRIT_SIGNAL"] = "x" + value;
+  const Run run = run_preloaded("switched", {"a"}, options);
+  CHECK(run.err ==
+        "culprit: warning: CULPRIT_SIGNAL=x" + value.substr(0, 57) + ": this signal cannot be used; USR2 is used\n");
+}
+
 TEST_CASE("a signal that cannot be used is refused, and its substitute is named", "[switch]") {
   for (const char* unusable : {"KILL", "STOP", "99", "0", "SIGSEGV", "SIGABRT", "32", "33", "NOPE"}) {
     INFO(unusable);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "report/base/input_file.h"
+#include "report/base/text_width.h"
 
 namespace culprit::report {
 namespace {
@@ -130,7 +131,7 @@ std::vector<SourceFile> SourceLines::read() const {
         file.blocks.back().first = from;
       }
       for (unsigned number = from; number <= to; ++number) {
-        file.blocks.back().lines.emplace_back(lines[number - 1].substr(0, kLongestLine));
+        file.blocks.back().lines.emplace_back(cut_to_bytes(lines[number - 1], kLongestLine));
         bytes += file.blocks.back().lines.back().size() + 4;
       }
       done = std::max(done, to);

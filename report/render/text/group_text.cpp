@@ -80,8 +80,8 @@ void GroupText::print(const Group& group, std::size_t number) {
   if (group.comparison == Comparison::kNew) cause += ", NEW";
   if (group.comparison == Comparison::kGrown) cause += ", GROWN from " + format_bytes(group.baseline_bytes);
   out_ << "\n"
-       << padded(std::to_string(number), 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count << "x  "
-       << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "
+       << padded_to_width(std::to_string(number), 3) << palette_.title(format_bytes(group.bytes)) << "  " << group.count
+       << "x  " << printable(group.api) << "  " << kind_name(group.kind) << ", " << device_text(group) << "   "
        << palette_.warn(cause) << "   " << palette_.faint(group.id) << "\n";
   if (foreign) {
     print_foreign_stack(*group.stack);
@@ -113,7 +113,7 @@ void GroupText::print(const Group& group, std::size_t number) {
 void GroupText::print_foreign_stack(const ResolvedStack& stack) {
   const Module& module = *stack.caller->module;
   std::string about;
-  if (!module.build_id.empty()) about = "build ID " + module.build_id.substr(0, 12);
+  if (!module.build_id.empty()) about = "build ID " + cut_to_width(module.build_id, 12);
   if (module.state == ModuleState::kFound && !module.has_debug_info) {
     about += about.empty() ? "no debug info" : ", no debug info";
   }
@@ -183,7 +183,7 @@ void GroupText::print(const ErrorGroup& error, std::size_t number) {
       title = "ERROR";
       break;
   }
-  out_ << "\nE" << padded(std::to_string(number), 2) << palette_.warn(title) << "  " << error.count << "x  "
+  out_ << "\nE" << padded_to_width(std::to_string(number), 2) << palette_.warn(title) << "  " << error.count << "x  "
        << printable(error.api) << "(" << hex_text(error.handle) << "): " << error.code_name << "\n";
   const bool known = error.kind != Kind::kNone;
   if (known) {

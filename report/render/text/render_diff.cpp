@@ -95,7 +95,7 @@ class DiffText {
     const BaselineLeak& leak = entry.shown().leak;
     const bool moved = entry.before != nullptr && entry.now != nullptr && entry.before->leak.cause != leak.cause;
     out_ << "\n"
-         << padded(std::to_string(number), 3) << palette_.title(sizes_text(entry, " -> ")) << "  "
+         << padded_to_width(std::to_string(number), 3) << palette_.title(sizes_text(entry, " -> ")) << "  "
          << counts_text(entry, " -> ") << "  " << printable(leak.api) << "  " << printable(leak.kind) << "   "
          << palette_.warn((moved ? printable(entry.before->leak.cause) + " -> " : "") + printable(leak.cause)) << "   "
          << palette_.faint(entry.id) << "\n";

@@ -17,8 +17,8 @@ void render_grouped(const Report& report, const RenderOptions& options, std::ost
   out << "\nby " << options.group_by << "\n";
   for (std::size_t i = 0; i < shown; ++i) {
     const HiddenTotal& total = rows[i].total;
-    out << padded(format_bytes(total.bytes), 10) << padded(std::to_string(total.allocations) + "x", 8)
-        << padded(plural(total.groups, "group", "groups"), 11) << rows[i].text << "\n";
+    out << padded_to_width(format_bytes(total.bytes), 10) << padded_to_width(std::to_string(total.allocations) + "x", 8)
+        << padded_to_width(plural(total.groups, "group", "groups"), 11) << rows[i].text << "\n";
   }
   if (shown < rows.size()) out << "and " << rows.size() - shown << " more: --all\n";
 }

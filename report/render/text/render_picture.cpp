@@ -42,11 +42,13 @@ void print_entries(const Picture& picture, std::size_t most, std::ostream& out) 
       rest.bytes += entry.bytes;
       continue;
     }
-    out << "   " << padded(format_bytes(entry.bytes), 10) << padded(std::to_string(entry.count) + "x", 7)
-        << printable(entry.api) << "  " << kind_name(entry.kind) << "  " << place_of(*entry.stack) << "\n";
+    out << "   " << padded_to_width(format_bytes(entry.bytes), 10)
+        << padded_to_width(std::to_string(entry.count) + "x", 7) << printable(entry.api) << "  "
+        << kind_name(entry.kind) << "  " << place_of(*entry.stack) << "\n";
   }
   if (rest.groups != 0)
-    out << "   " << padded(format_bytes(rest.bytes), 10) << padded(std::to_string(rest.allocations) + "x", 7) << "by "
+    out << "   " << padded_to_width(format_bytes(rest.bytes), 10)
+        << padded_to_width(std::to_string(rest.allocations) + "x", 7) << "by "
         << plural(rest.groups, "other stack", "other stacks") << "\n";
 }
 

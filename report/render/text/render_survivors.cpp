@@ -102,8 +102,9 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   const std::size_t shown = options.all ? rows.size() : std::min(rows.size(), kShownGroups);
   for (std::size_t i = 0; i < shown; ++i) {
     const Survivors& row = rows[i].second;
-    out << padded(a_minute(row.bytes, ns), 16) << padded(format_bytes(row.bytes), 10)
-        << padded(std::to_string(row.count) + "x", 8) << padded(row.api, 18) << "  " << rows[i].first << "\n";
+    out << padded_to_width(a_minute(row.bytes, ns), 16) << padded_to_width(format_bytes(row.bytes), 10)
+        << padded_to_width(std::to_string(row.count) + "x", 8) << padded_to_width(row.api, 18) << "  " << rows[i].first
+        << "\n";
   }
   if (shown < rows.size()) out << "and " << rows.size() - shown << " more: --all\n";
   if (report.summary.unknown_frees != 0)

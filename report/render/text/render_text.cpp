@@ -120,8 +120,7 @@ class TextReport {
     std::string command;
     for (const std::string& word : process.command) command += (command.empty() ? "" : " ") + printable(word);
     if (command.empty()) command = printable(process.executable);
-    if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
-    out_ << "culprit · " << palette_.title(command);
+    out_ << "culprit · " << palette_.title(cut_to_width(command, kLongestCommand, "..."));
     if (!report_.job.empty()) {
       out_ << " · " << job_text(report_) << "\n";
       return;
@@ -149,7 +148,7 @@ class TextReport {
     for (const DeviceInfo& device : report_.devices) {
       std::string name = printable(device.name);
       if (name.rfind("NVIDIA ", 0) == 0) name = name.substr(7);
-      out_ << " · GPU " << device.ordinal << " " << name << " " << device.uuid.substr(0, 12);
+      out_ << " · GPU " << device.ordinal << " " << name << " " << cut_to_width(device.uuid, 12);
     }
     out_ << "\n";
   }
@@ -252,7 +251,7 @@ class TextReport {
     out_ << "\n" << palette_.title("CACHED") << " (--strict counts it)\n";
     for (const CacheTotal& cache : report_.summary.caches) {
       out_ << "\n"
-           << padded(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
+           << padded_to_width(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
            << plural(cache.segments, "segment", "segments") << "  " << cache.pool->name << "\n";
       for (const CacheInside& inside : report_.caches_inside) {
         if (inside.pool == cache.pool->name) print_inside(inside);
@@ -303,7 +302,7 @@ class TextReport {
               std::to_string(total.count) + "x)";
     }
     for (const auto& [place, line] : lines) {
-      out_ << "total   " << padded(place.second, 6) << "  " << line << "\n";
+      out_ << "total   " << padded_to_width(place.second, 6) << "  " << line << "\n";
     }
     if (report_.summary.thread_ended_bytes != 0) {
       out_ << "ended   " << format_bytes(report_.summary.thread_ended_bytes)

@@ -15,13 +15,14 @@ constexpr std::size_t kWidestPlace = 32;
 }  // namespace
 
 void TextFields::field(const std::string& label, const std::string& text) {
-  out_ << "   " << padded(label, kLabelWidth) << "  " << text << "\n";
+  out_ << "   " << padded_to_width(label, kLabelWidth) << "  " << text << "\n";
 }
 
 const TextFields::FrameText& TextFields::text_of(const Frame* frame) {
   const auto [at, added] = frames_.try_emplace(frame);
   if (added) {
     at->second.place = frame_place(*frame);
+    at->second.columns = columns_of(at->second.place);
     at->second.rest = "  " + frame_function(*frame);
     if (frame->inlined) at->second.rest += palette_.faint(" (inlined)");
   }
@@ -34,17 +35,17 @@ void TextFields::stack(const std::string& label, const std::vector<const Frame*>
   std::size_t width = 0;
   for (const Frame* frame : frames) {
     texts.push_back(&text_of(frame));
-    width = std::max(width, texts.back()->place.size());
+    width = std::max(width, texts.back()->columns);
   }
   width = std::min(width, kWidestPlace);
   std::string lines;
   for (const FrameText* text : texts) {
     const bool first = lines.empty();
     lines += "   ";
-    lines += padded(first ? label : "", kLabelWidth);
+    lines += padded_to_width(first ? label : "", kLabelWidth);
     lines += "  ";
     lines += text->place;
-    if (text->place.size() < width) lines.append(width - text->place.size(), ' ');
+    if (text->columns < width) lines.append(width - text->columns, ' ');
     lines += text->rest;
     lines += '\n';
   }

@@ -29,6 +29,7 @@ class TextFields {
  private:
   struct FrameText {
     std::string place;
+    std::size_t columns = 0;  // of `place`
     std::string rest;
   };
   const FrameText& text_of(const Frame* frame);

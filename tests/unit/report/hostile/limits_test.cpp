@@ -253,3 +253,42 @@ TEST_CASE("what a thread throws reaches the caller", "[report][hostile]") {
   CHECK(has(failure_text(std::length_error("x")), "more memory"));
   CHECK(failure_text(std::runtime_error("a\x1b")) == "a?");
 }
+
+TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile]") {
+  const Files files;
+  // A merged file of 4,000 functions with long names in common, and 50,000 leaks of 50 of them.
+  nlohmann::json frames = nlohmann::json::array();
+  for (int i = 0; i < 4000; ++i) {
+    nlohmann::json frame = nlohmann::json::object();
+    frame["function"] = "company::project::detail::solver_step_" + std::to_string(i * 7919 % 100000);
+    frames.push_back(frame);
+  }
+  std::string stacks;
+  std::string leaks;
+  for (int i = 0; i < 50000; ++i) {
+    std::string list;
+    for (int k = 0; k < 50; ++k) list += (k == 0 ? "" : ",") + std::to_string((i * 31 + k * 17) % 4000 + 1);
+    stacks += (i == 0 ? "" : ",") + ("{\"frames\":[" + list + "]}");
+    leaks += (i == 0 ? "" : ",") + ("{\"stack\":" + std::to_string(i + 1)) +
+             R"(,"cause":"never-freed","bytes":1000,"count":1,"shares":[0,1000,1],"api":"a"})";
+  }
+  const std::string path =
+      files.write("job.json", R"({"schema":"culprit.merged/2","modules":[],"frames":)" + frames.dump() +
+                                  ",\"variables\":[],\"stacks\":[" + stacks +
+                                  R"(],"report":{"processes":[{"ended":"unknown"}],"leaks":[)" + leaks + "]}}");
+  for (const char* prefix : {"leak:q", "leak:project*q"}) {
+    std::string rules;
+    for (int i = 0; i < 9998; ++i) rules += prefix + std::to_string(i) + "\n";
+    rules += "leak:solver_step_7919$\n";
+    const Finished run = shell(std::string(kLimited) + "CULPRIT report --suppressions " +
+                               files.write("many.supp", rules) + " --format json -o /dev/null " + path + " 2>&1");
+    INFO(prefix << ": " << run.out.substr(0, 1000));
+    CHECK(run.exit_code == 4);  // no call of CUDA
+  }
+  // Patterns that nearly match everywhere are refused, not tried for hours.
+  std::string rules;
+  for (int i = 0; i < 9998; ++i) rules += "leak:e*e*" + repeated("t*", 1 + i % 1000) + "z\n";
+  const Finished run = shell(std::string(kLimited) + "CULPRIT report --suppressions " +
+                             files.write("slow.supp", rules) + " --format json -o /dev/null " + path + " 2>&1");
+  CHECK((run.exit_code == 4 || has(run.out, "take too long")));
+}

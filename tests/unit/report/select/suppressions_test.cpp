@@ -1,6 +1,7 @@
 // Suppressions: what lines of LeakSanitizer's syntax, and of culprit's own, hide.
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "report/base/file_error.h"
 #include "report/select/suppressions.h"
@@ -83,6 +84,50 @@ TEST_CASE("patterns are those of LeakSanitizer", "[report][suppressions]") {
   std::string slow;
   for (int i = 0; i < 40; ++i) slow += "a*";
   CHECK_FALSE(matches_pattern("^" + slow + "b$", std::string(20000, 'a')));
+}
+
+TEST_CASE("the index of patterns finds what each pattern matches", "[report][suppressions]") {
+  std::minstd_rand random(7);
+  const auto word = [&](const std::string& letters, std::size_t most) {
+    std::string text;
+    for (std::size_t i = random() % (most + 1); i > 0; --i) text += letters[random() % letters.size()];
+    return text;
+  };
+  std::size_t matching = 0;
+  for (int round = 0; round < 300; ++round) {
+    PatternIndex index;
+    std::vector<std::string> patterns;
+    for (int i = 0; i < 40; ++i) {
+      patterns.push_back((random() % 4 == 0 ? "^" : "") + word("aab*", 6) + (random() % 4 == 0 ? "$" : ""));
+      CHECK(index.add(patterns.back()) == static_cast<std::uint32_t>(i));
+    }
+    index.build();
+    for (int k = 0; k < 20; ++k) {
+      const std::string text = word("aabc", 12);
+      std::vector<std::string> found;
+      for (const std::uint32_t number : index.candidates(text)) {
+        if (index.matches(number, text)) found.push_back(patterns[number]);
+      }
+      std::vector<std::string> expected;
+      for (const std::string& pattern : patterns) {
+        if (matches_pattern(pattern, text)) expected.push_back(pattern);
+      }
+      REQUIRE(found == expected);
+      matching += found.size();
+    }
+  }
+  CHECK(matching > 1000);
+}
+
+TEST_CASE("the first line counts whose limit allows the bytes", "[report][suppressions]") {
+  Report report;
+  // 1000 bytes below Solver::step, 2000 below Cache::grow, 4000 in libthird.
+  CHECK(left("leak:main\nmax-bytes:1500\nleak:a\nmax-bytes:500\nleak:main\nmax-bytes:2500\nkind:device\n", &report) ==
+        0);
+  REQUIRE(report.suppressed.size() == 3);
+  CHECK(report.suppressed[0].line == 1);
+  CHECK(report.suppressed[1].line == 5);
+  CHECK(report.suppressed[2].line == 7);
 }
 
 TEST_CASE("each sort of line hides what it names", "[report][suppressions]") {
