@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iostream>
 #include <mutex>
 #include <optional>
 
 #include "report/base/failure.h"
 #include "report/base/input_file.h"
+#include "report/base/log.h"
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
@@ -68,7 +68,7 @@ class Loader {
   // Prints the errors in the order of the paths; true when there was any.
   bool tell_errors() {
     std::sort(errors_.begin(), errors_.end());
-    for (const auto& [index, message] : errors_) std::cerr << "culprit: " << message << "\n";
+    for (const auto& [index, message] : errors_) log::error(message);
     return !errors_.empty();
   }
 
