@@ -48,7 +48,9 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
 // /proc are written all the same) or the output cannot be written.
 int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
-  NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", kManagementLibrary));
+  const std::string library = variable_or("CULPRIT_NVML", kManagementLibrary);
+  NvmlFacts nvml = read_nvml(library);
+  log::debug("facts of the GPUs from " + library + (nvml.available ? "" : ": not usable"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
     log::error("there is no GPU " + std::to_string(*command.gpu) + "; this machine shows " +
                std::to_string(nvml.gpus.size()));

@@ -54,8 +54,7 @@ class Loader {
   void load(Use use) {
     for (std::size_t i = next_++; i < paths_.size(); i = next_++) {
       try {
-        use(is_merged_file(paths_[i]) ? read_merged_file(paths_[i], options_.judge) : load_report(paths_[i], options_),
-            i);
+        use(read(paths_[i]), i);
       } catch (const std::runtime_error& error) {  // DumpError, FileError
         add_error(i, error.what());
       } catch (const std::exception& error) {  // std::bad_alloc, std::length_error
@@ -73,6 +72,12 @@ class Loader {
   }
 
  private:
+  Report read(const std::string& path) const {
+    if (!is_merged_file(path)) return load_report(path, options_);
+    const log::StepTime time("read merged file " + path);
+    return read_merged_file(path, options_.judge);
+  }
+
   void add_error(std::size_t index, const std::string& message) {
     const std::lock_guard<std::mutex> lock(mutex_);
     errors_.emplace_back(index, message);
@@ -129,6 +134,7 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
       count += taken;
     });
     if (count != 0) {
+      const log::StepTime time("merge of " + std::to_string(count) + " reports");
       loaded.reports.push_back(all.finish(options.judge.strict));
       check_no_process_twice(loaded.reports.front());
     }
