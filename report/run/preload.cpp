@@ -61,7 +61,10 @@ Environment preload_environment(const std::string& pattern) {
   const std::string library = find_library();
   Environment environment = {{"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
   if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);
-  for (const auto& [name, value] : environment) log::trace("the program gets " + name + "=" + value);
+  for (const auto& [name, value] : environment) {
+    std::string text = "the program gets ";
+    log::trace(text.append(name).append("=").append(value));
+  }
   return environment;
 }
 

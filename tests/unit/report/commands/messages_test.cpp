@@ -46,7 +46,7 @@ std::string build_id_of(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("--verbose names the files of the symbols, and the time of each step", "[report][messages]") {
+TEST_CASE("option --verbose names the files of the symbols, and the time of each step", "[report][messages]") {
   const Leak leak;
   const std::string id = build_id_of(kSubject);
   const Finished verbose = shell("CULPRIT report --verbose " + leak.dump);
@@ -82,7 +82,7 @@ TEST_CASE("debug information in another file is named", "[report][messages]") {
   CHECK(has(shell(report).err, "debug information in " CULPRIT_SUBJECT_DIR "/debug/split.debug\n"));
 }
 
-TEST_CASE("--verbose of run names the library, the dumps and the end of the program", "[report][messages]") {
+TEST_CASE("option --verbose of run names the library, the dumps and the end of the program", "[report][messages]") {
   const Finished run = shell(kAnyLibrary + "CULPRIT run -vv -- sh -c 'exit 7'");
   CHECK(run.exit_code == 7);
   CHECK(has(run.err, "culprit: debug: the library is /lib/x86_64-linux-gnu/libm.so.6 (CULPRIT_LIBRARY)\n"));
@@ -98,7 +98,7 @@ TEST_CASE("--verbose of run names the library, the dumps and the end of the prog
   CHECK(has(found.err, "culprit: debug: dump found: " + folder.file("1.dump") + "\n"));
 }
 
-TEST_CASE("--quiet keeps errors and exit codes, and drops the rest", "[report][messages]") {
+TEST_CASE("option --quiet keeps errors and exit codes, and drops the rest", "[report][messages]") {
   const Leak leak;
   const std::string run = kAnyLibrary + "CULPRIT run ";
   const Finished loud = shell(run + "-- true");
@@ -122,7 +122,7 @@ TEST_CASE("--quiet keeps errors and exit codes, and drops the rest", "[report][m
   }
 }
 
-TEST_CASE("--quiet and --verbose stand before and after the sub-command", "[report][messages]") {
+TEST_CASE("option --quiet and --verbose stand before and after the sub-command", "[report][messages]") {
   const std::string command = kAnyLibrary + "CULPRIT ";
   for (const std::string line : {"--quiet run -- true", "-q run true", "run -q true", "run --quiet -- true"}) {
     INFO(line);
@@ -160,6 +160,14 @@ TEST_CASE("levels have colours on a terminal only", "[report][messages]") {
   CHECK(has(shell("TERM=xterm NO_COLOR=1 " + run).out, warning));
   CHECK(has(shell("TERM=dumb NO_COLOR= " + run).out, warning));
   CHECK(has(shell("TERM=xterm NO_COLOR= " + kAnyLibrary + "CULPRIT run -- true").err, warning));
+}
+
+TEST_CASE("messages are there when culprit is killed", "[report][messages]") {
+  TemporaryFolder folder;
+  const Finished killed = shell("TMPDIR=" + folder.path().string() + " " + kAnyLibrary +
+                                "CULPRIT run -v -- sh -c 'kill -9 $PPID'; exit $?");
+  CHECK(killed.exit_code == 137);
+  CHECK(has(killed.err, "culprit: debug: the library is "));
 }
 
 TEST_CASE("names in messages cannot steer a terminal", "[report][messages]") {
