@@ -12,7 +12,8 @@
 namespace culprit {
 
 // The slow part of note_result(): a call failed, now or shortly before. Before recording has started, only an
-// allocation that fails starts it: a program that only asks whether there is a GPU leaves no dump. Thread-safe, keeps errno.
+// allocation that fails starts it: a program that only asks whether there is a GPU leaves no dump. Thread-safe, keeps
+// errno.
 void note_followed_call(Api api, CUresult status, std::uint64_t bytes);
 
 // The last step of every hook whose failures are recorded here; failed frees are ErrorRecords instead. `bytes`: the

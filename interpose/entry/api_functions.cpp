@@ -27,7 +27,7 @@ void inspect(Work work) {
 
 }  // namespace
 
-CULPRIT_EXPORT int culprit_api_version() { return 1; }
+CULPRIT_EXPORT int culprit_api_version() { return 2; }
 
 CULPRIT_EXPORT void culprit_api_start() { switch_recording(true); }
 
@@ -75,4 +75,14 @@ CULPRIT_EXPORT std::uint64_t culprit_api_live_bytes(std::uint64_t since, std::ui
   });
   if (count != nullptr) *count = found;
   return bytes;
+}
+
+CULPRIT_EXPORT std::uint64_t culprit_api_not_recorded() {
+  Process* process = process_if_recording();
+  if (process == nullptr) return recording_failed() ? ~std::uint64_t{0} : 0;
+  const format::Header* header = process->dump.header();
+  std::uint64_t events = process->dump.stopped() ? 1 : 0;  // the one that stopped it may be no event of the program
+#define COUNTER_DROPPED(name, ...) events += __atomic_load_n(&header->name, __ATOMIC_RELAXED);
+#include "interpose/format/counters.def"
+  return events;
 }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 /* Grows when functions are added; existing functions do not change. culprit_version() is that of the loaded library. */
-#define CULPRIT_API_VERSION 1
+#define CULPRIT_API_VERSION 2
 
 /* A mark whose name begins with this prefix is a test: the junit report has a case for each. */
 #define CULPRIT_TEST_PREFIX "test: "
@@ -46,6 +46,7 @@ struct culprit_functions {
   void (*mark)(const char* name);
   uint64_t (*now)(void);
   uint64_t (*live_bytes)(uint64_t since, uint64_t* count);
+  uint64_t (*not_recorded)(void);
 };
 
 /* Not for direct use. Threads that make the first call at the same time find the same functions. */
@@ -65,6 +66,7 @@ static inline const struct culprit_functions* culprit_find(void) {
       found.mark = CULPRIT_CAST(void (*)(const char*), dlsym(RTLD_DEFAULT, "culprit_api_mark"));
       found.now = CULPRIT_CAST(uint64_t(*)(void), dlsym(RTLD_DEFAULT, "culprit_api_now"));
       found.live_bytes = CULPRIT_CAST(uint64_t(*)(uint64_t, uint64_t*), dlsym(RTLD_DEFAULT, "culprit_api_live_bytes"));
+      found.not_recorded = CULPRIT_CAST(uint64_t(*)(void), dlsym(RTLD_DEFAULT, "culprit_api_not_recorded"));
       found.version = version();
     }
   }
@@ -117,6 +119,12 @@ static inline uint64_t culprit_live_bytes(void) {
 static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count) {
   if (count != CULPRIT_NULL) *count = 0;
   return culprit_version() != 0 ? culprit_find()->live_bytes(since, count) : 0;
+}
+
+/* How many events could not be recorded so far (a full disk, ...); UINT64_MAX: no dump could be made. When the number
+ * grows, what culprit_live_bytes() says may be too little. */
+static inline uint64_t culprit_not_recorded(void) {
+  return culprit_version() != 0 ? culprit_find()->not_recorded() : 0;
 }
 
 #ifdef __cplusplus

@@ -125,15 +125,16 @@ Process* process_if_recording() {
   return process;
 }
 
+bool recording_failed() {
+  const Process* process = the_process.load(std::memory_order_acquire);
+  return process != nullptr && process->phase.load(std::memory_order_acquire) == Phase::kFailed;
+}
+
 namespace {
 
 // How long a thread waits for another one to start recording.
 constexpr std::uint32_t kLongestStartUs = 5000000;
 constexpr std::uint32_t kPollUs = 100;
-
-}  // namespace
-
-namespace {
 
 // `called`: a hook was called. See begin_without_calls().
 Process* begin_process(bool called) {

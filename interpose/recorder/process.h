@@ -105,6 +105,9 @@ Process* recording_process();
 // Like recording_process(), but never starts recording: nullptr when it is off.
 Process* process_if_recording();
 
+// Whether recording was wanted in this process and could not be started (no dump could be made).
+bool recording_failed();
+
 // For a process that exits without any hook call: begins a dump that says so, without calling the driver. nullptr when
 // recording is off or no dump can be created.
 Process* begin_without_calls();

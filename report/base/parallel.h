@@ -64,9 +64,9 @@ void parallel_for(std::size_t count, Body body) {
   });
 }
 
-// Writes the text that render(i, &text) appends for every i below `count`, in order, to `out`. Each thread calls make_render()
-// for a `render` of its own, which may therefore keep a cache. At most a few parts per thread are in memory at a time.
-// Throws what one of the threads threw; `out` then ends anywhere.
+// Writes the text that render(i, &text) appends for every i below `count`, in order, to `out`. Each thread calls
+// make_render() for a `render` of its own, which may therefore keep a cache. At most a few parts per thread are in
+// memory at a time. Throws what one of the threads threw; `out` then ends anywhere.
 template <typename MakeRender>
 void write_in_order(std::size_t count, std::ostream& out, MakeRender make_render) {
   constexpr std::size_t kPart = 64;

@@ -190,11 +190,15 @@ int write_output(const OutputOptions& options, DefaultStream stream,
 
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
   const log::StepTime time("render " + options.format);
-  return write_output(options, stream, [&](bool colours, std::ostream& out) {
+  std::vector<std::string> left_out;
+  const int written = write_output(options, stream, [&](bool colours, std::ostream& out) {
     RenderOptions shown = render_options(options, colours);
     shown.kept = kept;
+    shown.left_out = &left_out;
     find_format(options.format)->write(reports, shown, out);
   });
+  for (const std::string& sentence : left_out) log::warning(sentence);
+  return written;
 }
 
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {

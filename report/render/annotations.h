@@ -25,8 +25,8 @@ struct Finding {
   std::string hint;              // empty: none
 };
 
-// The reasons why the verdict is not known first, then the leaks of the report in its order, then its errors. Files below one of `folders`
-// are relative to it, and a stack is placed at its innermost frame below them.
+// The reasons why the verdict is not known first, then the leaks of the report in its order, then its errors. Files
+// below one of `folders` are relative to it, and a stack is placed at its innermost frame below them.
 std::vector<Finding> findings_of(const Report& report, const std::vector<std::string>& folders,
                                  const RenderOptions& options);
 

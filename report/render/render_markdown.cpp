@@ -20,6 +20,12 @@
 namespace culprit::report {
 namespace {
 
+// GitHub rejects a job summary of more than 1 MiB.
+constexpr std::size_t kMostMarkdownBytes = 1000000;
+constexpr std::size_t kRoomForNote = 300;      // for the sentence about what is left out
+constexpr std::size_t kLeastForReport = 2048;  // enough for a headline, the totals and a row
+constexpr std::size_t kLongestCommand = 1000;
+
 std::string where(const Group& group) {
   const Frame* frame = group.stack->caller;
   if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
@@ -67,11 +73,12 @@ void print_failures(const Report& report, std::ostream& out) {
   if (any) out << "</pre>\n\n";
 }
 
-void print_report(const Report& report, const RenderOptions& options, std::ostream& out) {
+void print_headline(const Report& report, std::ostream& out) {
   const Summary& summary = report.summary;
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
+  if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
   const bool complete = is_complete(report);
   std::string headline = complete ? "Nothing leaked" : "Not known";
   if (summary.groups != 0)
@@ -82,62 +89,166 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   } else {
     out << "\n\n" << markdown_escaped(job_text(report)) << "\n\n";
   }
-  print_failures(report, out);
+}
 
-  if (report.dropped.merged_stacks != 0)
-    out << "**Merged: " << plural(report.dropped.merged_stacks, "stack", "stacks")
-        << "** kept their innermost frames only, for want of room: raise CULPRIT_MAX_DUMP\n\n";
-  for (const std::string& reason : reasons_not_known(report))
-    out << "**Not known:** " << markdown_escaped(reason) << "\n\n";
+void print_totals(const Report& report, std::ostream& out) {
+  const Summary& summary = report.summary;
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";
-  if (report.baseline) {
-    out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
-        << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
-        << " gone\n";
+  if (!report.baseline) return;
+  out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
+      << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
+      << " gone\n";
+}
+
+void print_row(const Group& group, std::ostream& out) {
+  std::string cause = cause_name(group.cause);
+  if (group.comparison == Comparison::kNew || group.comparison == Comparison::kGrown)
+    cause += std::string(", **") + comparison_name(group.comparison) + "**";
+  out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << markdown_escaped(where(group)) << " | "
+      << markdown_escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group) << " | " << cause
+      << " | " << group.id << " |\n";
+}
+
+void print_error(const ErrorGroup& error, std::ostream& out) {
+  out << "| " << error_type_name(error.type) << " | " << error.count << " | " << markdown_escaped(error.api) << " | "
+      << markdown_escaped(error.code_name) << " |\n";
+}
+
+// Text of a limited size, made of pieces that are there or not.
+class Pieces {
+ public:
+  explicit Pieces(std::size_t most) : most_(most) {}
+  // Adds what `print` writes to a stream. False: it does not fit.
+  template <typename Print>
+  bool add(Print print) {
+    std::ostringstream piece;
+    print(piece);
+    const std::string text = piece.str();
+    if (text_.size() + text.size() > most_) return false;
+    text_ += text;
+    return true;
   }
+  // Adds one piece for each item, as long as they fit. Returns how many.
+  template <typename Items, typename Print>
+  std::size_t add_each(const Items& items, std::size_t count, Print print) {
+    std::size_t done = 0;
+    while (done < count && add([&](std::ostream& out) { print(items[done], out); })) ++done;
+    return done;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::size_t most_;
+  std::string text_;
+};
+
+std::string with_comma(const std::string& list) { return list.empty() ? "" : list + ", "; }
+
+// A report in at most `most` bytes; empty when not even its headline fits. `left_out` gets what is missing.
+std::string report_text(const Report& report, const RenderOptions& options, std::size_t most, std::string* left_out) {
   std::vector<const Group*> groups;
   for (const Group& group : report.leaks) {
     if (counts_as_leak(group, options.strict)) groups.push_back(&group);
   }
-  const std::size_t shown = options.all ? groups.size() : std::min(groups.size(), kShownGroups);
-  if (shown != 0) {
-    out << "\n| leaked | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
-    for (std::size_t i = 0; i < shown; ++i) {
-      const Group& group = *groups[i];
-      std::string cause = cause_name(group.cause);
-      if (group.comparison == Comparison::kNew || group.comparison == Comparison::kGrown)
-        cause += std::string(", **") + comparison_name(group.comparison) + "**";
-      out << "| " << format_bytes(group.bytes) << " | " << group.count << " | " << markdown_escaped(where(group))
-          << " | " << markdown_escaped(group.api) << " | " << kind_name(group.kind) << ", " << device_text(group)
-          << " | " << cause << " | " << group.id << " |\n";
-    }
-    if (shown < groups.size())
-      out << "\nand " << plural(groups.size() - shown, "group", "groups") << " more: `--all`\n";
-    const bool running = report.process.status.ended == Ended::kRunning;
-    for (std::size_t i = 0; i < shown; ++i) print_details(report, *groups[i], running, out);
+  const std::size_t wanted = options.all ? groups.size() : std::min(groups.size(), kShownGroups);
+  // Each part may use the room that those before it left.
+  Pieces head(most - std::min(most, kRoomForNote));
+  const bool has_headline = head.add([&](std::ostream& out) { print_headline(report, out); });
+  if (!has_headline) return "";
+  std::size_t room = most - kRoomForNote - head.text().size();
+  Pieces facts(room / 4);
+  bool complete = facts.add([&](std::ostream& out) { print_failures(report, out); });
+  if (report.dropped.merged_stacks != 0) {
+    complete &= facts.add([&](std::ostream& out) {
+      out << "**Merged: " << plural(report.dropped.merged_stacks, "stack", "stacks")
+          << "** kept their innermost frames only, for want of room: raise CULPRIT_MAX_DUMP\n\n";
+    });
   }
-  if (!report.errors.empty()) {
-    out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n";
-    for (const ErrorGroup& error : report.errors) {
-      out << "| " << error_type_name(error.type) << " | " << error.count << " | " << markdown_escaped(error.api)
-          << " | " << markdown_escaped(error.code_name) << " |\n";
-    }
+  const std::vector<std::string> reasons = reasons_not_known(report);
+  complete &= facts.add_each(reasons, reasons.size(), [](const std::string& reason, std::ostream& out) {
+    out << "**Not known:** " << markdown_escaped(reason) << "\n\n";
+  }) == reasons.size();
+  complete &= facts.add([&](std::ostream& out) { print_totals(report, out); });
+  room -= facts.text().size();
+  Pieces errors(room / 8);
+  errors.add([](std::ostream& out) { out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n"; });
+  const std::size_t shown_errors = errors.add_each(report.errors, report.errors.size(), print_error);
+  if (shown_errors != 0) room -= errors.text().size();
+  Pieces notes(room / 8);
+  notes.add([](std::ostream& out) { out << "\n"; });
+  const std::size_t shown_notes =
+      notes.add_each(report.notes, report.notes.size(),
+                     [](const std::string& note, std::ostream& out) { out << "- " << markdown_escaped(note) << "\n"; });
+  if (shown_notes != 0) room -= notes.text().size();
+  Pieces rows(room / 2);
+  rows.add([](std::ostream& out) {
+    out << "\n| leaked | calls | where | API | memory | cause | id |\n"
+           "| ---: | ---: | --- | --- | --- | --- | --- |\n";
+  });
+  const std::size_t shown =
+      rows.add_each(groups, wanted, [](const Group* group, std::ostream& out) { print_row(*group, out); });
+  if (shown != 0) room -= rows.text().size();
+  Pieces details(room);
+  const bool running = report.process.status.ended == Ended::kRunning;
+  const std::size_t detailed = details.add_each(
+      groups, shown, [&](const Group* group, std::ostream& out) { print_details(report, *group, running, out); });
+
+  std::string text = head.text() + facts.text();
+  if (shown != 0) text += rows.text();
+  // The options are no help where the size is the reason.
+  if (shown == wanted && shown < groups.size())
+    text += "\nand " + plural(groups.size() - shown, "group", "groups") + " more: `--all`\n";
+  text += details.text();
+  if (shown_errors != 0) text += errors.text();
+  if (shown_notes != 0) text += notes.text();
+  std::string missing;
+  if (shown < wanted) missing = "the " + plural(wanted - shown, "smallest group", "smallest groups") + " of leaks";
+  if (detailed < shown)
+    missing = with_comma(missing) + "the stacks of " + plural(shown - detailed, "other group", "other groups");
+  if (shown_errors < report.errors.size())
+    missing =
+        with_comma(missing) + plural(report.errors.size() - shown_errors, "kind of bad free", "kinds of bad frees");
+  if (shown_notes < report.notes.size())
+    missing = with_comma(missing) + plural(report.notes.size() - shown_notes, "note", "notes");
+  if (!complete) missing = with_comma(missing) + "facts about the run";
+  if (!missing.empty()) {
+    text += "\n**Left out**, because job summaries are limited to 1 MiB: " + missing + "\n";
+    *left_out = missing;
   }
-  if (!report.notes.empty()) out << "\n";
-  for (const std::string& note : report.notes) out << "- " << markdown_escaped(note) << "\n";
+  return text;
 }
 
 }  // namespace
 
 void render_markdown(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
-  bool first = true;
-  for (const Report& report : reports) {
-    if (!first) out << "\n";
-    first = false;
-    print_report(report, options, out);
+  std::size_t room = kMostMarkdownBytes - kRoomForNote;
+  std::string missing;
+  std::size_t missing_in = 0;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    // Every process gets an equal part, and what the others did not need.
+    const std::size_t part = std::min(room, std::max(room / (reports.size() - i), kLeastForReport));
+    std::string left_out;
+    std::string text = report_text(reports[i], options, part, &left_out);
+    if (text.empty()) {
+      const std::string rest = plural(reports.size() - i, "process", "processes");
+      out << "\n**Left out**, because job summaries are limited to 1 MiB: the reports of " << rest << "\n";
+      if (!missing.empty()) missing += ", ";
+      missing += "the reports of " + rest;
+      break;
+    }
+    if (i != 0) text.insert(0, "\n");
+    room -= std::min(room, text.size());
+    out << text;
+    if (!left_out.empty()) {
+      if (missing_in++ == 0) missing = left_out;
+    }
   }
+  if (missing.empty() || options.left_out == nullptr) return;
+  options.left_out->push_back("left out of the Markdown, which job summaries limit to 1 MiB: " + missing +
+                              (missing_in > 1 ? ", and more of other processes" : "") +
+                              "; --format json has everything");
 }
 
 }  // namespace culprit::report

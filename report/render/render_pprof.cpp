@@ -1,6 +1,7 @@
 #include "report/render/render_pprof.h"
 
 #include <map>
+#include <unordered_map>
 
 #include "report/base/printable_stream.h"
 #include "report/base/words.h"
@@ -69,7 +70,12 @@ class Profile {
     sample->message(3, label);
   }
 
-  std::uint64_t location(const Frame& frame) { return location(frame_function(frame), frame.file, frame.line); }
+  // Few frames occur in many stacks: each is named once.
+  std::uint64_t location(const Frame& frame) {
+    std::uint64_t& number = known_[&frame];
+    if (number == 0) number = location(frame_function(frame), frame.file, frame.line);
+    return number;
+  }
 
   std::uint64_t location(const std::string& name, const std::string& file, unsigned line) {
     const std::uint64_t function = function_of(name, file);
@@ -107,6 +113,7 @@ class Profile {
   std::map<std::uint64_t, const std::string*> order_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> functions_;
   std::map<std::pair<std::uint64_t, unsigned>, std::uint64_t> locations_;
+  std::unordered_map<const Frame*, std::uint64_t> known_;  // locations by frame
 };
 
 }  // namespace

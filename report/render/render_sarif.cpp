@@ -1,150 +1,54 @@
 #include "report/render/render_sarif.h"
 
-#include <cctype>
-#include <cstdio>
-#include <iterator>
+#include <algorithm>
+#include <deque>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "report/base/packed_text.h"
 #include "report/base/printable.h"
 #include "report/base/words.h"
-#include "report/causes/evidence_functions.h"
-#include "report/causes/group_words.h"
-#include "report/cuda/kinds.h"
-#include "report/model/frame_text.h"
-#include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
-#include "report/render/source_place.h"
+#include "report/render/sarif_result.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// The limits of GitHub's code scanning ("SARIF support for code scanning"). A file with more is rejected.
+constexpr std::size_t kMostRuns = 20;
+constexpr std::size_t kMostResults = 25000;  // of a run
+// Of the file, compressed with gzip: 10 MB, less some for another compressor than the one here.
+constexpr std::size_t kMostPackedBytes = 9500000;
+// Bad frees are taken before leaks, up to this part of each limit.
+constexpr std::size_t kPartOfErrors = 4;
 
-// The rules: leaks by cause, in the order of Cause; then errors by type, in this order.
-constexpr format::ErrorType kErrorTypes[] = {format::ErrorType::kDoubleFree, format::ErrorType::kInvalidFree,
-                                             format::ErrorType::kMismatchedFree, format::ErrorType::kFailedFree};
-constexpr std::size_t kLeakRuleCount = std::size(kCauses);
+// The indentation of a run's members.
+constexpr std::size_t kMembers = 6;
 
-// A path as a URI reference: characters with a meaning in RFC 3986 are escaped.
-std::string uri(const std::string& path) {
-  std::string text = !path.empty() && path[0] == '/' ? "file://" : "";
-  for (const char c : path) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || std::string("/-._~").find(c) != std::string::npos) {
-      text += c;
-    } else {
-      char escape[4];
-      std::snprintf(escape, sizeof(escape), "%%%02X", byte);
-      text += escape;
-    }
-  }
-  return text;
-}
-
-Json location_json(const Frame& frame) {
-  Json one;
-  if (!frame.file.empty()) {
-    one["physicalLocation"]["artifactLocation"]["uri"] = uri(frame.file);
-    if (frame.line != 0) one["physicalLocation"]["region"]["startLine"] = frame.line;
-  }
-  one["logicalLocations"] = Json::array({{{"fullyQualifiedName", frame_function(frame)}, {"kind", "function"}}});
-  return one;
-}
-
-class Result {
- public:
-  Result(const std::string& rule, std::size_t rule_index, const std::string& text, const ResolvedStack& stack) {
-    json_["ruleId"] = rule;
-    json_["ruleIndex"] = rule_index;
-    json_["level"] = "error";
-    json_["message"]["text"] = text;
-    json_["locations"] = Json::array();
-    if (const Frame* frame = place_of(&stack)) json_["locations"].push_back(location_json(*frame));
-    if (stack.frames.empty()) return;
-    Json frames = Json::array();
-    for (const Frame* frame : stack.frames) {
-      Json one = {{"location", location_json(*frame)}};
-      if (frame->module != nullptr) one["module"] = frame->module->name;
-      frames.push_back(std::move(one));
-    }
-    json_["stacks"] = Json::array({{{"message", {{"text", "allocated"}}}, {"frames", std::move(frames)}}});
-  }
-
-  void relate(const std::string& text, const ResolvedStack* stack) {
-    const Frame* frame = place_of(stack);
-    if (frame == nullptr) return;
-    Json one = {{"id", related_.size() + 1}};
-    one.update(location_json(*frame));
-    one["message"]["text"] = text;
-    related_.push_back(std::move(one));
-  }
-
-  Json& json() { return json_; }
-  Json finish() {
-    if (!related_.empty()) json_["relatedLocations"] = related_;
-    return std::move(json_);
-  }
-
- private:
-  Json json_;
-  Json related_ = Json::array();
+// The processes of one program.
+struct Run {
+  std::string program;
+  std::vector<const Report*> reports;
+  std::size_t invocations = 0;
+  PackedText leaks;
+  PackedText errors;
+  std::size_t leak_count = 0;
+  std::size_t error_count = 0;
+  HiddenTotal leaks_left_out;
+  std::size_t errors_left_out = 0;
 };
 
-void relate_evidence(const Evidence& evidence, Result* result) {
-  const std::string text = functions_of(evidence.type).place(evidence);
-  if (!text.empty()) result->relate(text, evidence.stack);
-  result->relate("caught here", evidence.caught);
+std::size_t invocations_of(const Report& report) { return std::max<std::size_t>(1, report.job.size()); }
+
+Json notification(const char* level, const std::string& text) {
+  return {{"level", level}, {"message", {{"text", text}}}};
 }
 
-Json leak_json(const Group& group, bool running) {
-  const auto rule = static_cast<std::size_t>(group.cause);
-  std::string text = format_bytes(group.bytes) + " in " + plural(group.count, "allocation", "allocations") + " (" +
-                     group.api + ", " + kind_name(group.kind) + ") never given back: " + cause_name(group.cause) + ".";
-  const std::string hint = hint_for(group, running);
-  if (!hint.empty()) text += " Hint: " + hint + ".";
-  Result result(cause_name(group.cause), rule, text, *group.stack);
-  for (const Evidence& evidence : group.evidence) relate_evidence(evidence, &result);
-  result.json()["partialFingerprints"]["culprit/v1"] = group.id;
-  if (group.comparison == Comparison::kNew) result.json()["baselineState"] = "new";
-  if (group.comparison == Comparison::kGrown) result.json()["baselineState"] = "updated";
-  if (group.comparison == Comparison::kKnown) result.json()["baselineState"] = "unchanged";
-  result.json()["properties"] = {{"bytes", group.bytes}, {"count", group.count}};
-  return result.finish();
-}
-
-Json error_json(const ErrorGroup& error) {
-  std::size_t rule = 0;
-  while (rule + 1 < std::size(kErrorTypes) && kErrorTypes[rule] != error.type) ++rule;
-  const std::string text = error.api + " returned " + error.code_name + ", " + plural(error.count, "time", "times") +
-                           ": " + error_type_name(error.type) + ".";
-  Result result(std::string("error/") + error_type_name(error.type), kLeakRuleCount + rule, text, *error.stack);
-  if (result.json().contains("stacks")) result.json()["stacks"][0]["message"]["text"] = "called";
-  result.relate("allocated here", error.allocation_stack);
-  result.relate("freed first here", error.free_stack);
-  return result.finish();
-}
-
-Json rules_json() {
-  Json rules = Json::array();
-  for (const Cause cause : kCauses)
-    rules.push_back({{"id", cause_name(cause)}, {"shortDescription", {{"text", row_of(cause).sentence}}}});
-  for (const format::ErrorType type : kErrorTypes) {
-    rules.push_back({{"id", std::string("error/") + error_type_name(type)},
-                     {"shortDescription",
-                      {{"text", std::string("A free that the driver refused: ") + error_type_name(type) + "."}}}});
-  }
-  return rules;
-}
-
-Json run_json(const Report& report, std::size_t number, const RenderOptions& options) {
-  Json run;
-  run["tool"]["driver"] = {{"name", "culprit"}, {"rules", rules_json()}};
-  // Uploads with the same id replace each other, so the id must not contain the pid.
-  run["automationDetails"]["id"] =
-      "culprit/" + std::string(base_name(report.process.executable)) + "/" + std::to_string(number);
+// The invocation that a report describes; of a merged one the first process's.
+Json first_invocation(const Report& report) {
   Json invocation;
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
@@ -154,30 +58,185 @@ Json run_json(const Report& report, std::size_t number, const RenderOptions& opt
   if (!report.process.host.empty()) invocation["machine"] = report.process.host;
   for (const std::string& reason : reasons_not_known(report)) {
     invocation["toolExecutionNotifications"].push_back(
-        {{"level", "error"}, {"message", {{"text", "Not known whether all memory was freed: " + reason}}}});
+        notification("error", "Not known whether all memory was freed: " + reason));
   }
-  for (const std::string& note : report.notes) {
-    invocation["toolExecutionNotifications"].push_back({{"level", "note"}, {"message", {{"text", note}}}});
-  }
-  run["invocations"] = Json::array({std::move(invocation)});
-  run["results"] = Json::array();
-  const bool running = report.process.status.ended == Ended::kRunning;
-  for (const Group& group : report.leaks) {
-    if (counts_as_leak(group, options.strict)) run["results"].push_back(leak_json(group, running));
-  }
-  for (const ErrorGroup& error : report.errors) run["results"].push_back(error_json(error));
-  return run;
+  for (const std::string& note : report.notes)
+    invocation["toolExecutionNotifications"].push_back(notification("note", note));
+  return invocation;
 }
+
+Json invocations_json(const Run& run) {
+  Json list = Json::array();
+  for (const Report* report : run.reports) {
+    const std::size_t first = list.size();
+    list.push_back(first_invocation(*report));
+    if (run.invocations > 1 && report->process.rank) list[first]["properties"]["rank"] = *report->process.rank;
+    for (std::size_t i = 1; i < report->job.size(); ++i) {
+      const JobProcess& process = report->job[i];
+      Json one = {{"executionSuccessful", is_complete(*report)}, {"processId", process.pid}};
+      if (!process.host.empty()) one["machine"] = process.host;
+      if (process.rank) one["properties"]["rank"] = *process.rank;
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+std::string left_out_text(const Run& run) {
+  std::string what;
+  if (run.leaks_left_out.groups != 0) {
+    what = "the " + plural(run.leaks_left_out.groups, "smallest leak", "smallest leaks") + " (" +
+           format_bytes(run.leaks_left_out.bytes) + " in " +
+           plural(run.leaks_left_out.allocations, "allocation", "allocations") + ")";
+  }
+  if (run.errors_left_out != 0)
+    what += (what.empty() ? "" : " and ") + plural(run.errors_left_out, "bad free", "bad frees");
+  return "left out of the SARIF, of which code scanning takes 25,000 results in a run and 10 MB, compressed: " + what +
+         " of " + (run.program.empty() ? "the program" : run.program) + "; --format json has everything";
+}
+
+// Chooses what the file contains, and writes it.
+class Log {
+ public:
+  Log(const std::vector<Report>& reports, const RenderOptions& options) : options_(options) {
+    for (const Report& report : reports) {
+      Run& run = run_of(std::string(base_name(report.process.executable)));
+      run.reports.push_back(&report);
+      run.invocations += invocations_of(report);
+    }
+    // The part of the file that must be there; its text is made again when the file is written.
+    PackedText heads;
+    for (const Run& run : runs_) heads.append(indented_text(invocations_json(run), kMembers));
+    head_bytes_ = heads.most_bytes();
+    for (Run& run : runs_) take_errors(&run);
+    take_leaks();
+  }
+
+  void write(std::ostream& out) {
+    out << "{\n  \"$schema\": \"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
+           "sarif-schema-2.1.0.json\",\n  \"version\": \"2.1.0\",\n  \"runs\": [";
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      out << (i == 0 ? "\n" : ",\n");
+      write_run(&runs_[i], out);
+    }
+    out << (runs_.empty() ? "]\n}\n" : "\n  ]\n}\n");
+  }
+
+ private:
+  // The last run takes the programs that are too many.
+  Run& run_of(const std::string& program) {
+    for (Run& run : runs_) {
+      if (run.program == program) return run;
+    }
+    if (runs_.size() == kMostRuns) {
+      runs_.back().program = "other programs";
+      return runs_.back();
+    }
+    runs_.emplace_back().program = program;
+    return runs_.back();
+  }
+
+  bool fits(std::size_t bytes, std::size_t most) const {
+    std::size_t sum = head_bytes_;
+    for (const Run& run : runs_) sum += run.leaks.most_bytes() + run.errors.most_bytes();
+    return sum + bytes <= most;
+  }
+
+  void take_errors(Run* run) {
+    std::size_t invocation = 0;
+    for (const Report* report : run->reports) {
+      for (const ErrorGroup& error : report->errors) {
+        text_ = run->error_count == 0 ? "" : ",\n";
+        results_.append_error(*report, error, number(*run, invocation), &text_);
+        if (run->error_count < kMostResults / kPartOfErrors && fits(text_.size(), kMostPackedBytes / kPartOfErrors)) {
+          run->errors.append(with_printable_strings(text_));
+          ++run->error_count;
+        } else {
+          ++run->errors_left_out;
+        }
+      }
+      invocation += invocations_of(*report);
+    }
+  }
+
+  // The largest leaks of all runs first.
+  void take_leaks() {
+    struct Candidate {
+      const Report* report;
+      const Group* group;
+      std::size_t run;
+      std::size_t invocation;
+    };
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      std::size_t invocation = 0;
+      for (const Report* report : runs_[i].reports) {
+        for (const Group& group : report->leaks) {
+          if (counts_as_leak(group, options_.strict)) candidates.push_back({report, &group, i, invocation});
+        }
+        invocation += invocations_of(*report);
+      }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& left, const Candidate& right) {
+      return left.group->bytes > right.group->bytes;
+    });
+    bool full = false;
+    for (const Candidate& one : candidates) {
+      Run& run = runs_[one.run];
+      if (!full && run.leak_count + run.error_count < kMostResults) {
+        text_ = run.leak_count == 0 ? "" : ",\n";
+        results_.append_leak(*one.report, *one.group, number(run, one.invocation), &text_);
+        full = !fits(text_.size(), kMostPackedBytes);
+        if (!full) {
+          run.leaks.append(with_printable_strings(text_));
+          ++run.leak_count;
+          continue;
+        }
+      }
+      run.leaks_left_out.add(*one.group);
+    }
+  }
+
+  static std::optional<std::size_t> number(const Run& run, std::size_t invocation) {
+    return run.invocations > 1 ? std::optional<std::size_t>(invocation) : std::nullopt;
+  }
+
+  void write_run(Run* run, std::ostream& out) {
+    const std::string indent(kMembers, ' ');
+    Json invocations = invocations_json(*run);
+    if (run->leaks_left_out.groups + run->errors_left_out != 0) {
+      const std::string text = left_out_text(*run);
+      invocations[0]["toolExecutionNotifications"].push_back(notification("warning", text));
+      if (options_.left_out != nullptr) options_.left_out->push_back(text);
+    }
+    const Json tool = {{"driver", {{"name", "culprit"}, {"rules", sarif_rules()}}}};
+    // Uploads with the same id replace each other, so the id must not contain the pid.
+    const Json id = {{"id", "culprit/" + run->program + "/1"}};
+    out << "    {\n"
+        << indent << "\"tool\": " << indented_text(tool, kMembers) << ",\n"
+        << indent << "\"automationDetails\": " << with_printable_strings(indented_text(id, kMembers)) << ",\n"
+        << indent << "\"invocations\": " << with_printable_strings(indented_text(invocations, kMembers)) << ",\n"
+        << indent << "\"results\": [";
+    const bool any = run->leak_count + run->error_count != 0;
+    if (any) out << "\n";
+    run->leaks.write(out);
+    if (run->leak_count != 0 && run->error_count != 0) out << ",\n";
+    run->errors.write(out);
+    if (any) out << "\n" << indent;
+    out << "]\n    }";
+  }
+
+  const RenderOptions& options_;
+  SarifResults results_;
+  std::deque<Run> runs_;
+  std::size_t head_bytes_ = 0;
+  std::string text_;
+};
 
 }  // namespace
 
 void render_sarif(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
-  Json log;
-  log["$schema"] = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-  log["version"] = "2.1.0";
-  log["runs"] = Json::array();
-  for (const Report& report : reports) log["runs"].push_back(run_json(report, log["runs"].size() + 1, options));
-  out << with_printable_strings(log.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
+  Log(reports, options).write(out);
 }
 
 }  // namespace culprit::report

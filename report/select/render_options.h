@@ -21,6 +21,8 @@ struct RenderOptions {
   std::vector<std::string> working_folders;
   std::vector<std::string> repository_folders;
   bool kept = true;  // the dumps are kept, so that further commands can be suggested
+  // Takes a sentence for each thing that a format of limited size leaves out; nullptr: not wanted.
+  std::vector<std::string>* left_out = nullptr;
 };
 
 // The number of groups per list that the text formats show unless all are asked for.

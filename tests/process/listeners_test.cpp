@@ -57,6 +57,18 @@ TEST_CASE("a test that leaks fails when that is asked for", "[listeners]") {
   }
 }
 
+TEST_CASE("a test whose memory was not recorded fails when leaking tests fail", "[listeners]") {
+  for (const Program& program : programs()) {
+    RunOptions options;
+    options.environment["CULPRIT_FAIL_TESTS"] = "1";
+    options.environment["CULPRIT_OUT"] = "/proc/nowhere/a.dump";
+    const Run run = run_preloaded(program.name, {program.clean}, options);
+    INFO(run.out << run.err);
+    CHECK(run.exit_code != 0);
+    CHECK(has(run.out, "it is not known whether the test left GPU memory behind"));
+  }
+}
+
 TEST_CASE("the JUnit report has a case for each test", "[listeners]") {
   for (const Program& program : programs()) {
     const Run run = run_preloaded(program.name);

@@ -172,7 +172,7 @@ TEST_CASE("a mark that no process has keeps the dump for another report", "[verd
   CHECK(read_report(path).leaked_bytes() == 11001);
 }
 
-TEST_CASE("--require-cuda fails when no CUDA call was seen", "[verdict]") {
+TEST_CASE("run --require-cuda fails when no CUDA call was seen", "[verdict]") {
   CHECK(culprit_run({"--fail-on", "leaks"}, {"/bin/true"}).exit_code == 0);
   CHECK(culprit_run({"--require-cuda"}, {"/bin/true"}).exit_code == 4);
   CHECK(culprit_run({"--require-cuda"}, {"driver_leak_one"}).exit_code == 0);

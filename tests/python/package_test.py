@@ -144,6 +144,21 @@ else:
         self.assertIn("2.41 KiB in 2 allocations", done.stdout)
         self.assertNotIn("next ", done.stdout)  # the snapshot is gone
 
+    def test_a_check_is_not_known_where_nothing_can_be_recorded(self):
+        done = self.run_python("""
+import os
+os.environ["CULPRIT_OUT"] = "/proc/nowhere/a.dump"
+import fake_cuda, culprit
+try:
+    with culprit.check():
+        kept = fake_cuda.Memory(1234)
+except culprit.NotKnownError as error:
+    assert "no dump could be made" in str(error), error
+else:
+    raise SystemExit("no NotKnownError")
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_nothing_happens_without_the_library(self):
         done = self.run_python("""
 import culprit

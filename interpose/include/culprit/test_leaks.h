@@ -24,12 +24,17 @@ class TestLeaks {
   void begin(const std::string& name) {
     culprit_mark_push((CULPRIT_TEST_PREFIX + name).c_str());
     since_ = culprit_now();
+    not_recorded_ = culprit_not_recorded();
   }
   void end() { culprit_mark_pop(); }
 
-  /* A sentence about the memory that the test has left behind so far. Empty: there is none, or tests that leak pass. */
+  /* A sentence about the memory that the test has left behind so far, or that this is not known. Empty: there is none,
+   * or tests that leak pass. */
   std::string complaint() const {
     if (culprit_version() == 0 || !leaking_tests_fail()) return "";
+    const std::uint64_t missing = culprit_not_recorded();
+    if (missing != not_recorded_ || missing == UINT64_MAX)
+      return "culprit: it is not known whether the test left GPU memory behind, because not everything was recorded";
     std::uint64_t count = 0;
     const std::uint64_t bytes = culprit_live_bytes_since(since_, &count);
     if (count == 0) return "";
@@ -39,6 +44,7 @@ class TestLeaks {
 
  private:
   std::uint64_t since_ = 0;
+  std::uint64_t not_recorded_ = 0;
 };
 
 }  // namespace culprit

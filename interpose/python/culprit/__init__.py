@@ -13,7 +13,7 @@ Without libculprit.so, when culprit.loaded() is False, all functions do nothing.
 only, and imports no framework.
 """
 from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
-from culprit._check import LeakError, check
+from culprit._check import LeakError, NotKnownError, check
 
-__all__ = ["LeakError", "check", "live_bytes", "loaded", "mark", "snapshot", "start", "stop"]
+__all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "snapshot", "start", "stop"]
 __version__ = "0.1.0"

@@ -86,3 +86,10 @@ def now():
     """Nanoseconds since recording began; 0: recording has not begun."""
     library = _library.library()
     return 0 if library is None else library.culprit_api_now()
+
+
+def not_recorded():
+    """How many events could not be recorded so far (a full disk, ...); None: no dump could be made."""
+    library = _library.library()
+    events = 0 if library is None else library.culprit_api_not_recorded()
+    return None if events == 2 ** 64 - 1 else events

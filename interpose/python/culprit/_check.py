@@ -23,6 +23,10 @@ class LeakError(AssertionError):
         self.report = report
 
 
+class NotKnownError(LeakError):
+    """Not everything was recorded in a block, so it may have left GPU memory behind."""
+
+
 def parse_bytes(size):
     """The bytes of 4096, "4096", "64K", "1.5GiB" or "4MB". All units are powers of 1024, as in the culprit command."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:b|([kmgt])(?:b|ib)?)?\s*", str(size).lower())
@@ -64,12 +68,18 @@ class Watch:
     def __init__(self, name):
         self._name = f"{name} #{next(_numbers)}"[-111:]
         self._since = _api.now()
+        self._not_recorded = _api.not_recorded()
         _api.mark(self._name)
 
     def leak(self, allow=0, not_counted=None):
-        """The LeakError of the block; None when the block leaves at most `allow` bytes behind. Memory that caching
-        allocators keep, that libraries hold for themselves, or that was allocated in a mark whose name begins with
-        `not_counted`, does not count."""
+        """The LeakError of the block (a NotKnownError when not everything was recorded); None when the block leaves at
+        most `allow` bytes behind. Memory that caching allocators keep, that libraries hold for themselves, or that was
+        allocated in a mark whose name begins with `not_counted`, does not count."""
+        missing = _api.not_recorded()
+        if missing is None or missing != self._not_recorded:
+            return NotKnownError("it is not known whether GPU memory was left behind: " + (
+                "no dump could be made" if missing is None else "not everything was recorded, see culprit's messages"),
+                                 0, 0)
         if _api.live_since(self._since)[0] <= allow:
             return None
         gc.collect()  # unreachable cycles may still hold memory

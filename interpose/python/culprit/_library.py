@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 
-API_VERSION = 1
+API_VERSION = 2
 
 _found = None
 _looked = None  # time of the last search that found none
@@ -21,6 +21,7 @@ def _declare(library):
         ("mark", None, [text]),
         ("now", number, []),
         ("live_bytes", number, [number, ctypes.POINTER(number)]),
+        ("not_recorded", number, []),
     ):
         function = getattr(library, "culprit_api_" + name)
         function.restype = result

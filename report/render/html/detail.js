@@ -58,6 +58,8 @@ culprit.detail = (function () {
       el("div", { class: "evidences" },
         card("allocated", "Allocated", [one.api, el("span", { class: "quiet" }, " " + allocated)],
           stack(model, one.stack, one.at),
+          one.shortened && el("p", { class: "quiet" },
+            "Callers and evidence are left out, so that this page stays below 25 MB. Other formats have them."),
           one.stack_merged && el("p", { class: "quiet" },
             "Several stacks in one: they found no room. Raise CULPRIT_MAX_DUMP."),
           one.stack_truncated && !one.stack_merged &&

@@ -38,10 +38,14 @@ culprit.LeakTable = class extends culprit.Table {
       ? ""
       : " · " + culprit.bytes(d3.sum(this.shown, (one) => one.bytes));
     const leftOut = this.model.report[this.list.name + "_left_out"];
+    const shortened = this.model.report[this.list.name + "_shortened"];
     return (this.list.items.length === 0 ? "nothing leaked" : this.shownText() + what) +
       (leftOut
         ? " · " + culprit.number(leftOut.groups) + " smaller ones (" + culprit.bytes(leftOut.bytes) +
           ") are left out here; other formats have them"
+        : "") +
+      (shortened
+        ? " · " + culprit.number(shortened) + " small ones without callers and evidence: this page stays below 25 MB"
         : "");
   }
 

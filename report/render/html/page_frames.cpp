@@ -1,5 +1,6 @@
 #include "report/render/html/page_frames.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "report/base/printable.h"
@@ -12,9 +13,16 @@ std::string page_text(const Json& value) {
   return with_printable_strings(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+std::size_t page_bytes(const std::string& text) {
+  return text.size() + 5 * static_cast<std::size_t>(std::count(text.begin(), text.end(), '<'));
+}
+
 std::size_t PageFrames::number_of(const std::string& text) {
   const auto [at, added] = string_numbers_.try_emplace(text, strings_.size());
-  if (added) strings_.push_back(text);
+  if (added) {
+    strings_.push_back(text);
+    bytes_ += page_bytes(page_text(text)) + 1;
+  }
   return at->second;
 }
 
@@ -24,6 +32,7 @@ std::size_t PageFrames::number_of(const Frame* frame) {
     const std::uint64_t flags = (frame->inlined ? 1U : 0U) + (frame->python ? 2U : 0U) + (frame->approximate ? 4U : 0U);
     frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
                        number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset, flags});
+    bytes_ += page_text(frames_.back()).size() + 1;
   }
   return at->second;
 }

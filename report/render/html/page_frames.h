@@ -20,8 +20,14 @@ struct ResolvedStack;
 // More entries per list are slow in a browser; the smallest are left out, and the page says so.
 constexpr std::size_t kMostPageEntries = 20000;
 
+// A page of 25 MB is the limit of what browsers open quickly; the rest is style and scripts.
+constexpr std::size_t kMostPageDataBytes = 23000000;
+
 // JSON text for a page. Invalid UTF-8 is replaced.
 std::string page_text(const Json& value);
+
+// The size of JSON text in a page: html_page.h writes "<" as an escape sequence.
+std::size_t page_bytes(const std::string& text);
 
 // Not thread-safe. The frames must outlive this object.
 class PageFrames {
@@ -34,6 +40,9 @@ class PageFrames {
   // Writes the frames and strings behind the numbers, as the last members of an object.
   void write(std::ostream& out) const;
 
+  // The bytes that write() takes in a page, at most.
+  std::size_t bytes() const { return bytes_; }
+
  private:
   std::size_t number_of(const Frame* frame);
 
@@ -41,6 +50,7 @@ class PageFrames {
   using Row = std::array<std::uint64_t, 6>;
 
   std::vector<Row> frames_;
+  std::size_t bytes_ = 40;  // the members' names and brackets
   std::vector<std::string> strings_;
   std::unordered_map<const Frame*, std::size_t> frame_numbers_;
   std::unordered_map<std::string, std::size_t> string_numbers_;

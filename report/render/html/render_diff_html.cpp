@@ -31,14 +31,19 @@ void write_data(const Diff& diff, std::ostream& out) {
   for (const auto& [key, value] : head.items()) out << '"' << key << "\": " << page_text(value) << ",\n";
   PageFrames frames;
   std::size_t left_out = 0;
+  std::size_t bytes = 0;
   out << "\"changes\": [";
   bool first = true;
   for (const std::vector<DiffEntry>& entries : diff.entries) {
-    for (std::size_t i = 0; i < entries.size() && i < kMostPageEntries; ++i) {
-      out << (first ? "\n" : ",\n") << page_text(page_change(entries[i], &frames));
+    std::size_t shown = 0;
+    while (shown < std::min(entries.size(), kMostPageEntries) && bytes + frames.bytes() < kMostPageDataBytes) {
+      const std::string text = page_text(page_change(entries[shown], &frames));
+      out << (first ? "\n" : ",\n") << text;
+      bytes += page_bytes(text) + 2;
       first = false;
+      ++shown;
     }
-    left_out += entries.size() - std::min(entries.size(), kMostPageEntries);
+    left_out += entries.size() - shown;
   }
   out << "],\n";
   if (left_out != 0) out << "\"left_out\": " << left_out << ",\n";

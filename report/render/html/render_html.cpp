@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "report/base/words.h"
@@ -33,32 +34,82 @@ bool is_of_this_host(const Report& report) {
          std::all_of(report.job.begin(), report.job.end(), [&](const JobProcess& one) { return one.host == name; });
 }
 
+constexpr std::size_t kLeastForReport = 50000;
+// About the size of an entry without its stack and evidence.
+constexpr std::size_t kShortEntryBytes = 550;
+
+std::string amount_of(std::size_t shown, std::size_t all) {
+  return std::to_string(shown) + " of " + std::to_string(all);
+}
+
+// Shortens the longest lists of the head until its text has `most` bytes. Adds a sentence for each to `trimmed`. The
+// groups refer to the processes and devices by their place, so those stay.
+void trim_head(std::size_t most, Json* head, Json* trimmed) {
+  std::map<std::string, std::size_t> was;
+  for (std::size_t bytes = page_bytes(page_text(*head)); bytes > most; bytes = page_bytes(page_text(*head))) {
+    Json* longest = nullptr;
+    std::string longest_name;
+    std::size_t longest_bytes = 1000;
+    auto consider = [&](const std::string& outer, const std::string& name, Json& list) {
+      if (!list.is_array() || list.empty()) return;
+      const std::size_t list_bytes = page_bytes(page_text(list));
+      if (list_bytes <= longest_bytes) return;
+      longest = &list;
+      longest_name = outer;
+      longest_name += name;
+      longest_bytes = list_bytes;
+    };
+    for (auto& [key, value] : head->items()) {
+      if (key == "processes" || key == "devices") continue;
+      consider("", key, value);
+      if (!value.is_object()) continue;
+      for (auto& [inner, list] : value.items()) consider(key + ".", inner, list);
+    }
+    if (longest == nullptr) break;
+    was.emplace(longest_name, longest->size());
+    longest->erase(longest->begin() + static_cast<Json::difference_type>(longest->size() / 2), longest->end());
+  }
+  for (const auto& [name, count] : was)
+    trimmed->push_back("Of " + plural(count, "entry", "entries") + " in " + name + " the first are in this page only.");
+}
+
 // One report's data. Not thread-safe.
 class PageData {
  public:
-  PageData(const Report& report, const RenderOptions& options)
+  // `most`: the size of what write() writes, but for some kilobytes.
+  PageData(const Report& report, const RenderOptions& options, std::size_t most)
       : report_(report),
         options_(options),
+        most_(most),
         sources_({options.sysroot, report.process.working_directory, options.source_dirs, is_of_this_host(report)},
                  report.process.start_realtime_ns),
         to_numbers_([this](const ResolvedStack* stack) { return frames_.numbers_of(stack); }) {}
 
-  void write(std::ostream& out) {
+  // Returns the size of the text.
+  std::size_t write(std::ostream& out) {
     Json head = report_head_json(report_);
     add_time_lines(&head["devices"]);
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
     head["incomplete"] = reasons_not_known(report_);
-    write_members(head, out);
-    write_groups("leaks", report_.leaks, out);
-    write_groups("library", report_.library, out);
-    write_groups("resources", report_.resources, out);
-    Json errors = Json::array();
-    for (const ErrorGroup& error : report_.errors) errors.push_back(page_error(error));
-    out << "\"errors\": " << text_of(errors) << ",\n";
+    trim_head(most_ / 3, &head, &trimmed_);
+    for (const auto& [key, value] : head.items()) write_member(key, value, out);
+    // Each list may use what those before it left, less some room for those after it.
+    const std::size_t errors = room_for(report_.errors.size());
+    const std::size_t resources = room_for(report_.resources.size());
+    const std::size_t sources = options_.source ? most_ / 6 : 0;
+    write_groups("leaks", report_.leaks, sources + errors + resources + room_for(report_.library.size()), out);
+    write_groups("library", report_.library, sources + errors + resources, out);
+    write_groups("resources", report_.resources, sources + errors, out);
+    write_errors(sources, out);
     if (options_.source) write_sources(out);
+    if (!trimmed_.empty()) write_member("trimmed", trimmed_, out);
     frames_.write(out);
+    return used();
   }
+
+  // What is left out or shortened, for a reader of the command's messages; empty: nothing.
+  const std::string& left_out() const { return left_out_; }
 
  private:
   static std::string text_of(const Json& value) { return page_text(value); }
@@ -74,24 +125,94 @@ class PageData {
     }
   }
 
-  static void write_members(const Json& object, std::ostream& out) {
-    for (const auto& [key, value] : object.items()) out << '"' << key << "\": " << text_of(value) << ",\n";
+  std::size_t used() const { return written_ + frames_.bytes(); }
+  // Whether text of this size can be added and leave `reserved` bytes.
+  bool fits(std::size_t bytes, std::size_t reserved) const { return used() + bytes + reserved <= most_; }
+  std::size_t room_for(std::size_t entries) const { return std::min(most_ / 10, entries * 4096); }
+
+  void write_text(const std::string& text, std::ostream& out) {
+    out << text;
+    written_ += page_bytes(text);
   }
 
-  void write_groups(const char* name, const std::vector<Group>& groups, std::ostream& out) {
-    out << '"' << name << "\": [";
+  void write_member(const std::string& key, const Json& value, std::ostream& out) {
+    write_text('"' + key + "\": " + text_of(value) + ",\n", out);
+  }
+
+  void tell(const std::string& what) { left_out_ += (left_out_.empty() ? "" : ", ") + what; }
+
+  void write_groups(const std::string& name, const std::vector<Group>& groups, std::size_t reserved,
+                    std::ostream& out) {
+    write_text('"' + name + "\": [", out);
     HiddenTotal left_out;
+    std::size_t shortened = 0;
+    bool is_short = false;
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (i >= kMostPageEntries) {
+      // Worst first: of the smallest the details are left out, then they themselves.
+      std::string text;
+      if (left_out.groups == 0 && i < kMostPageEntries) {
+        const std::size_t later = (std::min(groups.size(), kMostPageEntries) - i) * kShortEntryBytes;
+        if (!is_short && fits(later, reserved)) text = text_of(page_group(groups[i]));
+        if (text.empty() || !fits(page_bytes(text), reserved)) {
+          text = text_of(short_group(groups[i]));
+          is_short = true;
+        }
+      }
+      if (text.empty() || !fits(page_bytes(text), reserved)) {
         left_out.add(groups[i]);
         continue;
       }
-      out << (i == 0 ? "\n" : ",\n") << text_of(page_group(groups[i]));
+      write_text((i == 0 ? "\n" : ",\n") + text, out);
+      shortened += is_short ? 1 : 0;
     }
-    out << "],\n";
+    write_text("],\n", out);
+    write_left_out(name, shortened, left_out, out);
+  }
+
+  void write_left_out(const std::string& name, std::size_t shortened, const HiddenTotal& left_out, std::ostream& out) {
+    if (shortened != 0) {
+      write_member(name + "_shortened", shortened, out);
+      tell("stacks and details of " + plural(shortened, "entry", "entries") + " of " + name);
+    }
     if (left_out.groups == 0) return;
-    const Json text = {{"groups", left_out.groups}, {"allocations", left_out.allocations}, {"bytes", left_out.bytes}};
-    out << '"' << name << "_left_out\": " << text_of(text) << ",\n";
+    const Json total = {{"groups", left_out.groups}, {"allocations", left_out.allocations}, {"bytes", left_out.bytes}};
+    write_member(name + "_left_out", total, out);
+    tell("the " + plural(left_out.groups, "smallest entry", "smallest entries") + " of " + name);
+  }
+
+  void write_errors(std::size_t reserved, std::ostream& out) {
+    write_text("\"errors\": [", out);
+    HiddenTotal left_out;
+    for (const ErrorGroup& error : report_.errors) {
+      const std::string text = left_out.groups == 0 ? text_of(page_error(error)) : "";
+      if (text.empty() || !fits(page_bytes(text), reserved)) {
+        ++left_out.groups;
+        left_out.allocations += error.count;
+        left_out.bytes += error.bytes;
+        continue;
+      }
+      write_text((&error == &report_.errors.front() ? "" : ",") + text, out);
+    }
+    write_text("],\n", out);
+    write_left_out("errors", 0, left_out, out);
+  }
+
+  // An entry without its callers, evidence and threads.
+  Json short_group(const Group& group) {
+    const bool running = report_.process.status.ended == Ended::kRunning;
+    Json one = group_json(group, running, [](const ResolvedStack*) { return Json::array(); });
+    for (const char* list : {"evidence", "marks", "threads", "thread_names", "handles"}) {
+      if (one.contains(list)) one[list] = Json::array();
+    }
+    one["hint"] = one["history"] = Json();
+    one.erase("spread");
+    one["counted"] = counts_as_leak(group, options_.strict);
+    const Frame* frame = group.stack->caller;
+    if (frame == nullptr && !group.stack->frames.empty()) frame = group.stack->frames.front();
+    one["at"] = frame != nullptr ? Json(0) : Json();
+    one["stack"] = frame != nullptr ? frames_.numbers_of({frame}) : Json::array();
+    one["shortened"] = true;
+    return one;
   }
 
   Json page_group(const Group& group) {
@@ -136,17 +257,29 @@ class PageData {
 
   void write_sources(std::ostream& out) {
     Json list = Json::array();
-    for (const SourceFile& file : sources_.read()) {
+    const std::vector<SourceFile> files = sources_.read();
+    std::size_t bytes = 0;
+    for (const SourceFile& file : files) {
       Json blocks = Json::array();
       for (const SourceBlock& block : file.blocks) blocks.push_back({{"first", block.first}, {"lines", block.lines}});
-      list.push_back(
-          {{"file", frames_.number_of(file.path)}, {"changed", file.changed}, {"blocks", std::move(blocks)}});
+      Json one = {{"file", frames_.number_of(file.path)}, {"changed", file.changed}, {"blocks", std::move(blocks)}};
+      bytes += page_bytes(text_of(one));
+      if (!fits(bytes, 0)) break;
+      list.push_back(std::move(one));
     }
-    out << "\"sources\": " << text_of(list) << ",\n";
+    if (list.size() < files.size()) {
+      trimmed_.push_back("The lines of " + amount_of(list.size(), files.size()) + " source files are in this page.");
+      tell("the lines of " + plural(files.size() - list.size(), "source file", "source files"));
+    }
+    write_member("sources", list, out);
   }
 
   const Report& report_;
   const RenderOptions& options_;
+  std::size_t most_;
+  std::size_t written_ = 0;       // without what frames_ will write
+  Json trimmed_ = Json::array();  // sentences for the page
+  std::string left_out_;
   SourceLines sources_;
   StackToJson to_numbers_;
   PageFrames frames_;
@@ -163,21 +296,40 @@ std::string title_of(const std::vector<Report>& reports) {
   return title + " · " + std::to_string(reports.size()) + " processes · culprit";
 }
 
+// Writes the data of all reports. Returns what is left out of them.
+std::string write_reports_data(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& data) {
+  data << "{\"view\": \"report\", \"strict\": " << (options.strict ? "true" : "false") << ", \"reports\": [";
+  std::size_t room = kMostPageDataBytes;
+  std::string left_out;
+  std::size_t done = 0;
+  for (; done < reports.size() && (done == 0 || room > kLeastForReport); ++done) {
+    // Every process gets an equal part, and what the others did not need.
+    const std::size_t part = std::max(room / (reports.size() - done), kLeastForReport);
+    PageData page(reports[done], options, std::min(room, part));
+    data << (done == 0 ? "\n{" : ",\n{");
+    room -= std::min(room, page.write(data));
+    data << "}";
+    if (left_out.empty()) left_out = page.left_out();
+  }
+  data << "]";
+  if (done < reports.size()) {
+    const std::size_t missing = reports.size() - done;
+    data << ", \"reports_left_out\": " << missing;
+    left_out += (left_out.empty() ? "" : ", ") + plural(missing, "process", "processes");
+  }
+  data << "}\n";
+  return left_out;
+}
+
 }  // namespace
 
 void render_html(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
+  std::string left_out;
   write_html_page(
-      title_of(reports),
-      [&](std::ostream& data) {
-        data << "{\"view\": \"report\", \"strict\": " << (options.strict ? "true" : "false") << ", \"reports\": [";
-        for (const Report& report : reports) {
-          data << (&report == &reports.front() ? "\n{" : ",\n{");
-          PageData(report, options).write(data);
-          data << "}";
-        }
-        data << "]}\n";
-      },
-      out);
+      title_of(reports), [&](std::ostream& data) { left_out = write_reports_data(reports, options, data); }, out);
+  if (!left_out.empty() && options.left_out != nullptr)
+    options.left_out->push_back("left out of the page, which takes 20,000 entries of a list and stays below 25 MB: " +
+                                left_out + "; --format json has everything");
 }
 
 }  // namespace culprit::report

@@ -55,6 +55,10 @@ culprit.views.report = function (data) {
     if (report.filtered && report.filtered.groups)
       list.push(culprit.bytes(report.filtered.bytes) + " in " +
         culprit.plural(report.filtered.groups, "group", "groups") + " left out by the filters that were given");
+    list.push(...(report.trimmed || []));
+    if (data.reports_left_out)
+      list.push(culprit.plural(data.reports_left_out, "process is", "processes are") +
+        " left out, so that this page stays below 25 MB. Other formats have them.");
     return culprit.notes(list);
   }
 

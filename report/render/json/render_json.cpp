@@ -2,8 +2,6 @@
 #include "report/render/json/render_json.h"
 
 #include <algorithm>
-#include <array>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -13,6 +11,7 @@
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
 #include "report/model/report.h"
+#include "report/render/json/frame_texts.h"
 #include "report/render/json/group_json.h"
 #include "report/render/json/head_json.h"
 
@@ -24,56 +23,6 @@ Json errors_json(const Report& report) {
   for (const ErrorGroup& error : report.errors) list.push_back(error_json(error, stack_json));
   return list;
 }
-
-// The text of a value whose first line the caller has indented.
-std::string text_of(const Json& value, std::size_t indent) {
-  std::string text = with_escapes(value.dump(2, ' ', false, Json::error_handler_t::replace));
-  if (indent == 0) return text;
-  std::string indented;
-  indented.reserve(text.size() * 2);
-  std::size_t begin = 0;
-  // Only line breaks between values are found: inside of strings they are written as \n.
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    indented.append(text, begin, end + 1 - begin);
-    indented.append(indent, ' ');
-    begin = end + 1;
-  }
-  return indented.append(text, begin);
-}
-
-// The frames of a report as text. Few frames occur in many stacks, so each is converted once. Thread-safe.
-class FrameTexts {
- public:
-  // `indent`: the indentation of a frame's opening brace.
-  explicit FrameTexts(std::size_t indent) : indent_(indent) {}
-  std::size_t indent() const { return indent_; }
-
-  // The result lives as long as this object.
-  const std::string& of(const Frame* frame) {
-    Part& part = parts_[std::hash<const Frame*>()(frame) / sizeof(Frame) % parts_.size()];
-    const std::lock_guard<std::mutex> lock(part.mutex);
-    const auto [at, added] = part.texts.try_emplace(frame);
-    if (added) at->second = std::string(indent_, ' ') + text_of(frame_json(*frame), indent_);
-    return at->second;
-  }
-
-  // Calls visit(frame) for each frame that of() was called for, in any order. No other thread may call of() meanwhile.
-  template <typename Visit>
-  void for_each(Visit visit) const {
-    for (const Part& part : parts_) {
-      for (const auto& [frame, text] : part.texts) visit(frame);
-    }
-  }
-
- private:
-  struct Part {
-    std::mutex mutex;
-    std::unordered_map<const Frame*, std::string> texts;
-  };
-
-  std::size_t indent_;
-  std::array<Part, 64> parts_;
-};
 
 // The modules in the stacks, each build of them once. `written`: the frames of all groups' own stacks; few, even for a
 // hundred thousand stacks.
@@ -114,7 +63,7 @@ class GroupWriter {
 
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
-    *out += text_of(group_json(group, running_, stack_json), indent_);
+    *out += indented_text(group_json(group, running_, stack_json), indent_);
     out->resize(out->size() - 2 - indent_);  // removes the closing brace and its line: more members follow
     *out += ",\n";
     out->append(indent_ + 2, ' ');
@@ -157,7 +106,7 @@ class ReportWriter {
  public:
   // `indent`: the indentation of the report's opening brace, which the caller has written.
   ReportWriter(const Report& report, std::size_t indent, std::ostream& out)
-      : report_(report), indent_(indent), out_(out), frames_(indent + 4 + GroupWriter::kFrameIndent) {}
+      : report_(report), indent_(indent), out_(out), frames_(frame_json, indent + 4 + GroupWriter::kFrameIndent) {}
 
   void write() {
     out_ << "{\n";
@@ -178,7 +127,7 @@ class ReportWriter {
 
   void member(const std::string& key, const Json& value, bool last = false) {
     name(key);
-    out_ << text_of(value, indent_ + 2) << (last ? "\n" : ",\n");
+    out_ << indented_text(value, indent_ + 2) << (last ? "\n" : ",\n");
   }
 
   void groups(const char* key, const std::vector<Group>& list) {
@@ -224,13 +173,13 @@ void render_json(const std::vector<Report>& reports, std::ostream& out) {
 
 std::string group_as_json(const Group& group) {
   std::string text;
-  FrameTexts frames(GroupWriter::kFrameIndent);
+  FrameTexts frames(frame_json, GroupWriter::kFrameIndent);
   GroupWriter(false, &frames).write(group, &text);
   return text;
 }
 
-std::string error_as_json(const ErrorGroup& error) { return text_of(error_json(error, stack_json), 0); }
+std::string error_as_json(const ErrorGroup& error) { return indented_text(error_json(error, stack_json), 0); }
 
-std::string stack_as_json(const ResolvedStack& stack) { return text_of(stack_json(&stack), 0); }
+std::string stack_as_json(const ResolvedStack& stack) { return indented_text(stack_json(&stack), 0); }
 
 }  // namespace culprit::report

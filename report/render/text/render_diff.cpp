@@ -1,6 +1,8 @@
 // The difference of two runs, as text and as the summary of a CI job.
 #include "report/render/text/render_diff.h"
 
+#include <sstream>
+
 #include "report/base/markdown_text.h"
 #include "report/base/words.h"
 #include "report/model/frame_text.h"
@@ -12,6 +14,9 @@
 
 namespace culprit::report {
 namespace {
+
+// Of a Markdown table: GitHub rejects a job summary of more than 1 MiB.
+constexpr std::size_t kMostDiffRowBytes = 900000;
 
 // "1.00 GiB", or "64.0 MiB -> 128 MiB".
 std::string sizes_text(const DiffEntry& entry, const char* arrow) {
@@ -117,6 +122,7 @@ void render_diff_text(const Diff& diff, const RenderOptions& options, std::ostre
 }
 
 void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::ostream& out) {
+  std::size_t room = kMostDiffRowBytes;
   out << "### " << diff.with(Change::kNew).size() << " new, " << diff.with(Change::kGrown).size() << " grown, "
       << diff.with(Change::kShrunk).size() << " shrunk, " << diff.with(Change::kGone).size() << " gone\n\n"
       << markdown_escaped(diff.before.path) << ", then " << markdown_escaped(diff.now.path) << ": " << total_text(diff)
@@ -131,16 +137,27 @@ void render_diff_markdown(const Diff& diff, const RenderOptions& options, std::o
     out << "\n| " << change_name(change)
         << " | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
     std::size_t shown = 0;
+    bool full = false;
     for (const DiffEntry& entry : entries) {
       if (!options.all && shown == kShownGroups) break;
-      ++shown;
       const BaselineLeak& leak = entry.shown().leak;
-      out << "| " << sizes_text(entry, " → ") << " | " << counts_text(entry, " → ") << " | "
+      std::ostringstream row;
+      row << "| " << sizes_text(entry, " → ") << " | " << counts_text(entry, " → ") << " | "
           << markdown_escaped(place_text(entry.shown())) << " | " << markdown_escaped(leak.api) << " | "
           << markdown_escaped(leak.kind) << " | " << markdown_escaped(leak.cause) << " | " << entry.id << " |\n";
+      full = row.str().size() > room;
+      if (full) break;
+      out << row.str();
+      room -= row.str().size();
+      ++shown;
     }
-    if (shown < entries.size())
-      out << "\nand " << plural(entries.size() - shown, "group", "groups") << " more: `--all`\n";
+    if (shown == entries.size()) continue;
+    const std::string rest = plural(entries.size() - shown, "group", "groups");
+    if (full) {
+      out << "\n**Left out**, because job summaries are limited to 1 MiB: " << rest << "\n";
+    } else {
+      out << "\nand " << rest << " more: `--all`\n";
+    }
   }
 }
 
