@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <iostream>
+#include <list>
 #include <string>
 #include <vector>
 
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
 #include "report/base/inherited_signals.h"
+#include "report/base/log.h"
 #include "report/base/printable_stream.h"
 #include "report/commands/commands.h"
 
@@ -40,8 +42,7 @@ std::vector<std::string> take_command(std::vector<std::string>* arguments) {
 }
 
 int usage_error(const std::string& message, const std::string& command) {
-  std::cerr << "culprit: " << printable_lines(message) << "\nTry: culprit" << (command.empty() ? "" : " " + command)
-            << " --help\n";
+  log::error(message + "\nTry: culprit" + (command.empty() ? "" : " " + command) + " --help");
   return kExitUsage;
 }
 
@@ -60,14 +61,37 @@ void fill_standard_descriptors() {
 int after_output(int code) {
   std::cout.flush();
   if (std::cout || code != kExitFine) return code;
-  std::cerr << "culprit: the output could not be written completely\n";
+  log::error("the output could not be written completely");
   return kExitUnreadable;
 }
 
+// The options that say how much culprit tells of itself.
+struct Verbosity {
+  unsigned verbose = 0;
+  bool quiet = false;
+
+  std::list<Option> options() {
+    OptionList list("", "");
+    list.add("-v,--verbose", Option::Count{&verbose},
+             "Say on stderr which files are read and how long each step takes; -vv: each attempt, too (CULPRIT_LOG and "
+             "--log are about the library in the program)");
+    list.add("-q,--quiet", &quiet, "Say nothing but errors on stderr: no warnings, notes, hints and progress");
+    return list.options();
+  }
+
+  log::Level level() const {
+    if (quiet) return log::Level::kQuiet;
+    return verbose == 0 ? log::Level::kNormal : verbose == 1 ? log::Level::kVerbose : log::Level::kTrace;
+  }
+};
+
 int run_culprit(std::vector<std::string> arguments) {
   const std::vector<Command> commands = make_commands();
+  // The options before the sub-command take no values.
+  const auto first = std::find_if(arguments.begin(), arguments.end(),
+                                  [](const std::string& word) { return word.compare(0, 1, "-") != 0; });
   const auto takes_program = [&](const Command& one) {
-    return one.options.program() && !arguments.empty() && one.options.command() == arguments.front();
+    return one.options.program() && first != arguments.end() && one.options.command() == *first;
   };
   std::vector<std::string> words;
   bool separated = false;
@@ -80,19 +104,24 @@ int run_culprit(std::vector<std::string> arguments) {
   std::vector<const OptionList*> lists;
   lists.reserve(commands.size());
   for (const Command& command : commands) lists.push_back(&command.options);
-  const Parsed parsed = parse_arguments({"culprit", "culprit " CULPRIT_VERSION, kAbout, kExitCodes}, lists, arguments);
+  Verbosity verbosity;
+  const Parsed parsed = parse_arguments(
+      {"culprit", "culprit " CULPRIT_VERSION, kAbout, kExitCodes, verbosity.options()}, lists, arguments);
   if (parsed.outcome == Parsed::Outcome::kShown) return kExitFine;
   if (parsed.outcome == Parsed::Outcome::kWrong)
     return usage_error(parsed.problem, parsed.command == nullptr ? "" : parsed.command->command());
+  if (verbosity.quiet && verbosity.verbose != 0)
+    return usage_error("--quiet excludes --verbose", parsed.command->command());
+  log::set_level(verbosity.level());
 
   if (parsed.command->program()) {
     // `culprit run ./app --flag`, without "--": the command begins at the first word that is not an option of culprit.
-    std::vector<std::string> first = parsed.program_words;
-    if (!first.empty()) {
-      if (first.front().compare(0, 1, "-") == 0)
-        return usage_error("unknown option " + first.front(), parsed.command->command());
-      if (separated) first.push_back("--");
-      words.insert(words.begin(), first.begin(), first.end());
+    std::vector<std::string> before = parsed.program_words;
+    if (!before.empty()) {
+      if (before.front().compare(0, 1, "-") == 0)
+        return usage_error("unknown option " + before.front(), parsed.command->command());
+      if (separated) before.push_back("--");
+      words.insert(words.begin(), before.begin(), before.end());
     }
     if (words.empty()) return usage_error("no command to run", parsed.command->command());
     *parsed.command->program()->words = words;
@@ -113,7 +142,7 @@ int main(int argc, char** argv) {
   try {
     return after_output(run_culprit({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << failure_text(error) << "\n";
+    log::error(failure_text(error));
   }
   return kExitUnreadable;
 }

@@ -14,7 +14,7 @@ while [ "${1:-}" = --target ]; do
 done
 # The last line is for build-libunwind.sh, which builds the distribution's source package.
 scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils \
-  catch2 libcli11-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev node-d3 \
+  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev node-d3 \
   dpkg-dev autoconf automake libtool xz-utils patch
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps

@@ -4,6 +4,7 @@
 # FILE limits the checks to these files; without FILE every file of the repository is checked. CHECK is one of
 #   format   C++ is formatted as clang-format 14 does
 #   layers   includes follow scripts/layers.txt
+#   log      diagnostics of report/ go through report/base/log.h
 #   files    length of files and lines, executable scripts, leftovers
 #   shell    shellcheck
 #   python   ruff, with the rules of .ruff.toml
@@ -17,7 +18,7 @@ usage() {
   sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
-checks=(format layers files shell python words tidy)
+checks=(format layers log files shell python words tidy)
 chosen=("${checks[@]}")
 if [ "${1:-}" = --only ]; then
   [[ " ${checks[*]} " == *" ${2:-} "* ]] || usage
@@ -72,6 +73,19 @@ check_layers() {
   # CLI11 is a large header: one file pays for it, and the rest of report/ declares its options in words of its own.
   each_is_a_problem "only report/commands/option_list.cpp may include CLI11: " < <(
     grep -rnE '#\s*include [<"]CLI/' report tests | grep -v '^report/commands/option_list\.cpp:')
+}
+
+# log.cpp has spdlog, the levels and the colours; a message beside it would have none of them, and no --quiet.
+check_log() {
+  each_is_a_problem "only report/base/log.cpp may include spdlog: " < <(
+    grep -rnE '#\s*include [<"](spdlog|fmt)/' report tests | grep -v '^report/base/log\.cpp:')
+  # main.cpp makes the stream printable, and `culprit run` writes its report to it.
+  each_is_a_problem "diagnostics go through report/base/log.h: " < <(
+    grep -rnE 'std::(cerr|clog)\b|\bf(printf|puts|putc|write)\(.*\bstderr\b|\bperror\(|\bwrite\((2|STDERR_FILENO)\b' \
+      --include='*.cpp' --include='*.h' report |
+      grep -vE '^report/base/log\.cpp:' |
+      grep -vE '^report/main\.cpp:[0-9]+:.*PrintableStream' |
+      grep -vE '^report/commands/output_options\.cpp:[0-9]+:.*std::ostream& out = ')
 }
 
 check_files() {

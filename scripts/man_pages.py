@@ -209,6 +209,7 @@ def command_page(culprit, version):
             if "Positionals" in command.lists:
                 page.paragraph("Arguments:" if heading == "Positionals" else "Options:")
             for specification, description in entries:
+                # Options that stand before a sub-command, too, are described there.
                 if specification not in general_options:
                     page.entry(*option(specification, description))
     page.section("Exit status")

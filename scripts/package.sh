@@ -56,7 +56,7 @@ while read -r soname path; do
   cp -L "/usr/share/doc/$owner/copyright" "$licences/$owner"
 done < <(ldd build/bin/culprit | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p')
 # Packages whose code is inside the two programs.
-for package in nlohmann-json3-dev libcli11-dev libutf8proc-dev node-d3; do
+for package in nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libutf8proc-dev node-d3; do
   cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
 done
 cp -L "$(printf '%s\n' /usr/share/doc/gcc-*-base | sort -V | tail -1)/copyright" "$licences/libstdc++"

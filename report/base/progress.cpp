@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
+#include "report/base/log.h"
 #include "report/base/words.h"
 
 namespace culprit::report {
@@ -33,10 +33,12 @@ std::string progress_line(std::size_t done, std::size_t total, const std::string
 }
 
 Progress::Progress(std::size_t total)
-    : total_(total), terminal_(::isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now() + kSilence) {}
+    : total_(total),
+      terminal_(::isatty(STDERR_FILENO) == 1 && log::shows(log::Level::kNormal)),
+      next_(std::chrono::steady_clock::now() + kSilence) {}
 
 Progress::~Progress() {
-  if (shown_) std::cerr << "\r\x1b[K" << std::flush;
+  if (shown_) log::wipe_status();
 }
 
 void Progress::doing(const std::string& what) {
@@ -59,7 +61,7 @@ void Progress::show() {
   if (now < next_) return;
   next_ = now + kBetween;
   shown_ = true;
-  std::cerr << "\r\x1b[K" << progress_line(done_, total_, printable(text_), terminal_width() - 1) << std::flush;
+  log::show_status(progress_line(done_, total_, printable(text_), terminal_width() - 1));
 }
 
 }  // namespace culprit::report

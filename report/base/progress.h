@@ -1,5 +1,5 @@
 // Progress of a long operation on a terminal: one line on stderr that is wiped when the work is done. Appears after one
-// second; never appears when stderr is not a terminal.
+// second; never appears when stderr is not a terminal, or with --quiet.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ class Progress {
   void show();
 
   const std::size_t total_;
-  const bool terminal_;
+  const bool terminal_;  // there is one, and it may show progress
   std::chrono::steady_clock::time_point next_;
   std::mutex mutex_;
   std::size_t done_ = 0;

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +20,7 @@
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
@@ -96,23 +96,23 @@ InjectionOrder order_of(const AttachCommand& command, const TracedProcess& proce
 }
 
 int fail(const std::string& message) {
-  std::cerr << "culprit: " << message << "\n";
+  log::error(message);
   return kExitUnreadable;
 }
 
 void say_attached(const TracedProcess& process, const format::AttachRequest& answer, const std::string& dump,
                   bool watched) {
-  std::cerr << "attached to " << printable(process.name()) << ": " << answer.words + answer.slots
-            << " addresses of the driver replaced\n";
+  log::line("attached to " + printable(process.name()) + ": " + std::to_string(answer.words + answer.slots) +
+            " addresses of the driver replaced");
   if (answer.words == 0)
-    std::cerr << "note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on\n";
+    log::line("note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on");
   if (answer.unsearched_bytes != 0)
-    std::cerr << "note    too little time to search up to " << format_bytes(answer.unsearched_bytes)
-              << " of its memory: calls through pointers there are not seen; a longer --timeout helps\n";
-  std::cerr << "dump    " << printable(dump) << "\n";
+    log::line("note    too little time to search up to " + format_bytes(answer.unsearched_bytes) +
+              " of its memory: calls through pointers there are not seen; a longer --timeout helps");
+  log::line("dump    " + printable(dump));
   if (!watched)
-    std::cerr << "next    culprit report " << printable(dump) << "   at any time\n        culprit detach "
-              << process.pid() << "   ends it\n";
+    log::line("next    culprit report " + printable(dump) + "   at any time\n        culprit detach " +
+              std::to_string(process.pid()) + "   ends it");
 }
 
 // Waits until the time is over, the process ends, or a signal arrives. The signals are blocked already.
@@ -156,7 +156,7 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
                const std::string& dump, const sigset_t& signals) {
   // Opened now, because a container's files are out of reach once its process has ended.
   const Descriptor file(open_in_process("/proc", static_cast<std::uint32_t>(process.pid()), answer.dump));
-  std::cerr << "recording for " << seconds_text(command.seconds) << "; Ctrl-C ends it early\n";
+  log::line("recording for " + seconds_text(command.seconds) + "; Ctrl-C ends it early");
   watch(process, command.seconds, signals);
   int failed = kExitFine;
   if (process.is_alive()) {
@@ -172,7 +172,7 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
       if (process.is_alive()) failed = fail(std::string("not detached: ") + error.what());
     }
   } else {
-    std::cerr << "note    the process has ended\n";
+    log::line("note    the process has ended");
   }
   if (file.get() < 0) return fail(dump + ": cannot be opened from here");
   const int shown = show_survivors(command, process, file, dump);
@@ -200,7 +200,7 @@ int run_attach(const AttachCommand& command) try {
   int interrupted = 0;
   const format::AttachRequest answer = inject(process, order_of(command, process), &interrupted);
   if (interrupted != 0) {
-    std::cerr << "culprit: interrupted; " << printable(process.name()) << " is as it was\n";
+    log::error("interrupted; " + printable(process.name()) + " is as it was");
     return die_like_child(interrupted);
   }
   const std::string problem = describe_result(process, answer);
@@ -229,13 +229,13 @@ int run_detach(const DetachCommand& command) try {
   const format::AttachRequest answer = inject(process, order, &interrupted);
   const std::string problem = describe_result(process, answer);
   if (interrupted != 0 && answer.result != format::AttachResult::kDone) {
-    std::cerr << "culprit: interrupted; " << printable(process.name()) << " is attached as before\n";
+    log::error("interrupted; " + printable(process.name()) + " is attached as before");
     return die_like_child(interrupted);
   }
   if (!problem.empty()) return fail(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
-  std::cerr << "detached from " << printable(process.name()) << "\n";
-  if (!dump.empty()) std::cerr << "next    culprit report " << printable(dump) << "\n";
+  log::line("detached from " + printable(process.name()));
+  if (!dump.empty()) log::line("next    culprit report " + printable(dump));
   return kExitFine;
 } catch (const std::exception& error) {
   return fail(failure_text(error));

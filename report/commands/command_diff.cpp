@@ -1,9 +1,9 @@
 // culprit diff OLD NEW: which leaks are new, grown, shrunk or gone.
-#include <iostream>
 #include <memory>
 #include <string>
 
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -41,7 +41,7 @@ int run_diff(const DiffCommand& command) try {
   // The old run may lack leaks, too: then a leak that it had counts as new, which fails above.
   return asked && !diff.now.not_known.empty() ? kExitNotKnown : kExitFine;
 } catch (const std::runtime_error& error) {  // FileError, DumpError
-  std::cerr << "culprit: " << error.what() << "\n";
+  log::error(error.what());
   return kExitUnreadable;
 }
 

@@ -2,13 +2,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/cuda/library_names.h"
@@ -48,9 +48,12 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
 // /proc are written all the same) or the output cannot be written.
 int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
-  NvmlFacts nvml = read_nvml(variable_or("CULPRIT_NVML", kManagementLibrary));
+  const std::string library = variable_or("CULPRIT_NVML", kManagementLibrary);
+  NvmlFacts nvml = read_nvml(library);
+  log::debug("facts of the GPUs from " + library + (nvml.available ? "" : ": not usable"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
-    std::cerr << "culprit: there is no GPU " << *command.gpu << "; this machine shows " << nvml.gpus.size() << "\n";
+    log::error("there is no GPU " + std::to_string(*command.gpu) + "; this machine shows " +
+               std::to_string(nvml.gpus.size()));
     return kExitUsage;
   }
   const ProcFacts proc = read_proc(variable_or("CULPRIT_PROC", "/proc"), named_processes(nvml));

@@ -1,10 +1,10 @@
 // culprit merge DUMP... -o FILE: merges the dumps of a job into one file, which can be reported and merged again.
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -26,13 +26,13 @@ int run_merge(const MergeCommand& command) try {
   check_output_file(options.output, command.dumps);
   const LoadedReports loaded = load_many(command.dumps, options.load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
-    std::cerr << "culprit: " << options.output << " was not written: a job without some of its processes looks clean\n";
+    log::error(options.output + " was not written: a job without some of its processes looks clean");
     return kExitUnreadable;
   }
   write_merged_file(options.output, loaded.reports.front());
   return kExitFine;
 } catch (const FileError& error) {
-  std::cerr << "culprit: " << error.what() << "\n";
+  log::error(error.what());
   return kExitUnreadable;
 }
 

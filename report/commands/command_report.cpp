@@ -1,10 +1,10 @@
 // culprit report DUMP...: shows the contents of dumps.
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -55,7 +55,7 @@ int run_report(const ReportCommand& command) try {
   for (const Report& report : reports) hooked = hooked || report.hook_called;
   return hooked ? kExitFine : kExitNotKnown;
 } catch (const FileError& error) {
-  std::cerr << "culprit: " << error.what() << "\n";
+  log::error(error.what());
   return kExitUnreadable;
 }
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -15,8 +14,10 @@
 
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/temporary_folder.h"
+#include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
@@ -57,7 +58,7 @@ std::uint64_t realtime_ns() {
 }
 
 int start_failure(const std::string& command, int error) {
-  std::cerr << "culprit: " << command << ": " << std::strerror(error) << "\n";
+  log::error(command + ": " + std::strerror(error));
   return error == ENOENT ? kExitNotFound : kExitNotExecutable;
 }
 
@@ -85,18 +86,21 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
   if (!fail_environment(command.fail).empty() && !reports.empty() && injected == 0)
-    std::cerr << "culprit: no call was made to fail: the program ended before the chosen call\n";
+    log::warning("no call was made to fail: the program ended before the chosen call");
   if (command.torch_history && history_is_missing(reports)) {
-    std::cerr << "culprit: --torch-history had no effect: the Python package culprit is not installed in the program's "
-                 "environment (pip install it there), or the program ended without its exit handlers\n";
+    log::warning(
+        "--torch-history had no effect: the Python package culprit is not installed in the program's environment (pip "
+        "install it there), or the program ended without its exit handlers");
   }
+  const auto tell_nothing_seen = command.require_cuda ? log::error : log::warning;
   if (reports.empty() && !loaded.unreadable && command.paused) {
-    std::cerr << "culprit: nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call "
-                 "was made after that\n";
+    tell_nothing_seen(
+        "nothing was recorded: recording was never switched on (culprit start PID), or no CUDA call was made after "
+        "that");
   } else if (reports.empty() && !loaded.unreadable) {
-    std::cerr
-        << "culprit: no CUDA call was seen: the program made none, or nothing could be preloaded into it (a static or "
-           "setuid program, or an environment without LD_PRELOAD)\n";
+    tell_nothing_seen(
+        "no CUDA call was seen: the program made none, or nothing could be preloaded into it (a static or setuid "
+        "program, or an environment without LD_PRELOAD)");
   }
   // With JSON or an output file a report is always written, even if there is nothing in it.
   if (!reports.empty() || command.output.format != "text" || !command.output.output.empty()) {
@@ -135,7 +139,7 @@ class RunPlace {
   // The report could not be made: the dumps stay, for another one.
   void keep(const std::vector<std::string>& dumps) {
     if (!kept_ && !dumps.empty()) folder_.keep();
-    for (const std::string& dump : dumps) std::cerr << "culprit: the dump is kept: culprit report " << dump << "\n";
+    for (const std::string& dump : dumps) log::error("the dump is kept: culprit report " + dump);
   }
 
  private:
@@ -155,7 +159,7 @@ int run_program(const RunCommand& command) {
   try {
     failures = fail_environment(command.fail);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << failure_text(error) << "\n";
+    log::error(failure_text(error));
     return kExitUsage;
   }
   try {
@@ -165,7 +169,7 @@ int run_program(const RunCommand& command) {
     environment = preload_environment(place->pattern());
     environment.emplace_back("CULPRIT_RUN_STARTS", place->run_starts().path());
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << failure_text(error) << "\n";
+    log::error(failure_text(error));
     return kExitUnreadable;
   }
 
@@ -181,6 +185,8 @@ int run_program(const RunCommand& command) {
   const std::uint64_t start = realtime_ns();
   const ChildResult child = run_child(command.command, environment);
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
+  log::debug("the program ended with " +
+             (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
 
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
@@ -188,7 +194,7 @@ int run_program(const RunCommand& command) {
     dumps = find_dumps(place->pattern(), start);
     found = report_run(dumps, place->run_starts().reports(dumps.size()), command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report: the command's exit code counts
-    std::cerr << "culprit: " << failure_text(error) << "\n";
+    log::error(failure_text(error));
   }
   if (found == kExitUnreadable) place->keep(dumps);
   place.reset();
@@ -230,7 +236,9 @@ Action declare_run(OptionList* options) {
   options->add("--depth", &command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       .in_range(0, 256)
       .type("N");
-  options->add("--log", &command->log, "Diagnostics of libculprit.so on stderr")
+  options
+      ->add("--log", &command->log,
+            "Diagnostics of libculprit.so in the program, on stderr (CULPRIT_LOG); --verbose is about culprit itself")
       .one_of({"off", "error", "warn", "info", "debug"})
       .type("LEVEL");
   add_fail_options(options, &command->fail);

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,6 +16,7 @@
 
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/progress.h"
 #include "report/base/temporary_folder.h"
@@ -95,8 +95,8 @@ class SweepProgress {
     bar_.done(std::to_string(sweep.findings.size()) + " found, " + std::to_string(sweep.count(SweepOutcome::kCrash)) +
               " crashed, " + std::to_string(sweep.count(SweepOutcome::kHang)) + " hung");
     if (!lines_) return;
-    std::cerr << "culprit: " << done_ << "/" << runs_ << " site " << site_name(run.site) << ": "
-              << outcome_name(run.outcome) << "\n";
+    log::note(std::to_string(done_) + "/" + std::to_string(runs_) + " site " + site_name(run.site) + ": " +
+              outcome_name(run.outcome));
   }
 
  private:
@@ -113,7 +113,7 @@ bool read_dumps(const std::string& pattern, const OutputOptions& options, Report
     try {
       reports->push_back(std::make_shared<const Report>(load_with_progress(path, options.load)));
     } catch (const DumpError& error) {
-      std::cerr << "culprit: " << error.what() << "\n";
+      log::error(error.what());
       readable = false;
     }
   }
@@ -208,16 +208,15 @@ int sweep_all(const SweepCommand& command) {
   sweep.clean.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const ChildResult& clean = sweep.clean.child;
   if (clean.start_errno != 0) {
-    std::cerr << "culprit: " << command.command.front() << ": " << std::strerror(clean.start_errno) << "\n";
+    log::error(command.command.front() + ": " + std::strerror(clean.start_errno));
     return clean.start_errno == ENOENT ? kExitNotFound : kExitNotExecutable;
   }
   if (clean.signalled) {
-    std::cerr << "culprit: the command was ended by a signal although nothing was made to fail: nothing to compare "
-                 "with\n";
+    log::error("the command was ended by a signal although nothing was made to fail: nothing to compare with");
     return -clean.code;
   }
   if (clean.code != 0)
-    std::cerr << "culprit: the command ends with " << clean.code << " although nothing was made to fail\n";
+    log::warning("the command ends with " + std::to_string(clean.code) + " although nothing was made to fail");
   if (!read_dumps(pattern, command.output, &sweep.clean_reports)) return kExitUnreadable;
   const std::vector<AllocationSite> all = sites_of(sweep.clean_reports);
   sweep.sites = all.size();
@@ -226,11 +225,11 @@ int sweep_all(const SweepCommand& command) {
     sweep.runs.back().site = site;
   }
   if (all.empty()) {
-    std::cerr
-        << "culprit: no allocation was seen: "
-        << (sweep.clean_reports.empty()
-                ? "the program made no CUDA call, or it is static or setuid, so that nothing can be preloaded into it\n"
-                : "there is nothing to make fail\n");
+    log::warning(
+        std::string("no allocation was seen: ") +
+        (sweep.clean_reports.empty()
+             ? "the program made no CUDA call, or it is static or setuid, so that nothing can be preloaded into it"
+             : "there is nothing to make fail"));
   }
   const int signal_number = try_all(command, dumps, &sweep);
   if (signal_number != 0) return -signal_number;
@@ -252,7 +251,7 @@ int run_sweep(const SweepCommand& command) {
   try {
     result = sweep_all(command);
   } catch (const std::exception& error) {
-    std::cerr << "culprit: " << failure_text(error) << "\n";
+    log::error(failure_text(error));
     return kExitUnreadable;
   }
   return result < 0 ? die_like_child(-result) : result;
@@ -283,7 +282,9 @@ Action declare_sweep(OptionList* options) {
   options->add("--show-output", &command->show_output,
                "Show the command's output in the runs with a failure too; that of the clean run is always shown");
   options->add("--out", &command->out, "Keep the dumps in the folder DIR: clean, 1, 2, ...").type("DIR");
-  options->add("--log", &command->log, "Diagnostics of libculprit.so on stderr")
+  options
+      ->add("--log", &command->log,
+            "Diagnostics of libculprit.so in the program, on stderr (CULPRIT_LOG); --verbose is about culprit itself")
       .one_of({"off", "error", "warn", "info", "debug"})
       .type("LEVEL");
   add_output_options(options, &command->output, {"text", "json"});

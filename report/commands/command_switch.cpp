@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/commands/commands.h"
 #include "report/proc/target_process.h"
 
@@ -23,7 +24,7 @@ struct SwitchCommand {
 };
 
 int fail(const std::string& message) {
-  std::cerr << "culprit: " << message << "\n";
+  log::error(message);
   return kExitUnreadable;
 }
 

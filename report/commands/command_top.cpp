@@ -13,6 +13,7 @@
 
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
+#include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/cuda/kinds.h"
@@ -152,7 +153,7 @@ int run_top(const TopCommand& command) try {
       report = source.read(options);
     } catch (const DumpError& error) {
       if (look == 1) throw;
-      std::cerr << "culprit: " << error.what() << "\n";  // the process ended, and its dump is gone
+      log::note(error.what());  // the process ended, and its dump is gone
       return kExitFine;
     }
     if (terminal) std::cout << "\x1b[H\x1b[J";
@@ -162,7 +163,7 @@ int run_top(const TopCommand& command) try {
     std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
   }
 } catch (const DumpError& error) {
-  std::cerr << "culprit: " << error.what() << "\n";
+  log::error(error.what());
   return kExitUnreadable;
 }
 

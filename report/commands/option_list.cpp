@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <stdexcept>
@@ -24,6 +25,9 @@ CLI::Option* declare_value(const Option& option, CLI::App* app) {
           return app->add_flag((option.negated ? "!" : "") + option.names, *value, option.help);
         } else if constexpr (std::is_same_v<Type, std::function<void()>>) {
           return app->add_flag_callback(option.names, value, option.help);
+        } else if constexpr (std::is_same_v<Type, Option::Count>) {
+          const auto add = [times = value.times](std::int64_t given) { *times += static_cast<unsigned>(given); };
+          return app->add_flag_function(option.names, add, option.help);
         } else {
           CLI::Option* const declared = app->add_option(option.names, *value, option.help);
           if (std::is_same_v<Type, std::vector<std::string>*> && option.names[0] == '-')
@@ -58,13 +62,14 @@ void declare(const Option& option, CLI::App* app) {
   if (!option.excluded.empty()) declared->excludes(app->get_option(option.excluded));
 }
 
-CLI::App* declare(const OptionList& list, const std::string& footer, CLI::App* app) {
+CLI::App* declare(const OptionList& list, const Usage& usage, CLI::App* app) {
   CLI::App* const command = app->add_subcommand(list.command(), list.help());
   if (list.program()) {
-    command->footer("Give the command after --:  " + list.program()->example + "\n\n" + footer);
+    command->footer("Give the command after --:  " + list.program()->example + "\n\n" + usage.footer);
     command->prefix_command();
   }
   for (const Option& option : list.options()) declare(option, command);
+  for (const Option& option : usage.everywhere) declare(option, command);
   if (!list.checks().empty()) {
     command->callback([&list] {
       for (const auto& check : list.checks()) {
@@ -167,8 +172,9 @@ Parsed parse_arguments(const Usage& usage, const std::vector<const OptionList*>&
   app.set_version_flag("--version", usage.version);
   app.require_subcommand(1);
   app.footer(usage.footer);
+  for (const Option& option : usage.everywhere) declare(option, &app);
   std::map<const CLI::App*, const OptionList*> lists;
-  for (const OptionList* list : commands) lists[declare(*list, usage.footer, &app)] = list;
+  for (const OptionList* list : commands) lists[declare(*list, usage, &app)] = list;
 
   Parsed parsed;
   try {

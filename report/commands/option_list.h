@@ -15,10 +15,13 @@ namespace culprit::report {
 // itself.
 struct Option {
   // Where the value goes; it must stay there until the command line has been parsed. bool: a flag, which takes no
-  // value. A function: a flag, and its effect. A list: the option may be repeated, each time with one value; a
-  // positional argument takes all that come.
+  // value. Count: a flag, and how often it was given. A function: a flag, and its effect. A list: the option may be
+  // repeated, each time with one value; a positional argument takes all that come.
+  struct Count {
+    unsigned* times;
+  };
   using Value = std::variant<bool*, int*, unsigned*, double*, std::string*, std::vector<std::string>*,
-                             std::optional<unsigned>*, std::function<void()>>;
+                             std::optional<unsigned>*, std::function<void()>, Count>;
   // Returns the problem of a value; "" for a correct one.
   using Test = std::function<std::string(const std::string&)>;
   struct OneOf {
@@ -117,6 +120,7 @@ struct Usage {
   std::string version;
   std::string about;
   std::string footer;
+  std::list<Option> everywhere;  // before the sub-command and among its options; values of both places add up
 };
 
 struct Parsed {

@@ -9,8 +9,10 @@
 
 #include "report/base/exit_codes.h"
 #include "report/base/file_error.h"
+#include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/printable_stream.h"
+#include "report/base/terminal_colours.h"
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -19,14 +21,6 @@
 
 namespace culprit::report {
 namespace {
-
-bool wants_colours(int fd) {
-  const char* no_colour = std::getenv("NO_COLOR");
-  if (no_colour != nullptr && no_colour[0] != '\0') return false;
-  const char* terminal = std::getenv("TERM");
-  if (terminal == nullptr || std::string(terminal) == "dumb") return false;
-  return ::isatty(fd) == 1;
-}
 
 bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -160,12 +154,12 @@ bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& opt
     }
   }
   constexpr std::size_t kNamed = 10;
-  std::cerr << "culprit: --since-mark " << options.load.since_mark << ": no process has this mark";
+  std::string problem = "--since-mark " + options.load.since_mark + ": no process has this mark";
   for (std::size_t i = 0; i < known.size() && i < kNamed; ++i)
-    std::cerr << (i == 0 ? "; there are: " : ", ") << printable(known[i]);
-  if (known.empty()) std::cerr << "; no mark was set (culprit.h, NVTX and the Python package set marks)";
-  if (known.size() > kNamed) std::cerr << ", and " << known.size() - kNamed << " more";
-  std::cerr << "\n";
+    problem += (i == 0 ? "; there are: " : ", ") + printable(known[i]);
+  if (known.empty()) problem += "; no mark was set (culprit.h, NVTX and the Python package set marks)";
+  if (known.size() > kNamed) problem += ", and " + std::to_string(known.size() - kNamed) + " more";
+  log::error(problem);
   return false;
 }
 
@@ -177,7 +171,7 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     render_to(wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
     out.flush();
     if (out) return kExitFine;
-    std::cerr << "culprit: the report could not be written completely\n";
+    log::error("the report could not be written completely");
     return kExitUnreadable;
   }
   try {
@@ -189,12 +183,13 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     file.commit();
     return kExitFine;
   } catch (const FileError& error) {
-    std::cerr << "culprit: " << error.what() << "\n";
+    log::error(error.what());
     return kExitUnreadable;
   }
 }
 
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
+  const log::StepTime time("render " + options.format);
   std::vector<std::string> left_out;
   const int written = write_output(options, stream, [&](bool colours, std::ostream& out) {
     RenderOptions shown = render_options(options, colours);
@@ -202,7 +197,7 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
     shown.left_out = &left_out;
     find_format(options.format)->write(reports, shown, out);
   });
-  for (const std::string& sentence : left_out) std::cerr << "culprit: " << sentence << "\n";
+  for (const std::string& sentence : left_out) log::warning(sentence);
   return written;
 }
 

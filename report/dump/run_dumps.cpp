@@ -17,6 +17,7 @@
 #include "report/base/descriptor.h"
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
+#include "report/base/log.h"
 
 namespace culprit::report {
 namespace {
@@ -141,7 +142,12 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
     if (::glob(glob_of(variant).c_str(), 0, nullptr, &matches) == 0) {
       for (std::size_t i = 0; i < matches.gl_pathc; ++i) {
         const std::uint64_t start = start_of_dump(matches.gl_pathv[i]);
-        if (start != 0 && start >= since_realtime_ns) found.emplace_back(start, matches.gl_pathv[i]);
+        if (start != 0 && start >= since_realtime_ns) {
+          found.emplace_back(start, matches.gl_pathv[i]);
+        } else {
+          log::trace(std::string(matches.gl_pathv[i]) +
+                     (start == 0 ? ": is no dump" : ": is a dump of an earlier run"));
+        }
       }
     }
     ::globfree(&matches);
@@ -150,7 +156,11 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
   found.erase(std::unique(found.begin(), found.end()), found.end());
   std::vector<std::string> paths;
   paths.reserve(found.size());
-  for (auto& [start, path] : found) paths.push_back(std::move(path));
+  for (auto& [start, path] : found) {
+    log::debug("dump found: " + path);
+    paths.push_back(std::move(path));
+  }
+  if (paths.empty()) log::debug("no dump found: " + pattern);
   return paths;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "report/base/log.h"
 #include "report/base/progress.h"
 #include "report/judge/dump_contents.h"
 #include "report/judge/holder_groups.h"
@@ -22,6 +23,13 @@ std::shared_ptr<const StackResolver> resolve_stacks(const DumpContents& contents
   return stacks;
 }
 
+// Carries out a step, and tells its time.
+template <typename Step>
+auto timed(const char* name, const Dump& dump, Step step) {
+  const log::StepTime time(std::string(name) + " " + dump.path());
+  return step();
+}
+
 }  // namespace
 
 Report load_report(const std::string& path, const LoadOptions& options) {
@@ -30,8 +38,10 @@ Report load_report(const std::string& path, const LoadOptions& options) {
 }
 
 Report load_report(const Dump& dump, const LoadOptions& options) {
-  DumpContents contents = read_contents(dump, options.machine, options.since_mark);
-  std::shared_ptr<const StackResolver> stacks = resolve_stacks(contents, dump, options);
+  DumpContents contents = timed("read", dump, [&] { return read_contents(dump, options.machine, options.since_mark); });
+  std::shared_ptr<const StackResolver> stacks =
+      timed("resolve", dump, [&] { return resolve_stacks(contents, dump, options); });
+  const log::StepTime time("judge " + dump.path());
   const HolderGroups groups = group_by_holder(&contents, dump, *stacks);
   Verdicts verdicts = judge(groups.tables, dump, *stacks, options.judge);
   return summarise(std::move(contents), dump, std::move(stacks), groups, std::move(verdicts), options.judge.strict);

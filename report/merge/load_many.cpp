@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iostream>
 #include <mutex>
 #include <optional>
 
 #include "report/base/failure.h"
 #include "report/base/input_file.h"
+#include "report/base/log.h"
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
@@ -54,8 +54,7 @@ class Loader {
   void load(Use use) {
     for (std::size_t i = next_++; i < paths_.size(); i = next_++) {
       try {
-        use(is_merged_file(paths_[i]) ? read_merged_file(paths_[i], options_.judge) : load_report(paths_[i], options_),
-            i);
+        use(read(paths_[i]), i);
       } catch (const std::runtime_error& error) {  // DumpError, FileError
         add_error(i, error.what());
       } catch (const std::exception& error) {  // std::bad_alloc, std::length_error
@@ -68,11 +67,17 @@ class Loader {
   // Prints the errors in the order of the paths; true when there was any.
   bool tell_errors() {
     std::sort(errors_.begin(), errors_.end());
-    for (const auto& [index, message] : errors_) std::cerr << "culprit: " << message << "\n";
+    for (const auto& [index, message] : errors_) log::error(message);
     return !errors_.empty();
   }
 
  private:
+  Report read(const std::string& path) const {
+    if (!is_merged_file(path)) return load_report(path, options_);
+    const log::StepTime time("read merged file " + path);
+    return read_merged_file(path, options_.judge);
+  }
+
   void add_error(std::size_t index, const std::string& message) {
     const std::lock_guard<std::mutex> lock(mutex_);
     errors_.emplace_back(index, message);
@@ -129,6 +134,7 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
       count += taken;
     });
     if (count != 0) {
+      const log::StepTime time("merge of " + std::to_string(count) + " reports");
       loaded.reports.push_back(all.finish(options.judge.strict));
       check_no_process_twice(loaded.reports.front());
     }

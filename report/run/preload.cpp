@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "report/base/log.h"
 #include "report/proc/process_folder.h"
 
 namespace culprit::report {
@@ -19,13 +20,17 @@ std::string find_library() {
     const fs::path root = fs::path(own_program()).parent_path().parent_path();
     for (const char* folder : {"lib", CULPRIT_INSTALL_LIBDIR, "lib64"}) {
       const fs::path candidate = root / folder / "libculprit.so";
-      if (path.empty() && fs::exists(candidate)) path = candidate.string();
+      if (!path.empty()) break;
+      const bool there = fs::exists(candidate);
+      log::trace("looked for the library: " + candidate.string() + (there ? "" : ": no such file"));
+      if (there) path = candidate.string();
     }
     if (path.empty()) {
       throw std::runtime_error((root / "lib/libculprit.so").string() +
                                ": no such file; keep culprit and libculprit.so in one tree, or set CULPRIT_LIBRARY");
     }
   }
+  log::debug("the library is " + path + (chosen != nullptr && chosen[0] != '\0' ? " (CULPRIT_LIBRARY)" : ""));
   return path;
 }
 
@@ -56,6 +61,10 @@ Environment preload_environment(const std::string& pattern) {
   const std::string library = find_library();
   Environment environment = {{"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
   if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);
+  for (const auto& [name, value] : environment) {
+    std::string text = "the program gets ";
+    log::trace(text.append(name).append("=").append(value));
+  }
   return environment;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "report/base/input_file.h"
+#include "report/base/log.h"
 
 namespace culprit::report {
 namespace {
@@ -84,13 +85,16 @@ bool expands_moderately(Elf* elf) {
 int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, const char* file_name,
                     const char* link_file, GElf_Word link_crc, char** debug_file_name) {
   const auto* search_path = static_cast<const char*>(*user_data);
+  const std::string search_path_text = search_path != nullptr ? search_path : "";
   const std::string program = file_name != nullptr ? file_name : "";
   const std::string link =
       link_file != nullptr && link_file[0] != '\0' ? link_file : program.substr(program.rfind('/') + 1) + ".debug";
   if (search_path != nullptr && !all_are_harmless(search_path, program, link)) return -1;
   const int fd =
       ::dwfl_standard_find_debuginfo(module, user_data, name, base, file_name, link_file, link_crc, debug_file_name);
+  if (fd < 0) log::trace("no separate debug file of " + program + ": " + link + " is in none of " + search_path_text);
   if (fd < 0 || file_expands_moderately(fd)) return fd;
+  log::trace("the separate debug file of " + program + " is not used: its sections would expand to too many bytes");
   ::close(fd);
   return -1;
 }

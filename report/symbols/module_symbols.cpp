@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "report/base/input_file.h"
+#include "report/base/words.h"
 #include "report/symbols/debug_files.h"
 #include "report/symbols/demangle.h"
 #include "report/symbols/line_table_size.h"
@@ -132,6 +133,22 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
   read_symbols();
   read_units();
   return ModuleState::kFound;
+}
+
+std::string ModuleFile::debug_file() const {
+  if (!has_debug_info()) return "";
+  const char* main_file = nullptr;
+  const char* debug_file = nullptr;
+  dwfl_module_info(module_, nullptr, nullptr, nullptr, nullptr, nullptr, &main_file, &debug_file);
+  const char* file = debug_file != nullptr ? debug_file : main_file;
+  return file != nullptr ? file : "";
+}
+
+std::string ModuleFile::build_id() const {
+  const unsigned char* bits = nullptr;
+  GElf_Addr where = 0;
+  const int length = module_ != nullptr ? dwfl_module_build_id(module_, &bits, &where) : 0;
+  return length > 0 ? hex_bytes(bits, static_cast<std::size_t>(length)) : "";
 }
 
 void ModuleFile::read_symbols() {

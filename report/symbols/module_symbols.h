@@ -27,6 +27,12 @@ class ModuleFile {
 
   bool has_debug_info() const { return !units_.empty(); }
 
+  // The file with the debug information: the file itself or another one; empty without debug information.
+  std::string debug_file() const;
+
+  // Of the file, also after kChanged; in hex digits, empty without one.
+  std::string build_id() const;
+
   // Whether the file itself defines the function that raises exceptions: see own_unwinder.h.
   bool defines_unwinder() const { return defines_unwinder_; }
 

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <thread>
 
+#include "report/base/log.h"
 #include "report/base/parallel.h"
+#include "report/base/words.h"
 #include "report/symbols/data_symbols.h"
 #include "report/symbols/module_symbols.h"
 #include "report/symbols/own_unwinder.h"
@@ -17,17 +19,39 @@
 namespace culprit::report {
 namespace {
 
+// Tells which file a module's symbols come from.
+void tell(const ModuleSymbols& module, const std::string& path, const ModuleFile* file) {
+  if (!log::shows(log::Level::kVerbose)) return;
+  const std::string wanted = hex_bytes(module.build_id.data(), module.build_id.size());
+  const std::string found = file != nullptr ? file->build_id() : "";
+  const auto id = [](const std::string& hex) { return hex.empty() ? "no build ID" : "build ID " + hex; };
+  const std::string begin = "symbols of " + path + ": ";
+  switch (module.state) {
+    case ModuleState::kFound:
+      return log::debug(begin + id(found) + ", " +
+                        (file->has_debug_info() ? "debug information in " + file->debug_file()
+                                                : std::string("debug information missing")));
+    case ModuleState::kNoFile:
+      return log::debug(begin + "no such file, " + id(wanted) + " was recorded");
+    case ModuleState::kChanged:
+      return log::debug(begin + id(found) + ", not used because " + id(wanted) + " was recorded");
+    case ModuleState::kUnreadable:
+      return log::debug(begin + "cannot be read");
+  }
+}
+
 void look_up_module(ModuleSymbols& module, const SymbolOptions& options) {
   module.locations.assign(module.addresses.size(), {});
   module.variable_of.assign(module.data.size(), ModuleSymbols::kNoVariable);
   if (module.path.empty() || module.path[0] != '/') return;
   const std::string path = options.sysroot + module.path;
   struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return;
+  if (::stat(path.c_str(), &info) != 0) return tell(module, path, nullptr);
   if (options.progress) options.progress(path);
   module.state = ModuleState::kUnreadable;
   ModuleFile file;
   module.state = file.open(path, module.build_id, options);
+  tell(module, path, &file);
   if (module.state != ModuleState::kFound) return;
   module.has_debug_info = file.has_debug_info();
   module.own_unwinder = file.defines_unwinder() || has_hidden_cxx_runtime(file.handle());

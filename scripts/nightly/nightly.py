@@ -228,7 +228,8 @@ def status_text(status, timeout):
 
 def said_in(output):
     """' (...)' with the messages of culprit in an output; '' without any."""
-    said = " ".join(line.removeprefix("culprit: ") for line in output if line.startswith("culprit: "))
+    said = " ".join(line.removeprefix("culprit: ").removeprefix("warning: ") for line in output
+                    if line.startswith("culprit: "))
     return f" ({said})" if said else ""
 
 

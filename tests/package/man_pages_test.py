@@ -31,7 +31,9 @@ def sub_commands():
 
 
 def options_of(command):
-    return set(re.findall(r"(?:^  |,)(--?[a-z][a-z-]*)", output_of(CULPRIT, command, "--help"), re.MULTILINE))
+    """The options of a sub-command; None: of the command itself."""
+    text = output_of(CULPRIT, *([command] if command else []), "--help")
+    return set(re.findall(r"(?:^  |,)(--?[a-z][a-z-]*)", text, re.MULTILINE))
 
 
 class ManualPages(unittest.TestCase):
@@ -40,10 +42,15 @@ class ManualPages(unittest.TestCase):
         self.assertIn("run", commands)
         sections = dict(re.findall(r'\.SS "culprit (\w+)"\n(.*?)(?=\.S[SH] )', plain("culprit.1"), re.DOTALL))
         self.assertEqual(list(sections), commands)
+        # What every sub-command has stands once, before them.
+        everywhere = options_of(None)
+        before = plain("culprit.1").split('.SH COMMANDS')[0]
+        self.assertLessEqual({"-h", "--help", "-v", "--verbose", "-q", "--quiet"}, everywhere)
+        self.assertEqual({name for name in everywhere if not re.search(rf"(?<!\S){name}\b", before)}, set())
         for command, text in sections.items():
             heads = set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)",
                                    "\n".join(re.findall(r"^\.TP\n(.*)", text, re.MULTILINE))))
-            self.assertEqual(heads, options_of(command) - {"-h", "--help"}, command)
+            self.assertEqual(heads, options_of(command) - everywhere, command)
 
     def test_each_option_has_a_description(self):
         for page in ("culprit.1", "libculprit.so.7"):

@@ -218,7 +218,7 @@ TEST_CASE("option --torch-history says when it had no effect", "[python_package]
       culprit_run({"--torch-history"},
                   {"/usr/bin/env", "python3", subject_path("python_holders.py").string(), "torch", "global"}, options);
   CHECK(run.exit_code == 0);
-  CHECK(has(run.err, "culprit: --torch-history had no effect"));
+  CHECK(has(run.err, "culprit: warning: --torch-history had no effect"));
 }
 
 TEST_CASE("Python's names of threads are shown", "[python_package]") {
