@@ -9,6 +9,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -34,7 +35,7 @@ std::string device_text(const Group& group) {
   return "GPU " + std::to_string(*group.device);
 }
 
-void print_details(const Report& report, const Group& group, bool running, std::ostream& out) {
+void print_details(const Report& report, const Group& group, std::ostream& out) {
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
   for (const Frame* frame : group.stack->frames) {
@@ -49,7 +50,7 @@ void print_details(const Report& report, const Group& group, bool running, std::
   }
   const std::string history = history_text(group);
   if (!history.empty()) out << "\n" << markdown_escaped(history) << "\n";
-  const std::string hint = hint_for(group, running);
+  const std::string hint = hint_for(group, words_of(report, group.cause).may_be_freed);
   if (!hint.empty()) out << "\nHint: " << markdown_escaped(hint) << "\n";
   out << "\n</details>\n";
 }
@@ -74,8 +75,11 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   if (command.empty()) command = report.process.executable;
   const bool complete = is_complete(report);
   std::string headline = complete ? "Nothing leaked" : "Not known";
-  if (summary.groups != 0)
-    headline = "Leaked " + format_bytes(summary.leaked_bytes) + (complete ? "" : ", not known what else");
+  const std::vector<MemoryTotal> totals = totals_by_words(report, options.strict);
+  if (!totals.empty()) headline.clear();
+  for (const MemoryTotal& total : totals)
+    headline += (headline.empty() ? "" : ", ") + std::string(total.words->sentence) + " " + format_bytes(total.bytes);
+  if (!totals.empty() && !complete) headline += ", not known what else";
   out << "### " << headline << ": " << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
@@ -92,6 +96,9 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";
+  const std::vector<FailedAllocation>& failed = report.failed_allocations;
+  for (std::size_t i = 0; i < failed.size() && (options.all || i < kShownGroups); ++i)
+    out << "\n**" << markdown_escaped(failed_allocation_text(failed[i])) << "**\n";
   if (report.baseline) {
     out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
         << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
@@ -103,7 +110,8 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
   }
   const std::size_t shown = options.all ? groups.size() : std::min(groups.size(), kShownGroups);
   if (shown != 0) {
-    out << "\n| leaked | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
+    out << "\n| " << (words_of(report).may_be_freed ? "not freed" : "leaked")
+        << " | calls | where | API | memory | cause | id |\n| ---: | ---: | --- | --- | --- | --- | --- |\n";
     for (std::size_t i = 0; i < shown; ++i) {
       const Group& group = *groups[i];
       std::string cause = cause_name(group.cause);
@@ -115,8 +123,7 @@ void print_report(const Report& report, const RenderOptions& options, std::ostre
     }
     if (shown < groups.size())
       out << "\nand " << plural(groups.size() - shown, "group", "groups") << " more: `--all`\n";
-    const bool running = report.process.status.ended == Ended::kRunning;
-    for (std::size_t i = 0; i < shown; ++i) print_details(report, *groups[i], running, out);
+    for (std::size_t i = 0; i < shown; ++i) print_details(report, *groups[i], out);
   }
   if (!report.errors.empty()) {
     out << "\n| bad free | times | API | code |\n| --- | ---: | --- | --- |\n";

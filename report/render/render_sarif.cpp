@@ -11,6 +11,7 @@
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -99,11 +100,12 @@ void relate_evidence(const Evidence& evidence, Result* result) {
   result->relate("caught here", evidence.caught);
 }
 
-Json leak_json(const Group& group, bool running) {
+Json leak_json(const Group& group, const MemoryWords& words) {
   const auto rule = static_cast<std::size_t>(group.cause);
   std::string text = format_bytes(group.bytes) + " in " + plural(group.count, "allocation", "allocations") + " (" +
-                     group.api + ", " + kind_name(group.kind) + ") never given back: " + cause_name(group.cause) + ".";
-  const std::string hint = hint_for(group, running);
+                     group.api + ", " + kind_name(group.kind) + ") " + words.fate + ": " + cause_name(group.cause) +
+                     ".";
+  const std::string hint = hint_for(group, words.may_be_freed);
   if (!hint.empty()) text += " Hint: " + hint + ".";
   Result result(cause_name(group.cause), rule, text, *group.stack);
   for (const Evidence& evidence : group.evidence) relate_evidence(evidence, &result);
@@ -156,14 +158,18 @@ Json run_json(const Report& report, std::size_t number, const RenderOptions& opt
     invocation["toolExecutionNotifications"].push_back(
         {{"level", "error"}, {"message", {{"text", "Not known whether all memory was freed: " + reason}}}});
   }
+  for (const FailedAllocation& failed : report.failed_allocations) {
+    invocation["toolExecutionNotifications"].push_back(
+        {{"level", "warning"}, {"message", {{"text", failed_allocation_text(failed)}}}});
+  }
   for (const std::string& note : report.notes) {
     invocation["toolExecutionNotifications"].push_back({{"level", "note"}, {"message", {{"text", note}}}});
   }
   run["invocations"] = Json::array({std::move(invocation)});
   run["results"] = Json::array();
-  const bool running = report.process.status.ended == Ended::kRunning;
   for (const Group& group : report.leaks) {
-    if (counts_as_leak(group, options.strict)) run["results"].push_back(leak_json(group, running));
+    if (counts_as_leak(group, options.strict))
+      run["results"].push_back(leak_json(group, words_of(report, group.cause)));
   }
   for (const ErrorGroup& error : report.errors) run["results"].push_back(error_json(error));
   return run;

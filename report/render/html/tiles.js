@@ -32,17 +32,16 @@ culprit.tiles = function (model, open, choose) {
   }
 
   const leaked = summary.leaked_bytes > 0 || summary.groups > 0;
-  const verb = model.running ? "Not freed yet" : "Leaked";
   const tiles = [
-    leaked
-      ? tile("leaked", culprit.bytes(summary.leaked_bytes), verb,
-          culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " +
-            culprit.plural(summary.groups, "group", "groups") +
-            (summary.complete ? "" : "; not known what else"), "leaks")
-      : summary.complete
-        ? tile("clean", "Nothing", verb,
+    ...(leaked
+      ? report.totals_by_words.map((total) => tile("leaked", culprit.bytes(total.bytes), total.verb,
+          culprit.plural(total.allocations, "allocation", "allocations") + " in " +
+            culprit.plural(total.groups, "group", "groups") +
+            (summary.complete ? "" : "; not known what else"), "leaks"))
+      : [summary.complete
+        ? tile("clean", "Nothing", report.verb,
           culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
-        : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations"),
+        : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations")]),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
       "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",
@@ -86,6 +85,6 @@ culprit.causeBar = function (model) {
     parts.map((cause) => el("span", {
       class: "cause-part cause-" + cause,
       style: "flex-grow:" + bytes.get(cause) / total,
-      title: culprit.causeTitle(cause, model.running) + ": " + culprit.bytes(bytes.get(cause)),
+      title: culprit.causeTitle(cause, model.mayBeFreed) + ": " + culprit.bytes(bytes.get(cause)),
     })));
 };
