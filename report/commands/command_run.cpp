@@ -251,7 +251,7 @@ Action declare_run(OptionList* options) {
       .one_of({"off", "error", "warn", "info", "debug"})
       .type("LEVEL");
   add_fail_options(options, &command->fail);
-  add_output_options(options, &command->output, report_formats());
+  add_output_options(options, &command->output, report_formats(), "Write the report to FILE instead of stderr");
   add_job_options(options, &command->output);
   add_selection_options(options, &command->selection, &command->output);
   return [command] { return run_program(*command); };

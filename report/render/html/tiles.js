@@ -22,13 +22,20 @@ culprit.tiles = function (model, open, choose) {
   function peakTile() {
     let best = null;
     for (const device of report.devices) {
-      const bytes = device.time_line ? device.time_line.peak_bytes : device.peak_live_bytes;
-      if (bytes > 0 && (!best || bytes > best.bytes)) best = { bytes, device };
+      const recorded = Math.max(device.time_line ? device.time_line.peak_bytes : 0, device.peak_live_bytes);
+      const reading = device.memory.peak;
+      const read = reading ? reading.total_bytes - reading.free_bytes : 0;
+      const bytes = Math.max(recorded, read);
+      if (bytes > 0 && (!best || bytes > best.bytes)) best = { bytes, recorded, device };
     }
     if (!best) return null;
     const reading = best.device.memory.first || best.device.memory.peak;
     const of = reading ? " of " + culprit.bytes(reading.total_bytes) : "";
-    return tile("peak", culprit.bytes(best.bytes), "At the peak", "allocated on GPU " + best.device.ordinal + of);
+    const detail = best.bytes === best.recorded
+      ? "allocated on GPU " + best.device.ordinal + of
+      : "in use on GPU " + best.device.ordinal + of + ", a reading of cuMemGetInfo; " + culprit.bytes(best.recorded) +
+        " allocated by this process";
+    return tile("peak", culprit.bytes(best.bytes), "At the peak", detail);
   }
 
   const leaked = summary.leaked_bytes > 0 || summary.groups > 0;

@@ -16,6 +16,7 @@
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/peak_use.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
@@ -365,7 +366,9 @@ class TextReport {
     if (worst->leaked_bytes == 0) return;
     const auto index = static_cast<std::uint32_t>(worst - report_.job.data());
     out_ << "most    " << format_bytes(worst->leaked_bytes) << " in " << worst->leaked_allocations << "x by "
-         << processes_text(report_.job, {index}) << ": " << printable(worst->dump_path) << "\n";
+         << processes_text(report_.job, {index});
+    if (options_.kept) out_ << ": " << printable(worst->dump_path);
+    out_ << "\n";
   }
 
   // Hidden leaks, and leaks that are known from the baseline.
@@ -394,8 +397,18 @@ class TextReport {
     };
     std::string text;
     if (known(device.exit)) text += "in use " + used(device.exit) + " at exit";
-    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " at the first call";
-    if (known(device.peak)) text += (text.empty() ? "" : " · ") + used(device.peak) + " at the peak";
+    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " after the first allocation";
+    const PeakUse peak = peak_use(device);
+    if (peak.bytes != 0) {
+      text += (text.empty() ? "" : " · ") + format_bytes(peak.bytes) + " at the peak";
+      if (peak.recorded_bytes > peak.read_bytes) {
+        text += report_.job.empty() ? ", allocated by this process" : ", allocated by one process";
+        if (peak.read_bytes != 0)
+          text += " (the highest reading of cuMemGetInfo is " + format_bytes(peak.read_bytes) + ")";
+      } else {
+        text += " (a reading of cuMemGetInfo)";
+      }
+    }
     if (known(device.first)) text += " · of " + format_bytes(device.first.total_bytes);
     if (device.pool_reserved > device.pool_used) {
       text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";
