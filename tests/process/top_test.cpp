@@ -1,4 +1,5 @@
 // culprit top: of a running process, and of a dump.
+#include <unistd.h>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
