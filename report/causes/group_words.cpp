@@ -52,9 +52,9 @@ std::string history_text(const Group& group) {
   return text + "; " + std::to_string(group.count) + " of the " + all + fate;
 }
 
-std::string hint_for(const Group& group, bool running) {
+std::string hint_for(const Group& group, bool may_be_freed) {
   if (!group.library.empty()) return {};
-  if (group.cause == Cause::kNeverFreed) return running ? std::string() : never_freed_hint(group);
+  if (group.cause == Cause::kNeverFreed) return may_be_freed ? std::string() : never_freed_hint(group);
   if (group.pool != nullptr) return group.pool->hint != nullptr ? group.pool->hint : "";
   const Evidence* evidence = deciding_evidence(group);
   return evidence != nullptr ? functions_of(evidence->type).hint(group, *evidence) : "";

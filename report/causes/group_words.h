@@ -11,8 +11,8 @@ struct Group;
 // call's memory was freed.
 std::string history_text(const Group& group);
 
-// One line that suggests a fix; "" if there is nothing useful to say. `running`: the process still runs, so unfreed
+// One line that suggests a fix; "" if there is nothing useful to say. `may_be_freed`: as in MemoryWords, so unfreed
 // memory may still be freed.
-std::string hint_for(const Group& group, bool running);
+std::string hint_for(const Group& group, bool may_be_freed);
 
 }  // namespace culprit::report

@@ -74,12 +74,29 @@ bool history_is_missing(const std::vector<Report>& reports) {
   return wanted;
 }
 
+// Names the signal that ended the command in its report. A process that calls exec has several dumps, of which the last
+// one ended with the process.
+void name_signal(const ChildResult& child, std::vector<Report>* reports) {
+  if (!child.signalled) return;
+  Report* last = nullptr;
+  for (Report& report : *reports) {
+    for (JobProcess& process : report.job) {
+      if (process.pid == static_cast<std::uint32_t>(child.pid) && process.ended == Ended::kKilled)
+        process.signal = child.code;
+    }
+    if (!report.job.empty() || report.process.pid != static_cast<std::uint32_t>(child.pid)) continue;
+    if (last == nullptr || report.process.start_realtime_ns > last->process.start_realtime_ns) last = &report;
+  }
+  if (last != nullptr && last->process.status.ended == Ended::kKilled) last->process.status.signal = child.code;
+}
+
 // The report's part of the exit code; `failed`: the processes that could not record.
-int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const RunCommand& command,
-               Selection* selection, bool kept) {
+int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
+               const RunCommand& command, Selection* selection, bool kept) {
   LoadedReports loaded = load_many(paths, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   std::move(failed.begin(), failed.end(), std::back_inserter(reports));
+  name_signal(child, &reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(&reports);
   selection->apply(command.output.load.judge.strict, &reports);
@@ -192,7 +209,7 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> dumps;
   try {
     dumps = find_dumps(place->pattern(), start);
-    found = report_run(dumps, place->run_starts().reports(dumps.size()), command, &*selection, place->kept());
+    found = report_run(dumps, place->run_starts().reports(dumps.size()), child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report: the command's exit code counts
     log::error(failure_text(error));
   }
@@ -242,7 +259,7 @@ Action declare_run(OptionList* options) {
       .one_of({"off", "error", "warn", "info", "debug"})
       .type("LEVEL");
   add_fail_options(options, &command->fail);
-  add_output_options(options, &command->output, report_formats());
+  add_output_options(options, &command->output, report_formats(), "Write the report to FILE instead of stderr");
   add_job_options(options, &command->output);
   add_selection_options(options, &command->selection, &command->output);
   return [command] { return run_program(*command); };

@@ -38,23 +38,41 @@ bool answers(const TargetProcess& target, format::RecordingState wanted) {
   return false;
 }
 
+// Why a process that does not wait for the signal cannot be switched, and the command that helps.
+std::string not_switchable(const TargetProcess& target, bool on) {
+  const std::string pid = std::to_string(target.pid);
+  format::Header header = {};
+  const bool attached = !target.dump.empty() && read_header(kProc, target, &header) &&
+                        (header.attached == format::Attached::kRedirect || header.attached == format::Attached::kCupti);
+  if (attached && header.process_state == format::ProcessState::kDetached)
+    return on ? " was detached: culprit attach " + pid + " records again" : " was detached: nothing is recorded";
+  if (attached)
+    return on ? " is recorded already, by culprit attach" : " is recorded by culprit attach: culprit detach " + pid;
+  return std::string(on ? " records from its start on" : " records until its end") +
+         ": only a program that was started with culprit run --paused, or with CULPRIT_START=signal in its " +
+         "environment, is switched on and off";
+}
+
 // Switches recording and waits until the process confirms it. Returns the exit code.
 int run_switch(const SwitchCommand& command, bool on) {
   const TargetProcess target = find_target(kProc, command.pid);
+  const std::string pid = std::to_string(target.pid);
+  if (target.without_library)
+    return fail(target.problem +
+                (on ? ": culprit attach " + pid + " begins to record in it" : ": nothing is recorded"));
   if (!target.problem.empty()) return fail(target.problem);
-  const std::string name = "process " + std::to_string(target.pid);
-  if (!target.waits_for_signal)
-    return fail(name + " was not prepared to be switched: start it with culprit run --paused, or with " +
-                "CULPRIT_START=signal in its environment");
+  const std::string name = "process " + pid;
+  if (!target.waits_for_signal) return fail(name + not_switchable(target, on));
   const std::string signal_text = "signal " + target.signal_name;
-  if (target.ignores_signal) return fail(name + " ignores " + signal_text + ": choose another with CULPRIT_SIGNAL");
+  // The library reads CULPRIT_SIGNAL when the process starts.
+  const std::string other_signal = "run it again with the name of another signal in CULPRIT_SIGNAL";
+  if (target.ignores_signal) return fail(name + " ignores " + signal_text + ": " + other_signal);
   // Without libculprit.so's handler the signal would end the process, or reach a handler of the program.
   if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))
     return fail(name + " has not used CUDA yet, and waits for " + signal_text +
                 " only from its first CUDA call on: try again then");
   if (!target.catches_signal)
-    return fail(name + " does not wait for " + signal_text +
-                ": the program has reset it; choose another with CULPRIT_SIGNAL");
+    return fail(name + " does not wait for " + signal_text + ": the program has reset it; " + other_signal);
   union sigval value = {};
   value.sival_int = on ? format::kSwitchOn : format::kSwitchOff;
   if (::sigqueue(static_cast<pid_t>(target.pid), target.signal_number, value) != 0)
@@ -64,15 +82,18 @@ int run_switch(const SwitchCommand& command, bool on) {
     return kExitFine;
   }
   if (!answers(target, on ? format::RecordingState::kOn : format::RecordingState::kOff))
-    return fail(name + " did not answer: it may be stopped, or handle " + signal_text +
-                " itself; choose another with CULPRIT_SIGNAL");
+    return fail(name + " did not answer: it may be stopped, or handle " + signal_text + " itself: in that case " +
+                other_signal);
   std::cout << name << (on ? " records now: " : " records nothing new now: ") << target.dump << "\n";
   return kExitFine;
 }
 
 Action declare_switch(OptionList* options, bool on) {
   const auto command = std::make_shared<SwitchCommand>();
-  options->add("PID", &command->pid, "The process, or the culprit run that started it").is_required().type("");
+  options->add("PID", &command->pid, "The process, or the culprit run that started it")
+      .positive()
+      .is_required()
+      .type("");
   return [command, on] { return run_switch(*command, on); };
 }
 

@@ -46,9 +46,16 @@ class Source {
   explicit Source(const std::string& target) : path_(target) {
     if (target.find_first_not_of("0123456789") != std::string::npos || target.size() > 9) return;
     process_ = find_target(kProc, static_cast<std::uint32_t>(std::stoul(target)));
-    if (process_->problem.empty() && process_->dump.empty())
-      process_->problem =
-          "process " + target + " has recorded nothing yet: it made no CUDA call, or recording is off (culprit start)";
+    std::string& problem = process_->problem;
+    if (process_->without_library) {
+      problem += ": culprit attach " + target + " records its allocations from then on";
+    } else if (!problem.empty() && process_->dump.empty() && problem.find(": name one of") == std::string::npos) {
+      problem += "; of a process that has ended name the dump";
+    } else if (problem.empty() && process_->dump.empty()) {
+      problem = "process " + target + " has recorded nothing yet: " +
+                (process_->waits_for_signal ? "recording begins with its next CUDA call after culprit start " + target
+                                            : "it has made no CUDA call");
+    }
     if (!process_->problem.empty()) throw DumpError(DumpProblem::kCannotOpen, process_->problem);
   }
 
@@ -97,7 +104,9 @@ class Top {
     for (const std::string& word : report.process.command) words += (words.empty() ? "" : " ") + printable(word);
     out << "culprit top · " << cut_to_width(words, 100) << " [" << report.process.pid << "] · "
         << ended_name(report.process.status.ended) << ", " << format_time(age_of(report))
-        << " after its first CUDA call\n";
+        << " after its first CUDA call"
+        << (report.recording.off ? " · recording is off: new allocations are not seen until culprit start" : "")
+        << "\n";
     for (const Total& total : report.summary.totals) {
       out << (total.device ? "GPU " + std::to_string(*total.device) : "host") << "   " << format_bytes(total.bytes)
           << " " << kind_name(total.kind) << " (" << total.count << "x)\n";

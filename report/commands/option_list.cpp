@@ -2,11 +2,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
+
+#include "report/base/printable.h"
 
 namespace culprit::report {
 namespace {
@@ -15,6 +21,14 @@ namespace {
 CLI::AsNumberWithUnit duration() {
   return CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
                                CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME");
+}
+
+// The number that the whole text is; empty: it is none, or no `whole` one.
+std::optional<double> number_of(const std::string& text, bool whole) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(number) || (whole && number != std::floor(number))) return {};
+  return number;
 }
 
 CLI::Option* declare_value(const Option& option, CLI::App* app) {
@@ -45,9 +59,27 @@ struct AddCheck {
   void operator()(const Option::OneOf& list) const { option->check(CLI::IsMember(list.values)); }
   template <typename Number>
   void operator()(const Option::Range<Number>& range) const {
-    option->check(CLI::Range(range.least, range.most));
+    option->check(CLI::Validator(
+        [range](std::string& text) {
+          const std::optional<double> number = number_of(text, std::is_integral_v<Number>);
+          if (number && *number >= static_cast<double>(range.least) && *number <= static_cast<double>(range.most))
+            return std::string();
+          std::ostringstream problem;
+          problem.precision(10);
+          problem << printable(text) << " is no " << (std::is_integral_v<Number> ? "whole number" : "number")
+                  << " from " << range.least << " to " << range.most;
+          return problem.str();
+        },
+        CLI::Range(range.least, range.most).get_description()));
   }
-  void operator()(Option::Positive) const { option->check(CLI::PositiveNumber); }
+  void operator()(Option::Positive) const {
+    option->check(CLI::Validator(
+        [](std::string& text) {
+          const std::optional<double> number = number_of(text, true);
+          return number && *number > 0 ? std::string() : printable(text) + " is no whole number above 0";
+        },
+        "POSITIVE"));
+  }
   void operator()(Option::Seconds) const { option->transform(duration()); }
 };
 

@@ -94,10 +94,11 @@ void add_format_options(OptionList* list, OutputOptions* options, const std::vec
   });
 }
 
-void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats) {
+void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,
+                        const std::string& into) {
   std::string names;
   for (const std::string& name : formats) names += (names.empty() ? "" : ", ") + name;
-  add_format_options(list, options, formats, names, "Write the report to FILE");
+  add_format_options(list, options, formats, names, into);
   add_symbol_options(list, options);
   list->add("--resources", &options->shown.resources,
             "List streams, events, contexts, modules, ... that were never ended");

@@ -32,7 +32,8 @@ void add_format_options(OptionList* list, OutputOptions* options, const std::vec
                         const std::string& about, const std::string& into);
 
 // Declares the shared options in `list`; `formats`: those that the command supports (render/formats.h).
-void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats);
+void add_output_options(OptionList* list, OutputOptions* options, const std::vector<std::string>& formats,
+                        const std::string& into = "Write the report to FILE");
 
 // Declares only the options for finding and showing frames.
 void add_symbol_options(OptionList* list, OutputOptions* options);

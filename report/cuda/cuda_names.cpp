@@ -18,6 +18,32 @@ constexpr ResultName kResultNames[] = {
 #include "report/cuda/cuda_result_names.inc"
 };
 
+struct FailureReason {
+  std::string_view code_name;
+  const char* text;
+};
+constexpr FailureReason kFailureReasons[] = {
+    {"CUDA_ERROR_INVALID_VALUE", "an argument is wrong: a size of 0 or beyond the device's memory, or a null pointer"},
+    {"CUDA_ERROR_OUT_OF_MEMORY", "there was not enough free memory"},
+    {"CUDA_ERROR_NOT_INITIALIZED", "the driver was not initialized: cuInit was not called"},
+    {"CUDA_ERROR_DEINITIALIZED", "the driver was shutting down"},
+    {"CUDA_ERROR_NO_DEVICE", "there is no CUDA device"},
+    {"CUDA_ERROR_INVALID_DEVICE", "there is no such device"},
+    {"CUDA_ERROR_INVALID_CONTEXT", "no context is current to the thread"},
+    {"CUDA_ERROR_CONTEXT_IS_DESTROYED", "the context of the thread was destroyed"},
+    {"CUDA_ERROR_INVALID_HANDLE", "a handle is wrong, or was destroyed before"},
+    {"CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel used an illegal address before, which ends its context"},
+    {"CUDA_ERROR_LAUNCH_TIMEOUT", "a kernel ran for too long before, which ends its context"},
+    {"CUDA_ERROR_ASSERT", "an assertion failed in a kernel before, which ends its context"},
+    {"CUDA_ERROR_LAUNCH_FAILED", "a kernel failed before, which ends its context"},
+    {"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "a part of the host memory is registered already"},
+    {"CUDA_ERROR_NOT_PERMITTED", "the call is not permitted, or its resource limit is reached"},
+    {"CUDA_ERROR_NOT_SUPPORTED", "the device or the system does not support the call"},
+    {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "the call is not permitted while a stream is captured"},
+    {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "an earlier error has ended the capture of the stream"},
+    {"CUDA_ERROR_UNKNOWN", "the driver gave no reason"},
+};
+
 // The rows of interpose/driver/hooks.def.
 constexpr std::string_view kHookedNames[] = {
 #include "hooked_names.inc"
@@ -51,6 +77,14 @@ std::string cuda_result_name(int code) {
                                        [](const ResultName& entry, int value) { return entry.code < value; });
   if (found != std::end(kResultNames) && found->code == code) return std::string(found->name);
   return "CUresult " + std::to_string(code);
+}
+
+std::string cuda_failure_reason(int code) {
+  const std::string name = cuda_result_name(code);
+  for (const FailureReason& reason : kFailureReasons) {
+    if (reason.code_name == name) return reason.text;
+  }
+  return "the driver refused it";
 }
 
 int cuda_result_code(std::string_view name) {

@@ -12,6 +12,10 @@ std::string cuda_result_name(int code);
 // 2 for "CUDA_ERROR_OUT_OF_MEMORY"; -1 for a name that is in no toolkit in the table.
 int cuda_result_code(std::string_view name);
 
+// Why a call fails with this code, as a sentence without a full stop: "no context is current to the thread" for 201.
+// Codes that allocations rarely give are explained by their name only.
+std::string cuda_failure_reason(int code);
+
 // Whether `symbol` (a plain or demangled function name) is a public call of the CUDA runtime: cudaMalloc, but also
 // cudaMallocAsync_ptsz and the typed wrappers of <cuda_runtime.h>, such as cudaMalloc<float>.
 bool is_runtime_api(std::string_view symbol);

@@ -102,6 +102,9 @@ class Dump {
 
   std::vector<format::DeviceRecord> devices() const { return all<format::DeviceRecord>(chunks_.devices); }
   std::vector<format::ErrorRecord> errors() const { return all<format::ErrorRecord>(chunks_.errors); }
+  std::vector<format::FailedCallRecord> failed_calls() const {
+    return all<format::FailedCallRecord>(chunks_.failed_calls);
+  }
   std::vector<format::ReleaseRecord> releases() const { return all<format::ReleaseRecord>(chunks_.releases); }
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(chunks_.contexts); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(chunks_.holders); }

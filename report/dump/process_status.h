@@ -12,6 +12,7 @@ enum class Ended { kExit, kKilled, kRunning, kUnknown };
 struct ProcessStatus {
   Ended ended = Ended::kUnknown;
   int exit_status = 0;    // when kExit
+  int signal = 0;         // when kKilled; 0: not known, because `culprit run` did not start the process itself
   bool detached = false;  // by `culprit detach`; `ended` is then kUnknown, because the rest of the run was not recorded
   std::string note;       // why the end is not known, or another remark for the reader; may be empty
 };

@@ -15,12 +15,21 @@ void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time
       records->end());
 }
 
+std::vector<FailedCallRecord> failed_allocations(const Dump& dump) {
+  std::vector<FailedCallRecord> calls = dump.failed_calls();
+  calls.erase(
+      std::remove_if(calls.begin(), calls.end(), [](const FailedCallRecord& record) { return record.bytes == 0; }),
+      calls.end());
+  return calls;
+}
+
 }  // namespace
 
 Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
   Tables tables = {group_allocations(dump, {}, since_ns),
                    dump.releases(),
                    dump.errors(),
+                   failed_allocations(dump),
                    dump.contexts(),
                    dump.call_counts(),
                    read_held(dump),
@@ -28,6 +37,7 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
   // Records that sum up equal events count in full if the last event is after that moment.
   drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
   drop_before(since_ns, &tables.errors, &ErrorRecord::last_ns);
+  drop_before(since_ns, &tables.failed_allocations, &FailedCallRecord::last_ns);
   drop_before(since_ns, &tables.contexts, &ContextRecord::created_ns);
   return tables;
 }
@@ -60,6 +70,7 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
   for (const ErrorRecord& error : tables.errors) {
     for (Ref ref : {error.stack, error.allocation_stack, error.free_stack}) stacks.push_back(ref);
   }
+  for (const FailedCallRecord& failed : tables.failed_allocations) stacks.push_back(failed.stack);
   return stacks;
 }
 

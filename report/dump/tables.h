@@ -13,6 +13,7 @@ struct Tables {
   std::vector<AllocationGroup> allocations;
   std::vector<format::ReleaseRecord> releases;
   std::vector<format::ErrorRecord> errors;
+  std::vector<format::FailedCallRecord> failed_allocations;
   std::vector<format::ContextRecord> contexts;
   CallCounts calls;
   std::vector<Held> held;

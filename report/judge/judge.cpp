@@ -97,6 +97,21 @@ class Judge {
     verdicts_.errors.push_back(std::move(error));
   }
 
+  void add(const FailedCallRecord& from) {
+    FailedAllocation failed;
+    failed.stack = &stacks_.stack(from.stack);
+    failed.driver_api = dump_.api_name(from.api);
+    failed.api = api_of(dump_, from.api, *failed.stack);
+    failed.code = from.code;
+    failed.code_name = cuda_result_name(from.code);
+    failed.injected = (from.flags & kFailedInjected) != 0;
+    failed.count = from.count;
+    failed.bytes = from.bytes;
+    failed.first_ns = from.first_ns;
+    failed.last_ns = from.last_ns;
+    failed_allocations_.add(failed);
+  }
+
   // A context whose creation was not recorded (another library made it earlier) is not the program's to destroy.
   void add(const ContextRecord& from) {
     if (from.state != ContextState::kAlive || from.thread == kNoIndex) return;
@@ -123,6 +138,7 @@ class Judge {
     }
     std::stable_sort(verdicts_.errors.begin(), verdicts_.errors.end(),
                      [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
+    verdicts_.failed_allocations = failed_allocations_.take();
     return std::move(verdicts_);
   }
 
@@ -193,6 +209,7 @@ class Judge {
   const PoolRules pools_;
   LibraryRules rules_;
   Verdicts verdicts_;
+  FailedAllocations failed_allocations_;
 
   std::unordered_map<Ref, History> history_;
 };
@@ -211,6 +228,7 @@ Verdicts judge(const Tables& tables, const Dump& dump, const StackResolver& stac
   for (const AllocationGroup& group : tables.allocations) work.add(group);
   for (const ReleaseRecord& release : tables.releases) work.add(release);
   for (const ErrorRecord& error : tables.errors) work.add(error);
+  for (const FailedCallRecord& failed : tables.failed_allocations) work.add(failed);
   for (const ContextRecord& context : tables.contexts) work.add(context);
   return work.finish();
 }

@@ -9,6 +9,7 @@
 #include "report/dump/tables.h"
 #include "report/judge/load_options.h"
 #include "report/model/causes.h"
+#include "report/model/failed_allocation.h"
 #include "report/model/group.h"
 
 namespace culprit::report {
@@ -24,6 +25,7 @@ struct Verdicts {
   std::vector<Group> library;
   std::vector<Group> resources;
   std::vector<ErrorGroup> errors;
+  std::vector<FailedAllocation> failed_allocations;
 };
 
 // The fourth step of a report. The stacks of the tables must have been resolved.

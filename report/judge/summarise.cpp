@@ -26,6 +26,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.library = std::move(verdicts.library);
   report.resources = std::move(verdicts.resources);
   report.errors = std::move(verdicts.errors);
+  report.failed_allocations = std::move(verdicts.failed_allocations);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;
   report.summary.objects = groups.tables.calls.objects;

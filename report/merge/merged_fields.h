@@ -43,6 +43,7 @@ void fields(Archive& archive, JobProcess* process) {
   archive("start_realtime_ns", &process->start_realtime_ns);
   archive.named("ended", &process->ended, ended_name, Ended::kUnknown);
   archive("exit_status", &process->exit_status);
+  archive("signal", &process->signal);
 }
 
 template <typename Archive>
@@ -215,6 +216,20 @@ void fields(Archive& archive, ErrorGroup* error) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, FailedAllocation* failed) {
+  archive("api", &failed->api);
+  archive("driver_api", &failed->driver_api);
+  archive("code", &failed->code);
+  archive("code_name", &failed->code_name);
+  archive("injected", &failed->injected);
+  archive("count", &failed->count);
+  archive("bytes", &failed->bytes);
+  archive("first_ns", &failed->first_ns);
+  archive("last_ns", &failed->last_ns);
+  archive("stack", &failed->stack);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Report* report) {
   archive("process", &report->process);
   archive("processes", &report->job);
@@ -232,6 +247,7 @@ void fields(Archive& archive, Report* report) {
   archive("library", &report->library);
   archive("resources", &report->resources);
   archive("errors", &report->errors);
+  archive("failed_allocations", &report->failed_allocations);
   archive("notes", &report->notes);
 }
 

@@ -314,6 +314,9 @@ void check(const Report& report) {
     if (error.stack == nullptr || error.allocation_stack == nullptr || error.free_stack == nullptr)
       throw Damage{"an error without its stacks"};
   }
+  for (const FailedAllocation& failed : report.failed_allocations) {
+    if (failed.stack == nullptr) throw Damage{"a failed allocation without its stack"};
+  }
 }
 
 void sum_shares(std::vector<Group>* groups) {

@@ -142,6 +142,7 @@ JobProcess job_process(const Report& report) {
   process.start_realtime_ns = report.process.start_realtime_ns;
   process.ended = report.process.status.ended;
   process.exit_status = report.process.status.exit_status;
+  process.signal = report.process.status.signal;
   return process;
 }
 
@@ -177,6 +178,7 @@ void ReportMerger::add_head(const Report& report) {
   report_.process.status.ended = ended;
   report_.process.status.exit_status = status;
   report_.process.status.note.clear();
+  report_.process.status.signal = 0;  // each of the processes has its own
   report_.job.insert(report_.job.end(), added.begin(), added.end());
 
   report_.hook_called = report_.hook_called || report.hook_called;
@@ -283,6 +285,10 @@ void ReportMerger::add(Report report) {
   add_groups(std::move(report.resources), first_process, &import, &resources_);
   add_pictures(std::move(report.pictures), first_process, &import);
   for (ErrorGroup& error : report.errors) add_error(std::move(error), &import);
+  for (FailedAllocation& failed : report.failed_allocations) {
+    failed.stack = import.import(failed.stack);
+    failed_allocations_.add(failed);
+  }
 }
 
 // `place`: the index of each process in the final order.
@@ -358,6 +364,7 @@ Report ReportMerger::finish(bool strict) {
   for (auto& [key, error] : errors_) report.errors.push_back(std::move(error));
   std::stable_sort(report.errors.begin(), report.errors.end(),
                    [](const ErrorGroup& left, const ErrorGroup& right) { return left.first_ns < right.first_ns; });
+  report.failed_allocations = failed_allocations_.take();
   for (auto& [uuid, device] : devices_) report.devices.push_back(std::move(device));
   std::stable_sort(report.devices.begin(), report.devices.end(),
                    [](const DeviceInfo& left, const DeviceInfo& right) { return left.ordinal < right.ordinal; });

@@ -43,6 +43,7 @@ class ReportMerger {
   Report report_;  // except the lists
   List leaks_, library_, resources_;
   std::map<std::string, ErrorGroup> errors_;
+  FailedAllocations failed_allocations_;
   std::map<std::string, DeviceInfo> devices_;  // by UUID
   std::map<std::pair<std::string, format::MarkKind>, MarkInfo> marks_;
   std::set<std::string> notes_;

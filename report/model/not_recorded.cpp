@@ -1,6 +1,7 @@
 #include "report/model/not_recorded.h"
 
 #include "report/base/words.h"
+#include "report/model/memory_words.h"
 #include "report/model/report.h"
 
 namespace culprit::report {
@@ -80,11 +81,10 @@ std::string reasons_text(const Report& report) {
 bool is_complete(const Report& report) { return reasons_not_known(report).empty(); }
 
 std::string verdict_without_leaks(const Report& report) {
-  const bool running = report.process.status.ended == Ended::kRunning;
-  if (is_complete(report)) return running ? "NOTHING HELD" : "NOTHING LEAKED";
+  const MemoryWords& words = words_of(report);
+  if (is_complete(report)) return words.nothing;
   if (!report.hook_called) return "NOT KNOWN: nothing was recorded";
-  return running ? "NOT KNOWN: nothing is held among the recorded allocations"
-                 : "NOT KNOWN: no leak among the recorded allocations";
+  return std::string("NOT KNOWN: ") + words.none_of + " among the recorded allocations";
 }
 
 }  // namespace culprit::report

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/model/cache_inside.h"
+#include "report/model/failed_allocation.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
 #include "report/model/marks.h"
@@ -47,9 +48,10 @@ struct Report {
   std::vector<Group> resources;
   std::vector<CacheInside> caches_inside;  // only of allocators that reported it
   std::vector<ErrorGroup> errors;
-  std::vector<SuppressionUse> suppressed;  // in the order of the files' lines
-  std::optional<HiddenTotal> filtered;     // removed by filters; empty: no filters
-  std::optional<BaselineResult> baseline;  // empty: not compared
+  std::vector<FailedAllocation> failed_allocations;  // most frequent first
+  std::vector<SuppressionUse> suppressed;            // in the order of the files' lines
+  std::optional<HiddenTotal> filtered;               // removed by filters; empty: no filters
+  std::optional<BaselineResult> baseline;            // empty: not compared
   std::vector<std::string> notes;
   std::shared_ptr<const void> stacks;                          // owns the stacks
   std::shared_ptr<const std::deque<Variable>> python_holders;  // owns the variables of Python

@@ -113,6 +113,7 @@ struct JobProcess {
   std::uint64_t start_realtime_ns = 0;
   Ended ended = Ended::kUnknown;
   int exit_status = 0;
+  int signal = 0;                  // as in ProcessStatus
   std::uint64_t leaked_bytes = 0;  // as in Summary
   std::uint64_t leaked_allocations = 0;
 };

@@ -37,6 +37,7 @@ void sum_up(bool strict, Report* report) {
   summary.leaked_bytes = summary.leaked_device_bytes = summary.leaked_host_bytes = 0;
   summary.leaked_allocations = summary.groups = summary.cached_bytes = summary.thread_ended_bytes = 0;
   summary.library_bytes = summary.library_allocations = summary.errors = summary.resources = 0;
+  summary.failed_allocations = 0;
   summary.caches.clear();
   summary.totals.clear();
 
@@ -73,6 +74,7 @@ void sum_up(bool strict, Report* report) {
     if (group.library.empty()) summary.resources += group.count;
   }
   for (const ErrorGroup& error : report->errors) summary.errors += error.count;
+  for (const FailedAllocation& failed : report->failed_allocations) summary.failed_allocations += failed.count;
 }
 
 }  // namespace culprit::report

@@ -37,7 +37,8 @@ struct Summary {
   std::uint64_t thread_ended_bytes = 0;  // the part of the leaked bytes that was allocated by threads that have ended
   std::uint64_t library_bytes = 0;
   std::uint64_t library_allocations = 0;
-  std::uint64_t errors = 0;     // refused and bad frees
+  std::uint64_t errors = 0;  // refused and bad frees
+  std::uint64_t failed_allocations = 0;
   std::uint64_t resources = 0;  // streams, events, contexts, ...: only the program's own
 #define COUNTER_SUMMARY(name) std::uint64_t name = 0;
 #define COUNTER_CALLS(name) std::uint64_t name = 0;
@@ -52,7 +53,8 @@ bool counts_as_leak(const Group& group, bool strict);
 // Sorts the groups as a report lists them: most bytes first.
 void sort_groups(std::vector<Group>* groups);
 
-// Recomputes the summary's numbers of leaks, libraries, resources and errors from the report's lists.
+// Recomputes the summary's numbers of leaks, libraries, resources, errors and failed allocations from the report's
+// lists.
 void sum_up(bool strict, Report* report);
 
 }  // namespace culprit::report

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -70,7 +71,10 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
       return target;
     }
     if (descendants.empty()) {
-      target.problem = name + " does not run under culprit: start it with culprit run";
+      const std::optional<ProcessStat> stat = ProcessFolder(proc, pid).stat();
+      const bool ended = stat && stat->has_ended();
+      target.problem = name + (ended ? " has ended" : " does not run under culprit");
+      target.without_library = !ended;
       return target;
     }
     target.pid = descendants.front();

@@ -10,7 +10,8 @@ namespace culprit::report {
 
 struct TargetProcess {
   std::uint32_t pid = 0;
-  std::string problem;            // why communication is impossible, and the remedy; empty: it is possible
+  std::string problem;            // why communication is impossible; empty: it is possible
+  bool without_library = false;   // the problem: neither it nor a process below it has libculprit.so
   bool has_library = false;       // libculprit.so is mapped
   std::string dump;               // the dump that it writes, as a path inside its own root; empty: none yet
   bool waits_for_signal = false;  // was started with CULPRIT_START=signal

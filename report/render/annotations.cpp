@@ -6,6 +6,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -49,26 +50,25 @@ void add_place(const Folders& folders, const ResolvedStack* stack, const std::st
   if (!text.empty() && frame != nullptr) list->push_back(annotation_of(folders, frame, text));
 }
 
-Finding finding_of(const Folders& folders, const Group& group, bool running) {
+Finding finding_of(const Folders& folders, const Group& group, const MemoryWords& words) {
   Finding finding;
   const bool known = group.comparison == Comparison::kKnown;
   finding.level = known ? Finding::Level::kKnownLeak : Finding::Level::kLeak;
-  finding.title = format_bytes(group.bytes) + (running ? " not freed yet" : " never given back");
+  finding.title = format_bytes(group.bytes) + " " + words.fate;
   const std::string state = known                                    ? "in the baseline: "
                             : group.comparison == Comparison::kNew   ? "new: "
                             : group.comparison == Comparison::kGrown ? "grown: "
                                                                      : "";
-  const std::string text = state + format_bytes(group.bytes) + " in " +
-                           plural(group.count, "allocation", "allocations") + " (" + group.api + ", " +
-                           kind_name(group.kind) + ") " + (running ? "not freed yet: " : "never given back: ") +
-                           cause_name(group.cause) + " [" + group.id + "]";
+  const std::string text =
+      state + format_bytes(group.bytes) + " in " + plural(group.count, "allocation", "allocations") + " (" + group.api +
+      ", " + kind_name(group.kind) + ") " + words.fate + ": " + cause_name(group.cause) + " [" + group.id + "]";
   finding.place = annotation_of(folders, place_below(folders, group.stack), text);
   add_stack(folders, *group.stack, "allocated", &finding.more);
   for (const Evidence& evidence : group.evidence) {
     add_place(folders, evidence.stack, functions_of(evidence.type).place(evidence), &finding.more);
     add_place(folders, evidence.caught, "caught here", &finding.more);
   }
-  finding.hint = printable(hint_for(group, running));
+  finding.hint = printable(hint_for(group, words.may_be_freed));
   return finding;
 }
 
@@ -97,9 +97,9 @@ std::vector<Finding> findings_of(const Report& report, const std::vector<std::st
     finding.place.text = "not known whether all memory was freed: " + printable(text);
     findings.push_back(std::move(finding));
   }
-  const bool running = report.process.status.ended == Ended::kRunning;
   for (const Group& group : report.leaks) {
-    if (counts_as_leak(group, options.strict)) findings.push_back(finding_of(folders, group, running));
+    if (counts_as_leak(group, options.strict))
+      findings.push_back(finding_of(folders, group, words_of(report, group.cause)));
   }
   for (const ErrorGroup& error : report.errors) findings.push_back(finding_of(folders, error));
   return findings;

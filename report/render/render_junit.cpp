@@ -10,6 +10,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/frame_text.h"
 #include "report/model/marks.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -59,9 +60,9 @@ void print_case(const std::string& class_name, const std::string& name, const st
   out << "    </testcase>\n";
 }
 
-std::string message_of(const Group& group, std::uint64_t bytes, std::uint64_t count) {
-  return format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") +
-         " never given back: " + cause_name(group.cause);
+std::string message_of(const Report& report, const Group& group, std::uint64_t bytes, std::uint64_t count) {
+  return format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") + " " +
+         words_of(report, group.cause).fate + ": " + cause_name(group.cause);
 }
 
 // The allocating stack and all evidence.
@@ -71,7 +72,7 @@ std::string story_of(const Group& group, const Report& report) {
     if (evidence.stack == nullptr || evidence.stack->frames.empty()) continue;
     text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
   }
-  const std::string hint = hint_for(group, report.process.status.ended == Ended::kRunning);
+  const std::string hint = hint_for(group, words_of(report, group.cause).may_be_freed);
   return hint.empty() ? text : text + "hint: " + hint + "\n";
 }
 
@@ -120,11 +121,11 @@ void print_test(const std::string& program, const TestCase& test, const Report& 
   for (const TestCase::Leak& leak : test.leaks) {
     bytes += leak.bytes;
     count += leak.count;
-    text +=
-        message_of(*leak.group, leak.bytes, leak.count) + " [" + leak.group->id + "]\n" + story_of(*leak.group, report);
+    text += message_of(report, *leak.group, leak.bytes, leak.count) + " [" + leak.group->id + "]\n" +
+            story_of(*leak.group, report);
   }
   const std::string message =
-      format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") + " never given back";
+      format_bytes(bytes) + " in " + plural(count, "allocation", "allocations") + " " + words_of(report).fate;
   print_case(program + ".tests", test.name, test.leaks.empty() ? "" : "failure", message, "leak", text, out);
 }
 
@@ -154,7 +155,7 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
     print_case(leaks, "everything was recorded", "error", "not known: " + missing, "not-known", missing, out);
   for (const TestCase& test : tests) print_test(program, test, report, out);
   for (const Group* group : groups) {
-    const std::string message = message_of(*group, group->bytes, group->count);
+    const std::string message = message_of(report, *group, group->bytes, group->count);
     const std::string text = message + "\n" + story_of(*group, report);
     const bool known = group->comparison == Comparison::kKnown;
     print_case(leaks, name_of(*group->stack, group->api) + " [" + group->id + "]", known ? "skipped" : "failure",
@@ -168,6 +169,12 @@ void print_suite(const Report& report, const RenderOptions& options, std::ostrea
                "failure", message, error_type_name(error.type), message + "\n" + stack_text(*error.stack), out);
   }
   if (cases == 0) print_case(leaks, "nothing leaked", "", "", "", "", out);
+  if (!report.failed_allocations.empty()) {
+    out << "    <system-out>";
+    for (const FailedAllocation& failed : report.failed_allocations)
+      out << escaped(failed_allocation_text(failed)) << "\n";
+    out << "</system-out>\n";
+  }
   out << "  </testsuite>\n";
 }
 

@@ -9,6 +9,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -40,7 +41,7 @@ std::string device_text(const Group& group) {
   return "GPU " + std::to_string(*group.device);
 }
 
-void print_details(const Report& report, const Group& group, bool running, std::ostream& out) {
+void print_details(const Report& report, const Group& group, std::ostream& out) {
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
   for (const Frame* frame : group.stack->frames) {
@@ -55,7 +56,7 @@ void print_details(const Report& report, const Group& group, bool running, std::
   }
   const std::string history = history_text(group);
   if (!history.empty()) out << "\n" << markdown_escaped(history) << "\n";
-  const std::string hint = hint_for(group, running);
+  const std::string hint = hint_for(group, words_of(report, group.cause).may_be_freed);
   if (!hint.empty()) out << "\nHint: " << markdown_escaped(hint) << "\n";
   out << "\n</details>\n";
 }
@@ -73,16 +74,18 @@ void print_failures(const Report& report, std::ostream& out) {
   if (any) out << "</pre>\n\n";
 }
 
-void print_headline(const Report& report, std::ostream& out) {
-  const Summary& summary = report.summary;
+void print_headline(const Report& report, bool strict, std::ostream& out) {
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   if (command.empty()) command = report.process.executable;
   if (command.size() > kLongestCommand) command = command.substr(0, kLongestCommand) + "...";
   const bool complete = is_complete(report);
   std::string headline = complete ? "Nothing leaked" : "Not known";
-  if (summary.groups != 0)
-    headline = "Leaked " + format_bytes(summary.leaked_bytes) + (complete ? "" : ", not known what else");
+  const std::vector<MemoryTotal> totals = totals_by_words(report, strict);
+  if (!totals.empty()) headline.clear();
+  for (const MemoryTotal& total : totals)
+    headline += (headline.empty() ? "" : ", ") + std::string(total.words->sentence) + " " + format_bytes(total.bytes);
+  if (!totals.empty() && !complete) headline += ", not known what else";
   out << "### " << headline << ": " << markdown_escaped(command);
   if (report.job.empty()) {
     out << " \\[" << report.process.pid << "\\]\n\n";
@@ -96,6 +99,9 @@ void print_totals(const Report& report, std::ostream& out) {
   out << plural(summary.leaked_allocations, "allocation", "allocations") << " in "
       << plural(summary.groups, "group", "groups") << ", " << plural(summary.errors, "bad free", "bad frees") << ", "
       << format_bytes(summary.cached_bytes) << " cached\n";
+  const std::vector<FailedAllocation>& failed = report.failed_allocations;
+  for (std::size_t i = 0; i < failed.size() && i < kShownGroups; ++i)
+    out << "\n**" << markdown_escaped(failed_allocation_text(failed[i])) << "**\n";
   if (!report.baseline) return;
   out << "\nSince " << markdown_escaped(report.baseline->path) << ": **" << report.baseline->added << " new**, "
       << report.baseline->grown << " grown, " << report.baseline->known << " known, " << report.baseline->gone.size()
@@ -155,7 +161,7 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
   const std::size_t wanted = options.all ? groups.size() : std::min(groups.size(), kShownGroups);
   // Each part may use the room that those before it left.
   Pieces head(most - std::min(most, kRoomForNote));
-  const bool has_headline = head.add([&](std::ostream& out) { print_headline(report, out); });
+  const bool has_headline = head.add([&](std::ostream& out) { print_headline(report, options.strict, out); });
   if (!has_headline) return "";
   std::size_t room = most - kRoomForNote - head.text().size();
   Pieces facts(room / 4);
@@ -183,17 +189,17 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
                      [](const std::string& note, std::ostream& out) { out << "- " << markdown_escaped(note) << "\n"; });
   if (shown_notes != 0) room -= notes.text().size();
   Pieces rows(room / 2);
-  rows.add([](std::ostream& out) {
-    out << "\n| leaked | calls | where | API | memory | cause | id |\n"
+  rows.add([&](std::ostream& out) {
+    out << "\n| " << (words_of(report).may_be_freed ? "not freed" : "leaked")
+        << " | calls | where | API | memory | cause | id |\n"
            "| ---: | ---: | --- | --- | --- | --- | --- |\n";
   });
   const std::size_t shown =
       rows.add_each(groups, wanted, [](const Group* group, std::ostream& out) { print_row(*group, out); });
   if (shown != 0) room -= rows.text().size();
   Pieces details(room);
-  const bool running = report.process.status.ended == Ended::kRunning;
   const std::size_t detailed = details.add_each(
-      groups, shown, [&](const Group* group, std::ostream& out) { print_details(report, *group, running, out); });
+      groups, shown, [&](const Group* group, std::ostream& out) { print_details(report, *group, out); });
 
   std::string text = head.text() + facts.text();
   if (shown != 0) text += rows.text();

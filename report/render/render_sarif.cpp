@@ -60,6 +60,8 @@ Json first_invocation(const Report& report) {
     invocation["toolExecutionNotifications"].push_back(
         notification("error", "Not known whether all memory was freed: " + reason));
   }
+  for (const FailedAllocation& failed : report.failed_allocations)
+    invocation["toolExecutionNotifications"].push_back(notification("warning", failed_allocation_text(failed)));
   for (const std::string& note : report.notes)
     invocation["toolExecutionNotifications"].push_back(notification("note", note));
   return invocation;

@@ -11,6 +11,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/report.h"
 #include "report/render/source_place.h"
@@ -179,9 +180,11 @@ SarifResults::SarifResults() : frames_(stack_frame_json, kIndent + 8) {}
 
 void SarifResults::append_leak(const Report& report, const Group& group, std::optional<std::size_t> invocation,
                                std::string* out) {
+  const MemoryWords& words = words_of(report, group.cause);
   std::string text = format_bytes(group.bytes) + " in " + plural(group.count, "allocation", "allocations") + " (" +
-                     group.api + ", " + kind_name(group.kind) + ") never given back: " + cause_name(group.cause) + ".";
-  const std::string hint = hint_for(group, report.process.status.ended == Ended::kRunning);
+                     group.api + ", " + kind_name(group.kind) + ") " + words.fate + ": " + cause_name(group.cause) +
+                     ".";
+  const std::string hint = hint_for(group, words.may_be_freed);
   if (!hint.empty()) text += " Hint: " + hint + ".";
   text += where_text(report, group, invocation.has_value());
   Result result(&frames_, out);

@@ -59,6 +59,7 @@ ForkedChild start_child(const std::vector<std::string>& command,
 ChildResult result_of(const ForkedChild& child, int status) {
   ChildResult result;
   result.start_errno = child.error;
+  result.pid = child.pid;
   result.signalled = WIFSIGNALED(status);
   result.code = result.signalled ? WTERMSIG(status) : WEXITSTATUS(status);
   return result;

@@ -1,6 +1,8 @@
 // Runs a command as if culprit were absent: same terminal, same process group, signals passed on, exit status kept.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <utility>
@@ -14,6 +16,7 @@ struct ChildResult {
   int start_errno = 0;  // not 0: the command could not be started
   bool signalled = false;
   int code = 0;  // exit code, or the signal
+  pid_t pid = 0;
 };
 
 // Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that this

@@ -220,7 +220,8 @@ TEST_CASE("culprit start and stop switch a process and say so", "[switch]") {
 
 TEST_CASE("culprit start says why a process cannot be switched", "[switch]") {
   CHECK(has(run_culprit({"start", "999999999"}).err, "there is no process 999999999"));
-  CHECK(has(run_culprit({"start", std::to_string(getpid())}).err, "does not run under culprit"));
+  CHECK(has(run_culprit({"start", std::to_string(getpid())}).err, "does not run under culprit: culprit attach"));
+  CHECK(has(run_culprit({"stop", std::to_string(getpid())}).err, "does not run under culprit: nothing is recorded"));
   CHECK(run_culprit({"start", "x"}).exit_code == 2);
   RunOptions options;
   options.when_ready = [](pid_t pid) {

@@ -26,6 +26,18 @@ TEST_CASE("culprit run ends by the signal that ended the command", "[run]") {
   CHECK(has(run.err, "leak_here"));
 }
 
+TEST_CASE("culprit run names the signal, and memory of a killed program is not called leaked", "[run]") {
+  const std::pair<const char*, const char*> rows[] = {{"kill", "SIGKILL"}, {"segv", "SIGSEGV"}};
+  for (const auto& [how, signal] : rows) {
+    const Run run = culprit_run({"--fail-on", "leaks"}, {"end_how", how});
+    INFO(run.err);
+    CHECK(has(run.err, std::string(" · killed by ") + signal));
+    CHECK(has(run.err, "LIVE WHEN KILLED 10.7 KiB in 1 allocation, 1 group"));
+    CHECK(has(run.err, "NOT FREED YET"));
+    CHECK_FALSE(has(run.err, "LEAKED"));
+  }
+}
+
 TEST_CASE("culprit run forwards signals and standard input", "[run]") {
   RunOptions options;
   // Standard input is closed after this, which would end the program in another way.

@@ -1,4 +1,5 @@
 // culprit top: of a running process, and of a dump.
+#include <unistd.h>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
@@ -65,12 +66,15 @@ TEST_CASE("culprit top ends with the process", "[top]") {
 }
 
 TEST_CASE("culprit top says why it cannot look", "[top]") {
-  CHECK(has(top({"999999999"}).err, "there is no process 999999999"));
+  CHECK(has(top({"999999999"}).err, "there is no process 999999999; of a process that has ended name the dump"));
+  CHECK(has(top({std::to_string(getpid())}).err, "does not run under culprit: culprit attach"));
   CHECK(top({"/no/such/dump"}).exit_code == 3);
   CHECK(top({"x", "--interval", "0"}).exit_code == 2);
   RunOptions options;
   options.environment["CULPRIT_START"] = "signal";
-  options.when_ready = [](pid_t pid) { CHECK(has(top({std::to_string(pid)}).err, "has recorded nothing yet")); };
+  options.when_ready = [](pid_t pid) {
+    CHECK(has(top({std::to_string(pid)}).err, "has recorded nothing yet: recording begins with its next CUDA"));
+  };
   CHECK(run_preloaded("switched", {"w"}, options).exit_code == 0);
 }
 

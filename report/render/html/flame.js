@@ -193,7 +193,7 @@ culprit.Flame = class {
     const order = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a)).slice(0, 10);
     fill(this.legend, order.map((key) =>
       el("span", { class: "legend-entry" }, el("i", { class: "swatch " + colour(key) }),
-      this.colourBy === "cause" ? culprit.causeTitle(key, this.model.running) : key)));
+      this.colourBy === "cause" ? culprit.causeTitle(key, this.model.mayBeFreed) : key)));
   }
 
   // Bytes below the outermost matches, so that recursion counts once.
@@ -233,7 +233,7 @@ culprit.Flame = class {
     lines.push(culprit.bytes(node.bytes) + " · " + culprit.percent(node.bytes, this.root.bytes) + " of all · " +
       culprit.plural(node.count, "allocation", "allocations"));
     lines.push(culprit.plural(node.groups.length, "leak", "leaks") + " · " +
-      culprit.causeTitle(node.groups[0] ? node.groups[0].cause : "", this.model.running) +
+      culprit.causeTitle(node.groups[0] ? node.groups[0].cause : "", this.model.mayBeFreed) +
         (new Set(node.groups.map((group) => group.cause)).size > 1 ? " and others" : ""));
     return lines.filter(Boolean);
   }

@@ -4,7 +4,7 @@
 culprit.LeakTable = class extends culprit.Table {
   constructor(model) {
     super(model, [
-      { name: "leaks", title: model.running ? "Not freed yet" : "Leaks", items: model.leaks },
+      { name: "leaks", title: model.listTitle(), items: model.leaks },
       { name: "cached", title: "Cached", items: model.cached },
       { name: "library", title: "Libraries' own", items: model.library },
       { name: "resources", title: "Resources", items: model.resources },
@@ -22,7 +22,7 @@ culprit.LeakTable = class extends culprit.Table {
   filterChoices() {
     return [
       { name: "cause", label: this.list.name === "errors" ? "Type" : "Cause", value: (one) => one.cause || one.type,
-        title: (key) => culprit.causeTitle(key, this.model.running) },
+        title: (key) => culprit.causeTitle(key, this.model.mayBeFreed) },
       { name: "device", label: "On", value: culprit.Model.device },
       { name: "kind", label: "Kind", value: (one) => one.kind },
       { name: "library", label: "Library", value: culprit.Model.library },
@@ -64,7 +64,7 @@ culprit.LeakTable = class extends culprit.Table {
           el("i", { class: "swatch cause-" + (one.list === "errors" ? "failed-free" : cause) }),
         one.list === "library" ? one.library
           : one.list === "resources" ? one.kind
-          : culprit.causeTitle(cause, this.model.running)),
+          : culprit.causeTitle(cause, this.model.mayBeFreed)),
         state && el("span", { class: "badge new" }, state)),
       el("td", { class: "col-device" }, culprit.Model.device(one)),
       el("td", { class: "col-time" }, culprit.time(one.first_ns)),

@@ -4,9 +4,9 @@
 // The words of causes and evidence, by name (report/model/causes.def); the causes in the order of the bar of causes.
 Object.assign(culprit, JSON.parse(document.getElementById("causes").textContent));
 
-culprit.causeTitle = function (cause, running) {
+culprit.causeTitle = function (cause, mayBeFreed) {
   const words = culprit.causes[cause];
-  return words ? (running ? words.running : words.title) : cause;
+  return words ? (mayBeFreed ? words.running : words.title) : cause;
 };
 
 // One process's report: the members of the data, with stacks as lists of frames.
@@ -16,7 +16,7 @@ culprit.Model = class extends culprit.Frames {
     this.report = report;
     this.strict = strict;
     this.program = report.process.exe;
-    this.running = report.process.ended === "running";
+    this.mayBeFreed = report.may_be_freed;
     const adopt = (list, groups) =>
       groups.map((group, index) => {
         group.list = list;
@@ -37,6 +37,11 @@ culprit.Model = class extends culprit.Frames {
     });
     this.deviceNames = new Map(report.devices.map((device) => [device.ordinal, device.name]));
     this.buildIds = new Map((report.modules || []).map((module) => [module.path, module.build_id]));
+  }
+
+  // The title of the list of leaks; of a killed process it may have memory of both kinds.
+  listTitle() {
+    return this.mayBeFreed && this.report.totals_by_words.length < 2 ? this.report.verb : "Leaks";
   }
 
   // All entries that can be opened and linked to.

@@ -10,6 +10,7 @@
 
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -25,6 +26,8 @@ namespace {
 
 // Source lines are shown for this many frames, from the allocating one outward.
 constexpr std::size_t kFramesWithSource = 4;
+// Calls whose allocations failed; the other formats have all of them.
+constexpr std::size_t kMostFailedAllocations = 20;
 
 // Whether all its processes ran on this machine.
 bool is_of_this_host(const Report& report) {
@@ -92,6 +95,20 @@ class PageData {
     head["notes"] = report_.notes;
     head["hook_called"] = report_.hook_called;
     head["incomplete"] = reasons_not_known(report_);
+    head["verb"] = words_of(report_).sentence;
+    head["may_be_freed"] = words_of(report_).may_be_freed;
+    head["totals_by_words"] = Json::array();
+    for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
+      head["totals_by_words"].push_back({{"verb", total.words->sentence},
+                                         {"bytes", total.bytes},
+                                         {"allocations", total.allocations},
+                                         {"groups", total.groups}});
+    }
+    head["failed_allocations"] = Json::array();
+    for (const FailedAllocation& failed : report_.failed_allocations) {
+      if (head["failed_allocations"].size() == kMostFailedAllocations) break;
+      head["failed_allocations"].push_back(failed_allocation_text(failed));
+    }
     trim_head(most_ / 3, &head, &trimmed_);
     for (const auto& [key, value] : head.items()) write_member(key, value, out);
     // Each list may use what those before it left, less some room for those after it.
@@ -199,8 +216,8 @@ class PageData {
 
   // An entry without its callers, evidence and threads.
   Json short_group(const Group& group) {
-    const bool running = report_.process.status.ended == Ended::kRunning;
-    Json one = group_json(group, running, [](const ResolvedStack*) { return Json::array(); });
+    const bool may_be_freed = words_of(report_, group.cause).may_be_freed;
+    Json one = group_json(group, may_be_freed, [](const ResolvedStack*) { return Json::array(); });
     for (const char* list : {"evidence", "marks", "threads", "thread_names", "handles"}) {
       if (one.contains(list)) one[list] = Json::array();
     }
@@ -216,8 +233,7 @@ class PageData {
   }
 
   Json page_group(const Group& group) {
-    const bool running = report_.process.status.ended == Ended::kRunning;
-    Json one = group_json(group, running, to_numbers_);
+    Json one = group_json(group, words_of(report_, group.cause).may_be_freed, to_numbers_);
     one["counted"] = counts_as_leak(group, options_.strict);
     const std::vector<const Frame*>& frames = group.stack->frames;
     const auto caller = std::find(frames.begin(), frames.end(), group.stack->caller);
@@ -288,7 +304,14 @@ class PageData {
 std::string title_of(const std::vector<Report>& reports) {
   std::uint64_t bytes = 0;
   for (const Report& report : reports) bytes += report.summary.leaked_bytes;
-  std::string title = bytes == 0 ? "Nothing leaked" : format_bytes(bytes) + " leaked";
+  const MemoryWords& words = words_of(reports.empty() ? Report() : reports.front());
+  const bool all_may_be_freed =
+      words.may_be_freed && std::all_of(reports.begin(), reports.end(), [&](const Report& report) {
+        const std::vector<MemoryTotal> totals = totals_by_words(report, true);
+        return std::all_of(totals.begin(), totals.end(), [&](const MemoryTotal& one) { return one.words == &words; });
+      });
+  std::string title =
+      bytes == 0 ? "Nothing leaked" : format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
   if (reports.size() == 1) {
     const std::string& executable = reports.front().process.executable;
     return title + " · " + std::string(base_name(executable)) + " · culprit";

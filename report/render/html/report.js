@@ -16,7 +16,7 @@ culprit.views.report = function (data) {
 
   function endText(process) {
     if (process.ended === "exit") return "exit " + process.exit_status;
-    return process.ended;
+    return process.ended + (process.signal ? " by " + process.signal : "");
   }
 
   function describe(report) {
@@ -44,7 +44,7 @@ culprit.views.report = function (data) {
 
   // Notes that qualify the results, shown above them.
   function notes(report) {
-    const list = report.notes.slice();
+    const list = report.failed_allocations.concat(report.notes);
     list.unshift(...report.incomplete.map((reason) => "Not known: " + reason));
     if (report.summary.merged_stacks > 0)
       list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") +

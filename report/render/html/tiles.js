@@ -22,27 +22,33 @@ culprit.tiles = function (model, open, choose) {
   function peakTile() {
     let best = null;
     for (const device of report.devices) {
-      const bytes = device.time_line ? device.time_line.peak_bytes : device.peak_live_bytes;
-      if (bytes > 0 && (!best || bytes > best.bytes)) best = { bytes, device };
+      const recorded = Math.max(device.time_line ? device.time_line.peak_bytes : 0, device.peak_live_bytes);
+      const reading = device.memory.peak;
+      const read = reading ? reading.total_bytes - reading.free_bytes : 0;
+      const bytes = Math.max(recorded, read);
+      if (bytes > 0 && (!best || bytes > best.bytes)) best = { bytes, recorded, device };
     }
     if (!best) return null;
     const reading = best.device.memory.first || best.device.memory.peak;
     const of = reading ? " of " + culprit.bytes(reading.total_bytes) : "";
-    return tile("peak", culprit.bytes(best.bytes), "At the peak", "allocated on GPU " + best.device.ordinal + of);
+    const detail = best.bytes === best.recorded
+      ? "allocated on GPU " + best.device.ordinal + of
+      : "in use on GPU " + best.device.ordinal + of + ", a reading of cuMemGetInfo; " + culprit.bytes(best.recorded) +
+        " allocated by this process";
+    return tile("peak", culprit.bytes(best.bytes), "At the peak", detail);
   }
 
   const leaked = summary.leaked_bytes > 0 || summary.groups > 0;
-  const verb = model.running ? "Not freed yet" : "Leaked";
   const tiles = [
-    leaked
-      ? tile("leaked", culprit.bytes(summary.leaked_bytes), verb,
-          culprit.plural(summary.leaked_allocations, "allocation", "allocations") + " in " +
-            culprit.plural(summary.groups, "group", "groups") +
-            (summary.complete ? "" : "; not known what else"), "leaks")
-      : summary.complete
-        ? tile("clean", "Nothing", verb,
+    ...(leaked
+      ? report.totals_by_words.map((total) => tile("leaked", culprit.bytes(total.bytes), total.verb,
+          culprit.plural(total.allocations, "allocation", "allocations") + " in " +
+            culprit.plural(total.groups, "group", "groups") +
+            (summary.complete ? "" : "; not known what else"), "leaks"))
+      : [summary.complete
+        ? tile("clean", "Nothing", report.verb,
           culprit.plural(summary.allocations, "allocation", "allocations") + ", all accounted for")
-        : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations"),
+        : tile("incomplete", "Not known", "Verdict", "no leak among the recorded allocations")]),
     peakTile(),
     model.cached.length > 0 && tile("cached", culprit.bytes(summary.cached_bytes), "Cached",
       "kept by " + (summary.caches.map((cache) => cache.pool).join(", ") || "an allocator") + ", not counted",
@@ -86,6 +92,6 @@ culprit.causeBar = function (model) {
     parts.map((cause) => el("span", {
       class: "cause-part cause-" + cause,
       style: "flex-grow:" + bytes.get(cause) / total,
-      title: culprit.causeTitle(cause, model.running) + ": " + culprit.bytes(bytes.get(cause)),
+      title: culprit.causeTitle(cause, model.mayBeFreed) + ": " + culprit.bytes(bytes.get(cause)),
     })));
 };

@@ -9,6 +9,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/causes.h"
+#include "report/model/failed_allocation.h"
 #include "report/model/frames.h"
 #include "report/model/group.h"
 #include "report/model/names.h"
@@ -76,7 +77,7 @@ Json spread_json(const Group& group) {
 
 }  // namespace
 
-Json group_json(const Group& group, bool running, const StackToJson& stack_to_json) {
+Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_to_json) {
   Json one;
   one["id"] = group.id;
   one["kind"] = kind_name(group.kind);
@@ -123,7 +124,7 @@ Json group_json(const Group& group, bool running, const StackToJson& stack_to_js
   one["freed"] = group.freed;
   const std::string history = history_text(group);
   one["history"] = history.empty() ? Json() : Json(history);
-  const std::string hint = hint_for(group, running);
+  const std::string hint = hint_for(group, may_be_freed);
   one["hint"] = hint.empty() ? Json() : Json(hint);
   one["handles"] = Json::array();
   for (std::uint64_t handle : group.handles) one["handles"].push_back(hex_text(handle));
@@ -154,6 +155,22 @@ Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json) {
   one["allocation_stack"] = stack_to_json(error.allocation_stack);
   one["free_stack"] = stack_to_json(error.free_stack);
   if (error.free_thread) one["free_thread"] = thread_json(*error.free_thread);
+  return one;
+}
+
+Json failed_allocation_json(const FailedAllocation& failed, const StackToJson& stack_to_json) {
+  Json one;
+  one["api"] = failed.api;
+  one["driver_api"] = failed.driver_api;
+  one["code"] = failed.code;
+  one["code_name"] = failed.code_name;
+  one["reason"] = failure_reason(failed);
+  one["injected"] = failed.injected;
+  one["count"] = failed.count;
+  one["bytes"] = failed.bytes;
+  one["first_ns"] = failed.first_ns;
+  one["last_ns"] = failed.last_ns;
+  one["stack"] = stack_to_json(failed.stack);
   return one;
 }
 

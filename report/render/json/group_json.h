@@ -9,6 +9,7 @@
 namespace culprit::report {
 
 struct ErrorGroup;
+struct FailedAllocation;
 struct Frame;
 struct Group;
 struct ResolvedStack;
@@ -21,9 +22,10 @@ Json frame_json(const Frame& frame);
 // An empty list for nullptr.
 Json stack_json(const ResolvedStack* stack);
 
-// All of a group except its own stack. `running`: the process has not ended.
-Json group_json(const Group& group, bool running, const StackToJson& stack_to_json);
+// All of a group except its own stack. `may_be_freed`: as in MemoryWords.
+Json group_json(const Group& group, bool may_be_freed, const StackToJson& stack_to_json);
 
 Json error_json(const ErrorGroup& error, const StackToJson& stack_to_json);
+Json failed_allocation_json(const FailedAllocation& failed, const StackToJson& stack_to_json);
 
 }  // namespace culprit::report

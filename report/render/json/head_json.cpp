@@ -53,6 +53,8 @@ Json process_json(const ProcessInfo& process) {
   one["working_directory"] = process.working_directory;
   one["ended"] = ended_name(process.status.ended);
   one["exit_status"] = process.status.ended == Ended::kExit ? Json(process.status.exit_status) : Json();
+  if (process.status.ended == Ended::kKilled)
+    one["signal"] = process.status.signal != 0 ? Json(signal_text(process.status.signal)) : Json();
   if (process.attached) {
     one["attached"] = *process.attached;
     one["detached"] = process.status.detached;
@@ -73,6 +75,7 @@ Json job_json(const Report& report) {
                     {"dump", process.dump_path},
                     {"ended", ended_name(process.ended)},
                     {"exit_status", process.ended == Ended::kExit ? Json(process.exit_status) : Json()},
+                    {"signal", process.signal != 0 ? Json(signal_text(process.signal)) : Json()},
                     {"leaked_bytes", process.leaked_bytes},
                     {"leaked_allocations", process.leaked_allocations}});
   }
@@ -87,6 +90,7 @@ Json summary_json(const Report& report) {
   one["groups"] = summary.groups;
   one["cached_bytes"] = summary.cached_bytes;
   one["errors"] = summary.errors;
+  one["failed_allocations"] = summary.failed_allocations;
   one["dropped"] = report.dropped.total();
   one["leaked_device_bytes"] = summary.leaked_device_bytes;
   one["leaked_host_bytes"] = summary.leaked_host_bytes;

@@ -10,6 +10,7 @@
 
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
+#include "report/model/memory_words.h"
 #include "report/model/report.h"
 #include "report/render/json/frame_texts.h"
 #include "report/render/json/group_json.h"
@@ -21,6 +22,13 @@ namespace {
 Json errors_json(const Report& report) {
   Json list = Json::array();
   for (const ErrorGroup& error : report.errors) list.push_back(error_json(error, stack_json));
+  return list;
+}
+
+Json failed_allocations_json(const Report& report) {
+  Json list = Json::array();
+  for (const FailedAllocation& failed : report.failed_allocations)
+    list.push_back(failed_allocation_json(failed, stack_json));
   return list;
 }
 
@@ -47,6 +55,7 @@ Json modules_json(const Report& report, const FrameTexts& written) {
     }
   }
   for (const ErrorGroup& error : report.errors) add(error.stack);
+  for (const FailedAllocation& failed : report.failed_allocations) add(failed.stack);
   Json list = Json::array();
   for (const auto& [path, build_id] : modules) list.push_back({{"path", path}, {"build_id", build_id}});
   return list;
@@ -58,12 +67,14 @@ class GroupWriter {
   // The indentation of a frame's opening brace relative to its group's.
   static constexpr std::size_t kFrameIndent = 4;
 
-  GroupWriter(bool running, FrameTexts* frames)
-      : running_(running), indent_(frames->indent() - kFrameIndent), frames_(*frames) {}
+  // `report`: of the group; nullptr: of several.
+  GroupWriter(const Report* report, FrameTexts* frames)
+      : report_(report), indent_(frames->indent() - kFrameIndent), frames_(*frames) {}
 
   void write(const Group& group, std::string* out) {
     out->append(indent_, ' ');
-    *out += indented_text(group_json(group, running_, stack_json), indent_);
+    const bool may_be_freed = report_ != nullptr && words_of(*report_, group.cause).may_be_freed;
+    *out += indented_text(group_json(group, may_be_freed, stack_json), indent_);
     out->resize(out->size() - 2 - indent_);  // removes the closing brace and its line: more members follow
     *out += ",\n";
     out->append(indent_ + 2, ' ');
@@ -95,7 +106,7 @@ class GroupWriter {
     return *text;
   }
 
-  bool running_;
+  const Report* report_;
   std::size_t indent_;
   FrameTexts& frames_;
   std::unordered_map<const Frame*, const std::string*> known_;
@@ -117,6 +128,7 @@ class ReportWriter {
     groups("library", report_.library);
     groups("resources", report_.resources);
     member("errors", errors_json(report_));
+    member("failed_allocations", failed_allocations_json(report_));
     member("modules", modules_json(report_, frames_));
     member("notes", report_.notes, true);
     out_ << std::string(indent_, ' ') << "}";
@@ -137,9 +149,8 @@ class ReportWriter {
       return;
     }
     out_ << "[\n";
-    const bool running = report_.process.status.ended == Ended::kRunning;
     write_in_order(list.size(), out_, [&] {
-      return [&, writer = GroupWriter(running, &frames_)](std::size_t i, std::string* text) mutable {
+      return [&, writer = GroupWriter(&report_, &frames_)](std::size_t i, std::string* text) mutable {
         writer.write(list[i], text);
         *text += i + 1 < list.size() ? ",\n" : "\n";
       };
@@ -174,7 +185,7 @@ void render_json(const std::vector<Report>& reports, std::ostream& out) {
 std::string group_as_json(const Group& group) {
   std::string text;
   FrameTexts frames(frame_json, GroupWriter::kFrameIndent);
-  GroupWriter(false, &frames).write(group, &text);
+  GroupWriter(nullptr, &frames).write(group, &text);
   return text;
 }
 

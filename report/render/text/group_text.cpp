@@ -4,6 +4,7 @@
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/memory_words.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/render/text/evidence_text.h"
@@ -60,11 +61,8 @@ bool is_foreign(const ResolvedStack& stack) {
 
 }  // namespace
 
-bool GroupText::running() const { return report_.process.status.ended == Ended::kRunning; }
-
 std::string GroupText::cause_text(const Group& group) const {
-  const CauseRow& row = row_of(group.cause);
-  std::string text = running() ? row.title_while_running : row.title;
+  std::string text = title_of(report_, group.cause);
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return group.cause == Cause::kCached ? text + " by the " + group.pool->name : text;
 }
@@ -106,7 +104,7 @@ void GroupText::print(const Group& group, std::size_t number) {
   } else {
     print_spread(group);
   }
-  const std::string hint = hint_for(group, running());
+  const std::string hint = hint_for(group, words_of(report_, group.cause).may_be_freed);
   if (!hint.empty()) fields_.field("hint", hint);
 }
 

@@ -31,7 +31,6 @@ class GroupText {
   void print(const ErrorGroup& error, std::size_t number);
 
  private:
-  bool running() const;
   std::string cause_text(const Group& group) const;
   void print_foreign_stack(const ResolvedStack& stack);
   void print_marks(const Group& group);

@@ -8,6 +8,7 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/peak_use.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
 #include "report/select/render_options.h"
@@ -71,12 +72,25 @@ void print_failure(const Report& report, const Picture& picture, const RenderOpt
   print_entries(picture, options.all ? picture.entries.size() : kShownAtFailure, out);
 }
 
+// What the process had allocated on the device at most, if that is more than the picture shows; else 0.
+std::uint64_t higher_use(const Report& report, const Picture& picture) {
+  if (!report.job.empty() || !picture.device) return 0;
+  for (const DeviceInfo& device : report.devices) {
+    const std::uint64_t bytes = peak_use(device).recorded_bytes;
+    if (device.ordinal == *picture.device && bytes > picture.live_bytes) return bytes;
+  }
+  return 0;
+}
+
 void print_peak(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
   out << "\n"
       << palette.title("PEAK") << " of " << gpu(picture) << ": " << whose(report, picture)
       << palette.title(format_bytes(picture.live_bytes)) << " in "
-      << plural(picture.live_count, "allocation", "allocations") << " at " << format_time(picture.time_ns) << "\n";
+      << plural(picture.live_count, "allocation", "allocations") << " at " << format_time(picture.time_ns);
+  if (const std::uint64_t bytes = higher_use(report, picture))
+    out << "; up to " << format_bytes(bytes) << " were allocated, of which there is no picture";
+  out << "\n";
   print_entries(picture, options.all ? picture.entries.size() : kShownGroups, out);
 }
 

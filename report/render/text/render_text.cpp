@@ -14,7 +14,9 @@
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
+#include "report/model/peak_use.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
@@ -33,6 +35,7 @@ namespace {
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSegments = 3;
 constexpr std::size_t kShownSpans = 4;
+constexpr std::size_t kShownFailed = 4;
 
 // Lets a stream append to strings without an extra copy.
 class StringBuffer : public std::streambuf {
@@ -63,6 +66,7 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    print_failed_allocations();
     std::size_t number = 0;
     std::vector<const Group*> counted;
     for (const Group& group : report_.leaks) {
@@ -102,8 +106,6 @@ class TextReport {
   }
 
  private:
-  bool running() const { return report_.process.status.ended == Ended::kRunning; }
-
   // Printed first, because everything below is incomplete.
   void print_dropped() {
     if (report_.dropped.merged_stacks != 0) {
@@ -137,6 +139,7 @@ class TextReport {
         break;
       case Ended::kKilled:
         out_ << " · killed";
+        if (process.status.signal != 0) out_ << " by " << signal_text(process.status.signal);
         break;
       case Ended::kRunning:
         out_ << (report_.snapshot_ns != 0 ? " · snapshot at " + format_time(report_.snapshot_ns) : " · still running");
@@ -186,10 +189,13 @@ class TextReport {
       out_ << " · " << plural(summary.allocations, "allocation", "allocations") << ", "
            << plural(summary.frees, "free", "frees") << "\n";
     } else {
-      const char* word = running() ? "STILL HELD" : "LEAKED";
-      out_ << palette_.bad(word) << " " << palette_.title(format_bytes(summary.leaked_bytes)) << " in "
-           << plural(summary.leaked_allocations, "allocation", "allocations") << ", "
-           << plural(summary.groups, "group", "groups");
+      const char* separator = "";
+      for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
+        out_ << separator << palette_.bad(total.words->headline) << " " << palette_.title(format_bytes(total.bytes))
+             << " in " << plural(total.allocations, "allocation", "allocations") << ", "
+             << plural(total.groups, "group", "groups");
+        separator = " · ";
+      }
       if (!is_complete(report_)) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
       out_ << "\n";
     }
@@ -210,6 +216,18 @@ class TextReport {
            << " of memory that was not recorded";
     }
     out_ << "\n";
+  }
+
+  void print_failed_allocations() {
+    std::size_t shown = 0;
+    for (const FailedAllocation& failed : report_.failed_allocations) {
+      if (!options_.all && shown == kShownFailed) break;
+      ++shown;
+      const std::string text = failed_allocation_text(failed);
+      out_ << (failed.injected ? palette_.warn(text) : palette_.bad(text)) << "\n";
+    }
+    const std::size_t more = report_.failed_allocations.size() - shown;
+    if (more != 0) out_ << "and " << plural(more, "failing call", "failing calls") << " more: --all\n";
   }
 
   // `number`: the number of the last printed group.
@@ -347,7 +365,9 @@ class TextReport {
     if (worst->leaked_bytes == 0) return;
     const auto index = static_cast<std::uint32_t>(worst - report_.job.data());
     out_ << "most    " << format_bytes(worst->leaked_bytes) << " in " << worst->leaked_allocations << "x by "
-         << processes_text(report_.job, {index}) << ": " << printable(worst->dump_path) << "\n";
+         << processes_text(report_.job, {index});
+    if (options_.kept) out_ << ": " << printable(worst->dump_path);
+    out_ << "\n";
   }
 
   // Hidden leaks, and leaks that are known from the baseline.
@@ -376,8 +396,18 @@ class TextReport {
     };
     std::string text;
     if (known(device.exit)) text += "in use " + used(device.exit) + " at exit";
-    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " at the first call";
-    if (known(device.peak)) text += (text.empty() ? "" : " · ") + used(device.peak) + " at the peak";
+    if (known(device.first)) text += (text.empty() ? "" : " · ") + used(device.first) + " after the first allocation";
+    const PeakUse peak = peak_use(device);
+    if (peak.bytes != 0) {
+      text += (text.empty() ? "" : " · ") + format_bytes(peak.bytes) + " at the peak";
+      if (peak.recorded_bytes > peak.read_bytes) {
+        text += report_.job.empty() ? ", allocated by this process" : ", allocated by one process";
+        if (peak.read_bytes != 0)
+          text += " (the highest reading of cuMemGetInfo is " + format_bytes(peak.read_bytes) + ")";
+      } else {
+        text += " (a reading of cuMemGetInfo)";
+      }
+    }
     if (known(device.first)) text += " · of " + format_bytes(device.first.total_bytes);
     if (device.pool_reserved > device.pool_used) {
       text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";

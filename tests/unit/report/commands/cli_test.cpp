@@ -106,6 +106,42 @@ TEST_CASE("wrong usage ends with 2 and says how to go on", "[report][cli]") {
   CHECK(has(shell("CULPRIT run --fail-call cuBogus:1:2 -- true 2>&1").out, "cuBogus: no such driver function"));
 }
 
+TEST_CASE("a wrong number is answered with the range in readable numbers", "[report][cli]") {
+  const std::pair<const char*, const char*> rows[] = {
+      {"attach abc", "abc is no whole number above 0"},
+      {"attach -- -5", "-5 is no whole number above 0"},
+      {"detach 1.5", "1.5 is no whole number above 0"},
+      {"start abc", "abc is no whole number above 0"},
+      {"stop 0", "0 is no whole number above 0"},
+      {"attach 1 --depth x", "x is no whole number from 0 to 256"},
+      {"run --depth 257 -- true", "257 is no whole number from 0 to 256"},
+      {"run --jobs 0 -- true", "0 is no whole number from 1 to 256"},
+      {"run --error-exitcode 256 -- true", "256 is no whole number from 1 to 255"},
+      {"report --jobs nan x", "nan is no whole number from 1 to 256"},
+      {"sweep --jobs many -- true", "many is no whole number from 1 to 256"},
+      {"sweep --max-runs 0 -- true", "0 is no whole number from 1 to 4294967295"},
+      {"top 1 --interval 0", "0 is no number from 0.1 to 3600"},
+      {"top 1 --interval inf", "inf is no number from 0.1 to 3600"},
+      {"top 1 --rows 1e9", "1e9 is no whole number from 1 to 100000"},
+      {"top 1 --times x", "--times"},
+      {"attach 1 --for x", "--for"},
+      {"attach 1 --timeout x", "--timeout"},
+  };
+  for (const auto& [words, expected] : rows) {
+    INFO(words);
+    const Finished finished = shell(std::string("CULPRIT ") + words + " 2>&1");
+    CHECK(finished.exit_code == 2);
+    CHECK(has(finished.out, expected));
+    CHECK(finished.out.size() < 300);
+  }
+}
+
+TEST_CASE("the help of run says that its report goes to stderr", "[report][cli]") {
+  const std::string help = shell("CULPRIT run --help").out;
+  CHECK(has(help, "on stderr"));
+  CHECK(has(help, "FILE instead of stderr"));
+}
+
 TEST_CASE("calls to fail reach the command in its environment", "[report][cli]") {
   const std::string run = "CULPRIT_FAIL=inherited " + kAnyLibrary + "CULPRIT run ";
   const std::string print = " -- sh -c 'echo \"$CULPRIT_FAIL\"' 2>/dev/null";

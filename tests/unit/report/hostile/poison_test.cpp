@@ -87,6 +87,13 @@ void poison(DumpBuilder* dump) {
   error.api = api;
   error.count = 1;
   dump->add_error(error);
+  FailedCallRecord failed = {};
+  failed.state = 1;
+  failed.api = api;
+  failed.code = 201;
+  failed.stack = native;
+  failed.count = failed.bytes = 1;
+  dump->add_failed_call(failed);
   PictureRecord picture = {};
   picture.state = 1;
   picture.reason = PictureReason::kOutOfMemory;

@@ -1,0 +1,61 @@
+#include "report/model/failed_allocation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "report/base/words.h"
+#include "report/cuda/cuda_names.h"
+#include "report/model/frame_text.h"
+#include "report/model/frames.h"
+
+namespace culprit::report {
+namespace {
+
+// Of two calls at one time, which only different processes have: the smaller in size, then in its innermost frames.
+bool is_earlier(const FailedAllocation& left, const FailedAllocation& right) {
+  if (left.first_ns != right.first_ns) return left.first_ns < right.first_ns;
+  if (left.bytes != right.bytes) return left.bytes < right.bytes;
+  const std::vector<const Frame*>& one = left.stack->frames;
+  const std::vector<const Frame*>& other = right.stack->frames;
+  return std::lexicographical_compare(one.begin(), one.end(), other.begin(), other.end(),
+                                      [](const Frame* a, const Frame* b) { return a->offset < b->offset; });
+}
+
+}  // namespace
+
+void FailedAllocations::add(const FailedAllocation& one) {
+  const auto [at, added] = sums_.try_emplace({one.api, one.driver_api, one.code, one.injected}, one);
+  if (added) return;
+  FailedAllocation& sum = at->second;
+  const std::uint64_t count = sum.count + one.count;
+  const std::uint64_t last_ns = std::max(sum.last_ns, one.last_ns);
+  if (is_earlier(one, sum)) sum = one;
+  sum.count = count;
+  sum.last_ns = last_ns;
+}
+
+std::vector<FailedAllocation> FailedAllocations::take() {
+  std::vector<FailedAllocation> list;
+  for (auto& [key, sum] : sums_) list.push_back(std::move(sum));
+  sums_.clear();
+  std::stable_sort(list.begin(), list.end(), [](const FailedAllocation& left, const FailedAllocation& right) {
+    return left.count > right.count;
+  });
+  return list;
+}
+
+std::string failure_reason(const FailedAllocation& failed) {
+  if (failed.injected) return "culprit made it fail (CULPRIT_FAIL)";
+  return cuda_failure_reason(failed.code);
+}
+
+std::string failed_allocation_text(const FailedAllocation& failed) {
+  std::string text = plural(failed.count, "allocation", "allocations") + " FAILED: " + printable(failed.api) +
+                     " returned " + failed.code_name + " (" + std::to_string(failed.code) +
+                     "): " + failure_reason(failed) + "; " + (failed.count == 1 ? "it" : "the first") + " asked for " +
+                     format_bytes(failed.bytes);
+  const Frame* frame = naming_frame(*failed.stack);
+  return frame == nullptr ? text : text + " at " + frame_text(*frame);
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,48 @@
+// Allocations that the driver refused, summed up by call and code. They hold no memory, so they are no leaks; a program
+// whose allocations all fail would read "NOTHING LEAKED" without them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace culprit::report {
+
+struct ResolvedStack;
+
+struct FailedAllocation {
+  std::string api;
+  std::string driver_api;
+  int code = 0;
+  std::string code_name;
+  bool injected = false;  // culprit made it fail: CULPRIT_FAIL
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;     // asked for by the first of them
+  std::uint64_t first_ns = 0;  // the first of them in its process
+  std::uint64_t last_ns = 0;
+  const ResolvedStack* stack = nullptr;  // of the first of them
+};
+
+// Sums up failed allocations. The result does not depend on the order in which they are added.
+class FailedAllocations {
+ public:
+  // The counts of equal calls (both names, code, injected or not) add up, and the earliest is the first.
+  void add(const FailedAllocation& one);
+  // All of them, most frequent first.
+  std::vector<FailedAllocation> take();
+
+ private:
+  std::map<std::tuple<std::string, std::string, int, bool>, FailedAllocation> sums_;
+};
+
+// Why, in words: "no context is current to the thread". A general text for codes without words of their own.
+std::string failure_reason(const FailedAllocation& failed);
+
+// "5 allocations FAILED: cuMemAlloc returned CUDA_ERROR_INVALID_CONTEXT (201): no context is current to the thread;
+// the first asked for 4 MiB at worker.cpp:12 work". Names from the dump are made
+// printable.
+std::string failed_allocation_text(const FailedAllocation& failed);
+
+}  // namespace culprit::report

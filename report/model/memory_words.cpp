@@ -1,0 +1,60 @@
+#include "report/model/memory_words.h"
+
+#include <algorithm>
+
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+// clang-format off
+constexpr MemoryWords kLeaked         = {"LEAKED", "Leaked", "never given back", "NOTHING LEAKED", "no leak", false};
+constexpr MemoryWords kLiveWhenKilled = {"LIVE WHEN KILLED", "Live when killed", "live when the process was killed",
+                                         "NOTHING LEAKED", "no leak", true};
+constexpr MemoryWords kStillHeld      = {"STILL HELD", "Not freed yet", "not freed yet", "NOTHING HELD",
+                                         "nothing is held", true};
+constexpr MemoryWords kSurvivors      = {"SURVIVORS", "Survivors", "not freed while it was recorded", "NO SURVIVORS",
+                                         "no survivor", true};
+// clang-format on
+
+bool was_killed(const Report& report) {
+  if (report.job.empty()) return report.process.status.ended == Ended::kKilled;
+  return std::all_of(report.job.begin(), report.job.end(),
+                     [](const JobProcess& process) { return process.ended == Ended::kKilled; });
+}
+
+}  // namespace
+
+const MemoryWords& words_of(const Report& report, Cause cause) {
+  const ProcessStatus& status = report.process.status;
+  const bool running = status.ended == Ended::kRunning;
+  if (report.job.empty() && report.process.attached && (running || status.detached)) return kSurvivors;
+  if (running) return kStillHeld;
+  if (was_killed(report) && row_of(cause).while_running != WhileRunning::kLost) return kLiveWhenKilled;
+  return kLeaked;
+}
+
+const MemoryWords& words_of(const Report& report) { return words_of(report, Cause::kNeverFreed); }
+
+std::vector<MemoryTotal> totals_by_words(const Report& report, bool strict) {
+  std::vector<MemoryTotal> totals;
+  for (const Group& group : report.leaks) {
+    if (!counts_as_leak(group, strict)) continue;
+    const MemoryWords& words = words_of(report, group.cause);
+    auto total =
+        std::find_if(totals.begin(), totals.end(), [&](const MemoryTotal& one) { return one.words == &words; });
+    if (total == totals.end())
+      total = totals.insert(words.may_be_freed ? totals.end() : totals.begin(), MemoryTotal{&words});
+    total->bytes += group.bytes;
+    total->allocations += group.count;
+    ++total->groups;
+  }
+  return totals;
+}
+
+const char* title_of(const Report& report, Cause cause) {
+  const CauseRow& row = row_of(cause);
+  return words_of(report, cause).may_be_freed ? row.title_while_running : row.title;
+}
+
+}  // namespace culprit::report
