@@ -44,7 +44,7 @@ culprit.views.report = function (data) {
 
   // Notes that qualify the results, shown above them.
   function notes(report) {
-    const list = report.failed_allocations.concat(report.notes);
+    const list = report.notes.slice();
     list.unshift(...report.incomplete.map((reason) => "Not known: " + reason));
     if (report.summary.merged_stacks > 0)
       list.unshift(culprit.plural(report.summary.merged_stacks, "stack", "stacks") +
@@ -76,6 +76,7 @@ culprit.views.report = function (data) {
     fill(main,
       notes(reports[at]),
       culprit.pictures.failures(reports[at]),
+      culprit.notes(reports[at].failed_allocations),
       culprit.tiles(model, open, choose),
       culprit.causeBar(model),
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,

@@ -19,7 +19,7 @@ std::string limited(const std::string& command) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const std::string limits = "timeout 60 ";  // a sanitizer takes terabytes of addresses
 #else
-  const std::string limits = "ulimit -v 2000000; timeout 5 ";
+  const std::string limits = "ulimit -v 2000000; timeout 60 ";
 #endif
   return limits + command + " 2>&1 </dev/null";
 }

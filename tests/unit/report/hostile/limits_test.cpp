@@ -31,7 +31,7 @@ constexpr bool kSanitized = true;
 constexpr char kLimited[] = "timeout 200 ";
 #else
 constexpr bool kSanitized = false;
-constexpr char kLimited[] = "ulimit -v 900000; timeout 10 ";
+constexpr char kLimited[] = "ulimit -v 900000; timeout 120 ";
 #endif
 
 struct Files {
@@ -228,7 +228,7 @@ TEST_CASE("a lack of memory is an error message in every command", "[report][hos
         "CULPRIT merge " + huge + " -o " + files.folder.file("out"), "CULPRIT diff " + huge + " " + huge,
         "CULPRIT run --baseline " + huge + " -- true"}) {
     INFO(command);
-    const Finished run = shell("ulimit -v 1000000; timeout 20 " + command + " 2>&1");
+    const Finished run = shell("ulimit -v 1000000; timeout 120 " + command + " 2>&1");
     INFO(run.out);
     CHECK(run.exit_code == 3);
     CHECK(has(run.out, "more memory is needed than there is"));
