@@ -84,7 +84,7 @@ std::string merged_file(const std::string& report, const std::string& stacks = "
 
 }  // namespace
 
-TEST_CASE("mangled names that double themselves stay mangled", "[report][hostile]") {
+TEST_CASE("mangled names that double themselves stay mangled", "[report][hostile][limits]") {
   const auto begin = std::chrono::steady_clock::now();
   const std::string name = exponential_name(17);
   CHECK(name.size() < 300);
@@ -97,7 +97,7 @@ TEST_CASE("mangled names that double themselves stay mangled", "[report][hostile
   CHECK(variable_name("_ZN1aILi1E1bS0_S0_S0_S0_S0_S0_S0_S0_S0_S0_E") != "");
 }
 
-TEST_CASE("stacks that overlap are not multiplied", "[report][hostile]") {
+TEST_CASE("stacks that overlap are not multiplied", "[report][hostile][limits]") {
   Files files;
   DumpBuilder dump;
   const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
@@ -123,7 +123,7 @@ TEST_CASE("stacks that overlap are not multiplied", "[report][hostile]") {
   CHECK(has(text.out, "the dump is damaged"));
 }
 
-TEST_CASE("strings that overlap are not multiplied", "[report][hostile]") {
+TEST_CASE("strings that overlap are not multiplied", "[report][hostile][limits]") {
   Files files;
   DumpBuilder dump;
   const std::string name(1 << 20, 'n');
@@ -143,7 +143,7 @@ TEST_CASE("strings that overlap are not multiplied", "[report][hostile]") {
   CHECK(has(shell("CULPRIT report " + files.folder.file("strings.dump")).out, "its texts overlap"));
 }
 
-TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][hostile]") {
+TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][hostile][limits]") {
   Files files;
   DumpBuilder dump;
   const Ref frame = dump.add_python_frame(std::string(1000, 'f') + ".py", std::string(1000, 'g'), 7);
@@ -170,7 +170,7 @@ TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][
   CHECK(has(shell("CULPRIT report " + job + " 2>&1").out, "many times larger"));
 }
 
-TEST_CASE("merged files with more objects than text are refused", "[report][hostile]") {
+TEST_CASE("merged files with more objects than text are refused", "[report][hostile][limits]") {
   Files files;
   for (const char* list : {"devices", "processes", "marks", "leaks", "pictures", "errors", "unseen", "notes"}) {
     INFO(list);
@@ -186,7 +186,7 @@ TEST_CASE("merged files with more objects than text are refused", "[report][host
   check_limits(files.write("stacks.json", merged_file("\"processes\":[{}]", "[{}" + repeated(",{}", 3000000) + "]")));
 }
 
-TEST_CASE("JSON of endless depth is refused", "[report][hostile]") {
+TEST_CASE("JSON of endless depth is refused", "[report][hostile][limits]") {
   Files files;
   for (const std::string& beginning : {std::string("{\"schema\":\"culprit.merged/2\",\"x\":"), std::string()}) {
     const std::string file = files.write("deep.json", beginning + repeated("[", 9000000));
@@ -201,7 +201,7 @@ TEST_CASE("JSON of endless depth is refused", "[report][hostile]") {
   CHECK_FALSE(parse_json(R"({"a": "[[[[[[[[[[[[[[\"]"})").is_discarded());
 }
 
-TEST_CASE("suppressions are bounded in number and length", "[report][hostile]") {
+TEST_CASE("suppressions are bounded in number and length", "[report][hostile][limits]") {
   Files files;
   const std::string many = files.write("many.supp", repeated("leak:a\n", 1000000));
   CHECK_THROWS_WITH(Suppressions().read(many), Catch::Contains("more than 10000 rules"));
@@ -216,7 +216,7 @@ TEST_CASE("suppressions are bounded in number and length", "[report][hostile]") 
   }
 }
 
-TEST_CASE("a lack of memory is an error message in every command", "[report][hostile]") {
+TEST_CASE("a lack of memory is an error message in every command", "[report][hostile][limits]") {
   if (kSanitized) return;
   Files files;
   const std::string huge = files.folder.file("huge");
@@ -235,7 +235,7 @@ TEST_CASE("a lack of memory is an error message in every command", "[report][hos
   }
 }
 
-TEST_CASE("what a thread throws reaches the caller", "[report][hostile]") {
+TEST_CASE("what a thread throws reaches the caller", "[report][hostile][limits]") {
   CHECK_THROWS_AS(parallel_for(100000,
                                [](std::size_t i) {
                                  if (i == 77777) throw std::bad_alloc();
@@ -254,7 +254,7 @@ TEST_CASE("what a thread throws reaches the caller", "[report][hostile]") {
   CHECK(failure_text(std::runtime_error("a\x1b")) == "a?");
 }
 
-TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile]") {
+TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile][limits]") {
   const Files files;
   // A merged file of 4,000 functions with long names in common, and 50,000 leaks of 50 of them.
   nlohmann::json frames = nlohmann::json::array();
