@@ -53,7 +53,8 @@ for preset in asan tsan; do
   mapfile -t targets < <(ninja -C "build-$preset" -t targets all |
     sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
-  # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names them.
+  # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names
+  # them.
   left_out=("~[limits]~[scale]~[.]")
   # The tests of damaged input have one thread only.
   if [ "$preset" = tsan ]; then left_out=("~[damage]~[limits]~[scale]~[.]"); fi
