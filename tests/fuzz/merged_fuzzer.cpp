@@ -1,5 +1,6 @@
 // The files of `culprit merge`.
 #include "report/base/file_error.h"
+#include "report/judge/load_options.h"
 #include "report/merge/merged_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_mutator.h"
