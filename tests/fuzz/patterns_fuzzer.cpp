@@ -2,6 +2,7 @@
 // folder of their own; of symbols, each word is demangled.
 #include <sstream>
 
+#include "report/base/temporary_folder.h"
 #include "report/dump/run_dumps.h"
 #include "report/select/suppressions.h"
 #include "report/symbols/demangle.h"

@@ -1,10 +1,12 @@
 // What `culprit diff` takes: JSON reports, and by its first bytes any other input.
 #include "report/base/file_error.h"
 #include "report/dump/dump_error.h"
+#include "report/judge/load_options.h"
 #include "report/render/formats.h"
 #include "report/select/diff.h"
 #include "report/select/leak_list.h"
 #include "report/select/render_options.h"
+#include "report/symbols/symbolizer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_mutator.h"
 
