@@ -1,4 +1,4 @@
-// The words for what ends a command otherwise than by its own errors: most of all, that there is no memory.
+// The message for an exception that ends a command, also for one without words of its own, such as a lack of memory.
 #pragma once
 
 #include <exception>

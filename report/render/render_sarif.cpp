@@ -71,11 +71,12 @@ Json invocations_json(const Run& run) {
   Json list = Json::array();
   for (const Report* report : run.reports) {
     const std::size_t first = list.size();
+    const bool complete = is_complete(*report);
     list.push_back(first_invocation(*report));
     if (run.invocations > 1 && report->process.rank) list[first]["properties"]["rank"] = *report->process.rank;
     for (std::size_t i = 1; i < report->job.size(); ++i) {
       const JobProcess& process = report->job[i];
-      Json one = {{"executionSuccessful", is_complete(*report)}, {"processId", process.pid}};
+      Json one = {{"executionSuccessful", complete}, {"processId", process.pid}};
       if (!process.host.empty()) one["machine"] = process.host;
       if (process.rank) one["properties"]["rank"] = *process.rank;
       list.push_back(std::move(one));

@@ -29,7 +29,7 @@ void refuse(CauseProgram& p, int code) { p.allocate(p.made, p.refused_free(code)
 
 }  // namespace
 
-TEST_CASE("the evidence of a leak is told with its places, and followed by a hint", "[report][causes]") {
+TEST_CASE("the text of a leak has its evidence with the places, then a hint", "[report][causes]") {
   struct Row {
     const char* name;
     void (*happened)(CauseProgram& p);
