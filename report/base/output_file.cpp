@@ -68,7 +68,7 @@ OutputFile::OutputFile(const std::string& path) : name_(path), path_(without_lin
   if (is_special(path_)) {
     stream_.open(path_, std::ios::binary);
   } else if (fs::is_directory(path_)) {
-    fail(EISDIR);
+    throw FileError(name_ + ": is a folder; name a file in it");
   } else if (is_protected(path_)) {
     fail(EACCES);
   } else {
@@ -107,14 +107,7 @@ void check_output_file(const std::string& path, const std::vector<std::string>& 
     if (!is_special(path) && fs::equivalent(path, input, ignored))
       throw FileError(path + ": is an input of this command, and would be lost; choose another file");
   }
-  if (is_special(path)) return;
-  if (fs::is_directory(path, ignored)) throw FileError(path + ": is a folder; name a file in it");
-  const std::string target = without_links(path);
-  if (is_protected(target)) throw FileError(cannot_be_written(path, EACCES));
-  errno = 0;
-  const std::string temporary = make_beside(target);
-  if (temporary.empty()) throw FileError(cannot_be_written(path, errno));
-  ::unlink(temporary.c_str());
+  if (!is_special(path)) OutputFile attempt(path);  // opening a pipe would wait for its reader
 }
 
 }  // namespace culprit::report

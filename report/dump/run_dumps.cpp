@@ -13,7 +13,6 @@
 #include <fstream>
 #include <utility>
 
-#include "interpose/format/dump_file.h"
 #include "report/base/descriptor.h"
 #include "report/base/file_error.h"
 #include "report/base/input_file.h"
@@ -65,12 +64,18 @@ std::string without_empty_folders(const std::string& pattern) {
 
 // Start time of the process that wrote the dump; 0 when the file is not a dump.
 std::uint64_t start_of_dump(const std::string& path) {
-  format::Header header = {};
-  if (!read_beginning(path, &header, sizeof(header))) return 0;
-  return std::memcmp(header.magic, format::kMagic, sizeof(header.magic)) == 0 ? header.start_realtime_ns : 0;
+  const std::optional<format::Header> header = header_of_dump(path);
+  return header ? header->start_realtime_ns : 0;
 }
 
 }  // namespace
+
+std::optional<format::Header> header_of_dump(const std::string& path) {
+  format::Header header = {};
+  if (!read_beginning(path, &header, sizeof(header))) return {};
+  if (std::memcmp(header.magic, format::kMagic, sizeof(header.magic)) != 0) return {};
+  return header;
+}
 
 std::string pattern_of_path(const std::string& path) {
   std::string text;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "interpose/format/dump_file.h"
 
 namespace culprit::report {
 
@@ -20,6 +23,9 @@ std::string absolute_pattern(const std::string& pattern);
 // first one with a conversion in its name, and there a file of one dump's least size, which it removes again. Throws
 // FileError with a message that says what to do.
 void try_pattern(const std::string& pattern);
+
+// The header of the dump at `path`; empty when the file cannot be read or is no dump. Takes any version of the format.
+std::optional<format::Header> header_of_dump(const std::string& path);
 
 // The dumps after `pattern` (those with a number before the extension included) of processes started since
 // `since_realtime_ns`, oldest first. Files that are not dumps are left out.

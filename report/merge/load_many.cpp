@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "report/base/failure.h"
-#include "report/base/input_file.h"
 #include "report/base/log.h"
 #include "report/base/parallel.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
+#include "report/dump/run_dumps.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
@@ -21,9 +21,8 @@ namespace {
 
 // Checked before anything is read, because a thousand separate reports would not fit into memory.
 bool is_of_a_rank(const std::string& path) {
-  format::Header header = {};
-  return read_beginning(path, &header, sizeof(header)) &&
-         std::equal(std::begin(format::kMagic), std::end(format::kMagic), header.magic) && header.rank != 0;
+  const std::optional<format::Header> header = header_of_dump(path);
+  return header && header->rank != 0;
 }
 
 bool to_be_merged(const std::vector<std::string>& paths, Merge merge) {

@@ -3,15 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 
-#include "interpose/format/dump_file.h"
-#include "report/base/input_file.h"
 #include "report/base/words.h"
 #include "report/dump/run_dumps.h"
 
@@ -26,11 +23,10 @@ struct Span {
 
 // Of the process that wrote the dump; empty: the file is no dump.
 std::optional<Span> span_of(const std::string& path) {
-  format::Header header = {};
-  if (!read_beginning(path, &header, sizeof(header))) return {};
-  if (std::memcmp(header.magic, format::kMagic, sizeof(header.magic)) != 0) return {};
-  const std::uint64_t begin = header.start_realtime_ns;
-  if (header.process_state != format::ProcessState::kRunning) return Span{begin, begin + header.end_time_ns};
+  const std::optional<format::Header> header = header_of_dump(path);
+  if (!header) return {};
+  const std::uint64_t begin = header->start_realtime_ns;
+  if (header->process_state != format::ProcessState::kRunning) return Span{begin, begin + header->end_time_ns};
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return {};
   const std::uint64_t written =
@@ -91,8 +87,10 @@ void note_newer(const std::vector<std::string>& paths, const std::map<std::strin
       newest = other;
       newest_ns = span->begin_ns;
     }
-    if (!newest.empty())
-      notes->add(path, "a later run left " + newest + " beside " + path + ": this is the report of the older one");
+    if (newest.empty()) continue;
+    std::string note = "a later run left ";
+    note.append(newest).append(" beside ").append(path).append(": this is the report of the older one");
+    notes->add(path, note);
   }
 }
 

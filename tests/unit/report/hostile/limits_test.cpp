@@ -129,7 +129,6 @@ TEST_CASE("strings that overlap are not multiplied", "[report][hostile][limits]"
   const std::string name(1 << 20, 'n');
   const Ref text = dump.add_string(name);
   for (unsigned i = 0; i < 20000; ++i) {
-    MarkRecord record = {};
     const Ref mark = dump.add_mark("m", MarkKind::kMark, i);
     auto* made = reinterpret_cast<MarkRecord*>(const_cast<char*>(dump.bytes().data()) + std::size_t{mark} * kRefUnit);
     made->name = text;

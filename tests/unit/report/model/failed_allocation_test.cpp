@@ -17,6 +17,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
+#include "tests/unit/report/in_format.h"
 #include "tests/unit/report/page_data.h"
 
 using namespace culprit::report;
@@ -50,14 +51,6 @@ Report five_without_context() {
       .refuse(201, 3, 20, 4096, "earlier")
       .refuse(700, 9, 10, 0, "copy", 0, "cuMemcpyHtoD_v2")
       .report();
-}
-
-using Render = void (*)(const std::vector<Report>&, const RenderOptions&, std::ostream&);
-
-std::string in_format(const Report& report, Render render) {
-  std::ostringstream out;
-  render({report}, RenderOptions(), out);
-  return out.str();
 }
 
 void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }

@@ -15,6 +15,7 @@
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/support/text.h"
+#include "tests/unit/report/in_format.h"
 #include "tests/unit/report/judge/cause_program.h"
 #include "tests/unit/report/page_data.h"
 
@@ -24,14 +25,6 @@ using namespace culprit::test;
 using Json = nlohmann::json;
 
 namespace {
-
-using Render = void (*)(const std::vector<Report>&, const RenderOptions&, std::ostream&);
-
-std::string in_format(const Report& report, Render render) {
-  std::ostringstream out;
-  render({report}, RenderOptions(), out);
-  return out.str();
-}
 
 Json as_json(const Report& report) {
   std::ostringstream out;

@@ -13,6 +13,7 @@
 #include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/unit/report/fixture.h"
+#include "tests/unit/report/in_format.h"
 #include "tests/unit/report/page_data.h"
 #include "tests/unit/report/shell.h"
 
@@ -22,14 +23,6 @@ using namespace culprit::test;
 using Json = nlohmann::json;
 
 namespace {
-
-using Render = void (*)(const std::vector<Report>&, const RenderOptions&, std::ostream&);
-
-std::string in_format(const Report& report, Render render) {
-  std::ostringstream out;
-  render({report}, RenderOptions(), out);
-  return out.str();
-}
 
 void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }
 
