@@ -19,7 +19,7 @@
 #include <mutex>
 
 #include "report/base/printable.h"
-#include "report/base/terminal_colours.h"
+#include "report/base/terminal.h"
 #include "report/base/words.h"
 
 namespace culprit::report::log {

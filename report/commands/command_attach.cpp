@@ -144,11 +144,12 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
     return fail(error.what());
   }
   reports.front().dump_path = dump;
-  const int written = output.format != "text"
-                          ? write_reports(reports, output, DefaultStream::kStdout, true)
-                          : write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-                              render_survivors(reports.front(), render_options(output, colours), out);
-                            });
+  const int written =
+      output.format != "text"
+          ? write_reports(reports, output, DefaultStream::kStdout, true)
+          : write_output(output, DefaultStream::kStdout, [&](const Terminal& terminal, std::ostream& out) {
+              render_survivors(reports.front(), render_options(output, terminal), out);
+            });
   return written != kExitFine ? written : gate_result(reports, output);
 }
 

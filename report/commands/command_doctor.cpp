@@ -66,13 +66,14 @@ int run_doctor(const DoctorCommand& command) {
     }
     diagnosis.gpus = std::move(chosen);
   }
-  const int written = write_output(command.output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    if (command.output.format == "json") {
-      render_doctor_json(diagnosis, out);
-    } else {
-      render_doctor_text(diagnosis, colours, out);
-    }
-  });
+  const int written =
+      write_output(command.output, DefaultStream::kStdout, [&](const Terminal& terminal, std::ostream& out) {
+        if (command.output.format == "json") {
+          render_doctor_json(diagnosis, out);
+        } else {
+          render_doctor_text(diagnosis, terminal.colours, out);
+        }
+      });
   if (written != kExitFine) return written;
   return nvml.available ? kExitFine : kExitUnreadable;
 }

@@ -40,7 +40,7 @@ int run_report(const ReportCommand& command) try {
     selection.apply(command.output.load.judge.strict, &reports);
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
-                                           [&](bool, std::ostream& out) {
+                                           [&](const Terminal&, std::ostream& out) {
                                              out << suggest_suppressions(reports, command.output.load.judge.strict);
                                            })
                             : write_reports(reports, command.output, DefaultStream::kStdout, true);

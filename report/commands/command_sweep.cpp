@@ -188,12 +188,12 @@ int verdict(const Sweep& sweep, const OutputOptions& options) {
 }
 
 int write_sweep(const Sweep& sweep, const OutputOptions& options) {
-  return write_output(options, DefaultStream::kStderr, [&](bool colours, std::ostream& out) {
+  return write_output(options, DefaultStream::kStderr, [&](const Terminal& terminal, std::ostream& out) {
     if (options.format == "json") {
       render_sweep_json(sweep, out);
       return;
     }
-    render_sweep_text(sweep, render_options(options, colours), out);
+    render_sweep_text(sweep, render_options(options, terminal), out);
   });
 }
 

@@ -12,7 +12,7 @@
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/printable_stream.h"
-#include "report/base/terminal_colours.h"
+#include "report/base/terminal.h"
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -134,10 +134,12 @@ void add_job_options(OptionList* list, OutputOptions* options) {
   add_jobs_option(list, options);
 }
 
-RenderOptions render_options(const OutputOptions& options, bool colours) {
+RenderOptions render_options(const OutputOptions& options, const Terminal& terminal) {
   RenderOptions result = options.shown;
-  result.colours = colours;
+  result.colours = terminal.colours;
+  result.columns = terminal.columns;
   result.strict = options.load.judge.strict;
+  result.full_stacks = options.load.full_stacks;
   result.at_peak = options.at == "peak";
   result.sysroot = options.load.symbols.sysroot;
   result.working_folders = working_folders();
@@ -165,11 +167,11 @@ bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& opt
 }
 
 int write_output(const OutputOptions& options, DefaultStream stream,
-                 const std::function<void(bool, std::ostream&)>& render_to) {
+                 const std::function<void(const Terminal&, std::ostream&)>& render_to) {
   if (options.output.empty()) {
     const bool to_stdout = stream == DefaultStream::kStdout;
     std::ostream& out = to_stdout ? std::cout : std::cerr;
-    render_to(wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
+    render_to(terminal_of(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
     out.flush();
     if (out) return kExitFine;
     log::error("the report could not be written completely");
@@ -179,7 +181,7 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     OutputFile file(options.output);
     {
       const PrintableStream printable(file.stream(), false);
-      render_to(false, file.stream());
+      render_to(Terminal(), file.stream());
     }
     file.commit();
     return kExitFine;
@@ -192,8 +194,8 @@ int write_output(const OutputOptions& options, DefaultStream stream,
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
   const log::StepTime time("render " + options.format);
   std::vector<std::string> left_out;
-  const int written = write_output(options, stream, [&](bool colours, std::ostream& out) {
-    RenderOptions shown = render_options(options, colours);
+  const int written = write_output(options, stream, [&](const Terminal& terminal, std::ostream& out) {
+    RenderOptions shown = render_options(options, terminal);
     shown.kept = kept;
     shown.left_out = &left_out;
     find_format(options.format)->write(reports, shown, out);

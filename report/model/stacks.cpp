@@ -24,6 +24,9 @@ namespace {
 constexpr std::int64_t kExpandedOfAnyDump = 1 << 20;
 constexpr std::int64_t kExpandedForEachFrame = 12;
 
+// A Python interpreter's own code is not the user's to compile.
+bool is_interpreter(const Module& module) { return module.name.compare(0, 6, "python") == 0; }
+
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
 }
@@ -306,6 +309,8 @@ std::vector<std::string> StackResolver::notes() const {
         notes.push_back(module.path + " cannot be read: its frames stand as module+offset");
         break;
       case ModuleState::kFound:
+        if (module.executable && !module.has_debug_info && !is_interpreter(module))
+          notes.push_back(module.path + " has no debug information: compile it with -g to see source lines");
         break;
     }
   }

@@ -45,6 +45,36 @@ TEST_CASE("the ranks of an mpirun are one report and the odd one stands out", "[
   }
 }
 
+// A job's leak stood below the reports of its launcher and of rank 0, and nothing was merged.
+TEST_CASE("a job's report begins with its merged ranks, and the launcher is one line", "[ranks]") {
+  const Run run = culprit_run({}, {"launcher", subject_path("rank_leak")});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.err.rfind("culprit · ", 0) == 0);
+  CHECK(has(run.err.substr(0, run.err.find('\n')), "2 processes, ranks 0, 1, on "));
+  CHECK(has(run.err, "\nLEAKED 1.95 KiB in 2 allocations, 1 group\n"));
+  CHECK(has(run.err, "spread     all 2 ranks: 1000 B each"));
+  CHECK(has(run.err, "\n1 process allocated nothing: launcher ["));
+  const Run everything = culprit_run({"--all"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(everything.err, "NOTHING LEAKED · 0 allocations, 0 frees"));
+  CHECK_FALSE(has(everything.err, "allocated nothing"));
+  const Run markdown = culprit_run({"--format", "markdown"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(markdown.err, "1 process allocated nothing: launcher"));
+  const Run apart = culprit_run({"--no-merge"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(apart.err, "rank 0 of 2"));
+  CHECK(has(apart.err, "rank 1 of 2"));
+}
+
+TEST_CASE("a launcher that leaks is reported after its ranks", "[ranks]") {
+  const Run run = culprit_run({}, {"start_other", "fork", subject_path("launcher"), subject_path("rank_leak")});
+  INFO(run.err);
+  const std::size_t job = run.err.find("2 processes, ranks 0, 1");
+  const std::size_t other = run.err.find("LEAKED 10.7 KiB");
+  CHECK(job != std::string::npos);
+  CHECK(other != std::string::npos);
+  CHECK(job < other);
+}
+
 TEST_CASE("a rank of torchrun and no rank at all", "[ranks]") {
   RunOptions options;
   options.environment["RANK"] = "5";

@@ -33,7 +33,7 @@ std::string site_text(const AllocationSite& site) {
 class SweepText {
  public:
   SweepText(const Sweep& sweep, const RenderOptions& options, std::ostream& out)
-      : sweep_(sweep), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+      : sweep_(sweep), options_(options), palette_(options.colours), out_(out), fields_(palette_, options, out) {}
 
   void print() {
     print_header();

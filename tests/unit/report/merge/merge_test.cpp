@@ -180,8 +180,10 @@ TEST_CASE("one odd rank stands out", "[report][merge]") {
   CHECK(spread.odd == std::vector<std::uint32_t>{3});
   CHECK(spread_of(through(report, "only_one"), 4).odd == std::vector<std::uint32_t>{1});
   CHECK(spread_of(through(report, "risky"), 4).odd.empty());
-  // Two processes have no majority.
-  CHECK(spread_of(through(report, "only_one"), 2).odd.empty());
+  // Two processes have no majority, but the one that leaks is named.
+  const Group& only_one = through(report, "only_one");
+  CHECK(spread_of(only_one, 2).odd.empty());
+  CHECK(spread_text(only_one, {report.job[0], report.job[1]}).line.rfind("1 of 2 ranks, rank 1: ", 0) == 0);
   const std::string text = text_of(report);
   CHECK(has(text, "4 processes, ranks 0-3, on 2 hosts · 4 exit 0 · 4 GPUs"));
   CHECK(has(text, "spread     all 4 ranks: 1000 B to 64.0 KiB, median 1000 B"));
