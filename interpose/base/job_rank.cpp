@@ -8,19 +8,12 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* size;
-  bool needs_size;  // the name alone is too common: it counts only together with the size
+  bool needs_size;
 };
 
-// The innermost launcher first: mpirun may start a torchrun on each node, srun may start an mpirun.
 constexpr Launcher kLaunchers[] = {
-    {"RANK", "WORLD_SIZE", true},                             // torchrun
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", false},  // Open MPI
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", false},    // MVAPICH2
-    {"PMIX_RANK", "PMIX_SIZE", false},                        // PRRTE and others
-    {"PMI_RANK", "PMI_SIZE", false},                          // MPICH, Intel MPI
-    {"PALS_RANKID", "PALS_SIZE", false},                      // Cray PALS
-    {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", false},               // Flux
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true},           // srun; a batch script has only the first
+#define LAUNCHER(rank, size, needs_size) {rank, size, needs_size},
+#include "interpose/format/launchers.def"
 };
 
 // -1 when the variable is unset or invalid.

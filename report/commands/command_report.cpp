@@ -34,7 +34,7 @@ int run_report(const ReportCommand& command) try {
   LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
-  add_missing_ranks(&reports);
+  add_missing_ranks(false, &reports);
   add_notes_on_runs(command.dumps, &reports);
   if (!reports.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);

@@ -29,6 +29,7 @@
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"
 #include "report/run/framework_caches.h"
+#include "report/run/launchers.h"
 #include "report/run/preload.h"
 #include "report/run/run_starts.h"
 #include "report/select/selection.h"
@@ -98,7 +99,7 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
   std::move(failed.begin(), failed.end(), std::back_inserter(reports));
   name_signal(child, &reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
-  add_missing_ranks(&reports);
+  add_missing_ranks(!is_a_rank(), &reports);
   selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -199,8 +200,10 @@ int run_program(const RunCommand& command) {
   if (command.torch_history) environment.emplace_back("CULPRIT_TORCH_HISTORY", "1");
   if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
+  std::vector<std::string> program = command.command;
+  forward_environment(&program, &environment);
   const std::uint64_t start = realtime_ns();
-  const ChildResult child = run_child(command.command, environment);
+  const ChildResult child = run_child(program, environment);
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));

@@ -171,9 +171,23 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
   return loaded;
 }
 
-void add_missing_ranks(std::vector<Report>* reports) {
+void add_missing_ranks(bool whole_job, std::vector<Report>* reports) {
+  if (!whole_job) {
+    for (Report& report : *reports) {
+      if (!report.job.empty()) report.missing_ranks = missing_ranks_of({&report}, "it was not named");
+    }
+    return;
+  }
+  std::vector<const Report*> ranks;
+  Report* first = nullptr;
   for (Report& report : *reports) {
-    report.missing_ranks = missing_ranks_of(report);
+    if (report.job.empty() && !report.process.rank) continue;
+    ranks.push_back(&report);
+    if (first == nullptr) first = &report;
+  }
+  if (first != nullptr) {
+    first->missing_ranks =
+        missing_ranks_of(ranks, "it ran on another node (--out must name a folder that all nodes share)");
   }
 }
 

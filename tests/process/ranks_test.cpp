@@ -45,6 +45,47 @@ TEST_CASE("the ranks of an mpirun are one report and the odd one stands out", "[
   }
 }
 
+// Open MPI starts a daemon on each other node with ssh; here a shell with an empty environment stands for the node.
+TEST_CASE("an mpirun passes what recording needs to other nodes, and says what the user passes, too", "[ranks]") {
+  if (mpirun().empty()) {
+    WARN("SKIPPED: no mpirun; scripts/install-packages.sh openmpi-bin brings it");
+    return;
+  }
+  const TemporaryFolder folder;
+  const fs::path agent = folder.path() / "ssh";
+  std::ofstream(agent)
+      << "#!/bin/sh\nshift\nexec env -i PATH=/usr/bin:/bin HOME=/ LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH\" "
+         "sh -c \"$*\"\n";
+  fs::permissions(agent, fs::perms::owner_all);
+  for (const bool user_passes : {false, true}) {
+    INFO((user_passes ? "the user gives -x, too" : "the user gives no -x"));
+    std::vector<std::string> command = {
+        mpirun(), "--allow-run-as-root", "--mca", "plm_rsh_agent", agent.string(), "--host", "node-a:1,node-b:1", "-n",
+        "2"};
+    if (user_passes) command.insert(command.end(), {"-x", "HOME"});
+    command.insert(command.end(), {"/usr/bin/env", "CULPRIT_ANYTHING=1", subject_path("rank_leak")});
+    const Run run = culprit_run({"--fail-on", "errors"}, command);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(has(run.err, "2 processes, ranks 0, 1, on "));
+    CHECK(has(run.err, "LEAKED 1.95 KiB in 2 allocations"));
+  }
+}
+
+// Dumps in a folder of the other node: what was found is no whole job.
+TEST_CASE("a rank whose dump stays on another node makes the verdict unknown", "[ranks]") {
+  RunOptions options;
+  const std::string lonely = "WORLD_SIZE=2 RANK=0 exec " + subject_path("free_null").string();
+  const Run run = culprit_run({"--fail-on", "leaks"}, {"/bin/sh", "-c", lonely}, options);
+  INFO(run.err);
+  CHECK(run.exit_code == 4);
+  CHECK(has(run.err, "NOT KNOWN: no dump of rank 1 of 2: it ran on another node (--out must name a folder that all"));
+  // Started by the launcher itself, culprit sees its own rank only.
+  options.environment["RANK"] = "0";
+  options.environment["WORLD_SIZE"] = "2";
+  CHECK(culprit_run({"--fail-on", "leaks"}, {"/bin/sh", "-c", lonely}, options).exit_code == 0);
+}
+
 // A job's leak stood below the reports of its launcher and of rank 0, and nothing was merged.
 TEST_CASE("a job's report begins with its merged ranks, and the launcher is one line", "[ranks]") {
   const Run run = culprit_run({}, {"launcher", subject_path("rank_leak")});

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "report/base/progress.h"
+#include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/merge/spread.h"
@@ -282,9 +283,20 @@ TEST_CASE("ranks are written as ranges", "[report][merge]") {
 TEST_CASE("ranks without a dump are named", "[report][merge]") {
   std::vector<Report> reports = job();
   reports.erase(reports.begin() + 1);
-  CHECK(has(missing_ranks_of(merged(std::move(reports))), "no dump of rank 1 of 4"));
-  CHECK(missing_ranks_of(merged(job())).empty());
-  CHECK(missing_ranks_of(job().front()).empty());
+  const Report lacking = merged(reports);
+  CHECK(missing_ranks_of({&lacking}, "why") == "no dump of rank 1 of 4: why, or the process made no CUDA call");
+  const Report complete = merged(job());
+  CHECK(missing_ranks_of({&complete}, "why").empty());
+
+  // Of `culprit report RANK0` the others were not asked for; `culprit run` started them.
+  std::vector<Report> only_one = {job().front()};
+  add_missing_ranks(false, &only_one);
+  CHECK(only_one.front().missing_ranks.empty());
+  add_missing_ranks(true, &only_one);
+  CHECK(has(only_one.front().missing_ranks, "no dump of ranks 1-3 of 4: it ran on another node (--out must name"));
+  std::vector<Report> apart = job();
+  add_missing_ranks(true, &apart);
+  CHECK(apart.front().missing_ranks.empty());
 }
 
 TEST_CASE("merging is associative and does not mind the order", "[report][merge]") {
