@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/job_rank.h"
+#include "interpose/recorder/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/store_release.h"

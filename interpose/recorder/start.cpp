@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "interpose/base/job_rank.h"
+#include "interpose/recorder/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"

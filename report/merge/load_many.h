@@ -20,9 +20,9 @@ struct LoadedReports {
 // FileError when the same process occurs twice among merged files.
 LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job);
 
-// Names the ranks of a job that have no dump (Report::missing_ranks). `whole_job`: the reports are those of all processes
-// that `culprit run` started, so that a rank is missing even where they are not merged; otherwise only ranks that a
-// merged report lacks are named.
+// Names the ranks of a job that have no dump (Report::missing_ranks). `whole_job`: the reports are those of all
+// processes that `culprit run` started, so that a rank is missing even where they are not merged; otherwise only ranks
+// that a merged report lacks are named.
 void add_missing_ranks(bool whole_job, std::vector<Report>* reports);
 
 }  // namespace culprit::report

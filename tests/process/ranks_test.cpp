@@ -52,10 +52,11 @@ TEST_CASE("an mpirun passes what recording needs to other nodes, and says what t
     return;
   }
   const TemporaryFolder folder;
-  const fs::path agent = folder.path() / "ssh";
-  std::ofstream(agent)
-      << "#!/bin/sh\nshift\nexec env -i PATH=/usr/bin:/bin HOME=/ LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH\" "
-         "sh -c \"$*\"\n";
+  const fs::path agent = folder.path() / "agent";
+  // Each daemon has a session folder of its own, as on two machines.
+  std::ofstream(agent) << "#!/bin/sh\nnode=" << folder.path().string()
+                       << "/$1\nmkdir -p $node\nshift\nexec env -i PATH=/usr/bin:/bin HOME=/ TMPDIR=$node "
+                          "LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH\" sh -c \"$*\"\n";
   fs::permissions(agent, fs::perms::owner_all);
   for (const bool user_passes : {false, true}) {
     INFO((user_passes ? "the user gives -x, too" : "the user gives no -x"));

@@ -72,7 +72,7 @@ class Sections {
     const auto inside = std::find_if(report_.caches_inside.begin(), report_.caches_inside.end(),
                                      [&](const CacheInside& one) { return one.pool == cache.pool->name; });
     const bool known = inside != report_.caches_inside.end();
-    const std::vector<PlaceLine> places = known && !inside->largest.empty() ? live_places(*inside) : segments(cache);
+    const std::vector<PlaceLine> places = places_of(cache, known ? &*inside : nullptr);
     if (known && (lines == 0 || used < lines)) {
       fields_.field("tensors", format_bytes(inside->live_bytes) + " live · " + format_bytes(inside->idle_bytes) +
                                    " idle" + (inside->at_exit ? ", when Python began to end" : ""));
@@ -86,8 +86,18 @@ class Sections {
     }
     const bool has_hint = !hint.empty() && (lines == 0 || lines == kLines);
     for (std::size_t i = 0; i < places.size() && (lines == 0 || used + (has_hint ? 1 : 0) < lines); ++i, ++used)
-      fields_.field(i == 0 ? places[i].label : "", places[i].text);
+      fields_.field(i == 0 || places[i].label != places[i - 1].label ? places[i].label : "", places[i].text);
     if (has_hint) fields_.field(label, hint);
+  }
+
+  // Where the live tensors were made. If the framework recorded no lines: what holds most of them, then the lines of
+  // the largest segments.
+  std::vector<PlaceLine> places_of(const CacheTotal& cache, const CacheInside* inside) const {
+    std::vector<PlaceLine> live = inside != nullptr ? live_places(*inside) : std::vector<PlaceLine>();
+    if (!live.empty() && !inside->largest.front().file.empty()) return live;
+    if (!options_.all && live.size() > 1) live.resize(1);
+    for (PlaceLine& line : segments(cache)) live.push_back(std::move(line));
+    return live;
   }
 
   // The framework's own report about its cache: where its live tensors were made, and what holds them.

@@ -1,5 +1,5 @@
 #include "interpose/recorder/options.h"
-#include "interpose/base/job_rank.h"
+#include "interpose/recorder/job_rank.h"
 #include "interpose/format/signal_names.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "interpose/base/job_rank.h"
+#include "interpose/recorder/job_rank.h"
 
 #include <stdlib.h>
 
