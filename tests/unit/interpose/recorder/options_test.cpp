@@ -1,6 +1,6 @@
 #include "interpose/recorder/options.h"
-#include "interpose/recorder/job_rank.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/recorder/job_rank.h"
 
 #include <signal.h>
 #include <stdlib.h>
