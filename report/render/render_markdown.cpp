@@ -233,7 +233,7 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
   std::string missing;
   std::size_t missing_in = 0;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    // Every process gets an equal part, and what the others did not need.
+    // Every process gets an equal part, and the room that the others did not need.
     const std::size_t part = std::min(room, std::max(room / (reports.size() - i), kLeastForReport));
     std::string left_out;
     std::string text = report_text(reports[i], options, part, &left_out);
