@@ -19,7 +19,8 @@ namespace {
 
 using namespace culprit::report;
 
-constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back, and says who allocated it and why.";
+constexpr char kAbout[] =
+    "Finds GPU memory that a CUDA program never gave back, and names the code that allocated it and the reason.";
 
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
@@ -57,7 +58,7 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-// What is written to standard output must have arrived: "culprit --help > /dev/full" fails.
+// All text for standard output must have been written: "culprit --help > /dev/full" fails.
 int after_output(int code) {
   std::cout.flush();
   if (std::cout || code != kExitFine) return code;
@@ -65,7 +66,7 @@ int after_output(int code) {
   return kExitUnreadable;
 }
 
-// The options that say how much culprit tells of itself.
+// The options for the number of messages on stderr.
 struct Verbosity {
   unsigned verbose = 0;
   bool quiet = false;

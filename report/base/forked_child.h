@@ -17,7 +17,8 @@ struct ForkedChild {
 };
 
 // Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns. The caller
-// waits for its end (waitpid). Call it from a process with one thread.
+// waits for its end (waitpid). In a process with several threads `work` may use malloc, which glibc keeps usable, and
+// may take no other lock.
 ForkedChild fork_child(const std::function<void(int pipe)>& work);
 
 // Writes all of it; false when that is not possible.

@@ -239,7 +239,7 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
   std::size_t missing_in = 0;
   const std::vector<const Report*> shown = reports_in_full(reports, options.all);
   for (std::size_t i = 0; i < shown.size(); ++i) {
-    // Every process gets an equal part, and what the others did not need.
+    // Every process gets an equal part, and the room that the others did not need.
     const std::size_t part = std::min(room, std::max(room / (shown.size() - i), kLeastForReport));
     std::string left_out;
     std::string text = report_text(*shown[i], options, part, &left_out);

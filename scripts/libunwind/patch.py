@@ -20,6 +20,8 @@ import re
 import shutil
 import sys
 
+MACHINE = "x86_64"  # its folder in libunwind; a port starts in interpose/base/machine.h
+
 
 class Source:
     def __init__(self, folder, name):
@@ -78,30 +80,29 @@ HIDDEN int culprit_visit_module_at (unw_word_t address, int (*visit) (struct dl_
     shutil.copy(pathlib.Path(__file__).parent / "mempool.c", folder / "src/mi/mempool.c")
 
     # Threads that call it at the same time store the same values.
-    for machine in ("x86_64", "aarch64"):
-        source = Source(folder, f"src/{machine}/Gglobal.c")
-        source.replace_body(
-            "tdep_init",
-            f"""  mi_init ();
+    source = Source(folder, f"src/{MACHINE}/Gglobal.c")
+    source.replace_body(
+        "tdep_init",
+        f"""  mi_init ();
   dwarf_init ();
-  {machine}_local_addr_space_init ();
+  {MACHINE}_local_addr_space_init ();
   atomic_store (&tdep_init_done, 1);
 """,
-        )
-        source.save()
+    )
+    source.save()
 
-        source = Source(folder, f"src/{machine}/Ginit.c")
-        source.replace(r"^  memset \(&local_addr_space, 0, sizeof \(local_addr_space\)\);\n", "")
-        source.replace_body("validate_mem", "  return culprit_can_read (addr) ? 0 : -1;\n")
-        # The command looks names of functions up; here that would read /proc/self/maps, and files.
-        source.replace_body("get_static_proc_name", "  return -UNW_ENOINFO;\n")
-        # Removes the rest of the code for the pipe and for addresses that were valid before.
-        begin = source.text.find("static int mem_validate_pipe[2]")
-        end = source.text.find("static int\nvalidate_mem (")
-        if begin < 0 or end < begin:
-            fail(f"{source.name}: no memory validation between mem_validate_pipe and validate_mem")
-        source.text = source.text[:begin] + source.text[end:]
-        source.save()
+    source = Source(folder, f"src/{MACHINE}/Ginit.c")
+    source.replace(r"^  memset \(&local_addr_space, 0, sizeof \(local_addr_space\)\);\n", "")
+    source.replace_body("validate_mem", "  return culprit_can_read (addr) ? 0 : -1;\n")
+    # The command looks names of functions up; here that would read /proc/self/maps, and files.
+    source.replace_body("get_static_proc_name", "  return -UNW_ENOINFO;\n")
+    # Removes the rest of the code for the pipe and for addresses that were valid before.
+    begin = source.text.find("static int mem_validate_pipe[2]")
+    end = source.text.find("static int\nvalidate_mem (")
+    if begin < 0 or end < begin:
+        fail(f"{source.name}: no memory validation between mem_validate_pipe and validate_mem")
+    source.text = source.text[:begin] + source.text[end:]
+    source.save()
 
     source = Source(folder, "src/mi/init.c")
     source.replace_body("unw_init_page_size", "  unw_page_size = 4096;\n")

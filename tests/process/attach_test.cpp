@@ -1,4 +1,4 @@
-// `culprit attach` and `culprit detach`: what is recorded, and that the process is afterwards in its original state.
+// `culprit attach` and `culprit detach`: the recorded events, and that the process is afterwards in its original state.
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -428,7 +428,7 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
   check_fine(run);
 }
 
-TEST_CASE("attach says who may trace a process", "[attach]") {
+TEST_CASE("attach names the users that may trace a process", "[attach]") {
   if (!may_trace() || getuid() != 0) return;
   constexpr uid_t kNobody = 65534;
   const auto refused = [](pid_t pid, const std::function<void()>& before, const std::string& because) {
