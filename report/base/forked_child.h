@@ -16,8 +16,8 @@ struct ForkedChild {
   Descriptor message;  // the end to read from; it ends when the child ends, or executes a command
 };
 
-// Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns. The caller
-// waits for its end (waitpid). Call it from a process with one thread.
+// Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns or throws.
+// The caller waits for its end (waitpid). Call it from a process with one thread.
 ForkedChild fork_child(const std::function<void(int pipe)>& work);
 
 // Writes all of it; false when that is not possible.
