@@ -59,9 +59,14 @@ bool asks(const OutputOptions& options, const std::string& what) {
   return false;
 }
 
-bool has_gate(const OutputOptions& options) {
-  const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
-  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
+// A merged file names dumps that may be gone, or on another host.
+bool all_dumps_are_there(const std::vector<Report>& reports) {
+  const auto all_are = [](const auto& list) {
+    return std::all_of(list.begin(), list.end(),
+                       [](const auto& one) { return one.dump_path.empty() || is_there(one.dump_path); });
+  };
+  return all_are(reports) &&
+         std::all_of(reports.begin(), reports.end(), [&](const Report& report) { return all_are(report.job); });
 }
 
 }  // namespace
@@ -196,12 +201,23 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
   std::vector<std::string> left_out;
   const int written = write_output(options, stream, [&](const Terminal& terminal, std::ostream& out) {
     RenderOptions shown = render_options(options, terminal);
-    shown.kept = kept;
+    shown.kept = kept && all_dumps_are_there(reports);
     shown.left_out = &left_out;
     find_format(options.format)->write(reports, shown, out);
   });
   for (const std::string& sentence : left_out) log::warning(sentence);
+  if (!find_format(options.format)->says_verdict) {
+    for (const Report& report : reports) {
+      const auto tell = has_gate(options) || report.baseline ? log::error : log::warning;
+      for (const std::string& reason : reasons_not_known(report)) tell("NOT KNOWN: " + reason);
+    }
+  }
   return written;
+}
+
+bool has_gate(const OutputOptions& options) {
+  const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
+  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
 }
 
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {

@@ -61,6 +61,9 @@ int write_reports(const std::vector<Report>& reports, const OutputOptions& optio
 int write_output(const OutputOptions& options, DefaultStream stream,
                  const std::function<void(const Terminal&, std::ostream&)>& render);
 
+// Whether --fail-on or --error-exitcode ask for a gate.
+bool has_gate(const OutputOptions& options);
+
 // The exit code of a gate: what --fail-on and --error-exitcode ask for when their condition holds (of --error-exitcode
 // alone: leaks and errors). Else kExitNotKnown when one of the two or a baseline was given and a process was not
 // recorded completely. Else kExitFine.

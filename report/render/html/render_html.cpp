@@ -97,6 +97,7 @@ class PageData {
     head["totals_by_words"] = Json::array();
     for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
       head["totals_by_words"].push_back({{"verb", total.words->sentence},
+                                         {"may_be_freed", total.words->may_be_freed},
                                          {"bytes", total.bytes},
                                          {"allocations", total.allocations},
                                          {"groups", total.groups}});
@@ -307,8 +308,9 @@ std::string title_of(const std::vector<Report>& reports) {
         const std::vector<MemoryTotal> totals = totals_by_words(report, true);
         return std::all_of(totals.begin(), totals.end(), [&](const MemoryTotal& one) { return one.words == &words; });
       });
-  std::string title =
-      bytes == 0 ? "Nothing leaked" : format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
+  const bool complete = std::all_of(reports.begin(), reports.end(), is_complete);
+  std::string title = complete ? "Nothing leaked" : "Not known";
+  if (bytes != 0) title = format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
   if (reports.size() == 1) {
     const std::string& executable = reports.front().process.executable;
     return title + " · " + std::string(base_name(executable)) + " · culprit";

@@ -223,5 +223,8 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
   Program clean;
   std::ofstream(std::string(folder) + "/clean.html") << page_of({clean.report()});
+  Report killed = large_report(12);
+  killed.process.status.ended = Ended::kKilled;
+  std::ofstream(std::string(folder) + "/killed.html") << page_of({killed});
   std::ofstream(std::string(folder) + "/two.html") << page_of({clean.report(), large_report(12)});
 }
