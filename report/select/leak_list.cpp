@@ -163,7 +163,7 @@ LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
   if (schema == kBaseline) return list_of_baseline(path);
   if (schema == kMergedSchema) {
     Report job = read_merged_file(path, options.judge);
-    job.missing_ranks = missing_ranks_of(job);
+    job.missing_ranks = missing_ranks_of({&job}, "it was not merged");
     LeakList list = list_of_report(job, "merged", options.judge.strict);
     list.path = path;
     return list;
