@@ -181,9 +181,9 @@ std::string checked(const std::string& command, int exit_code = 0) {
 
 TEST_CASE("no format passes on what a dump poisons", "[report][poison]") {
   Poisoned files;
-  for (const std::string& format : {"text", "text --all --resources --strict --full-stacks", "text --at peak",
-                                    "text --group-by thread", "text --group-by mark", "text --group-by library", "json",
-                                    "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
+  for (const std::string format : {"text", "text --all --resources --strict --full-stacks", "text --at peak",
+                                   "text --group-by thread", "text --group-by mark", "text --group-by library", "json",
+                                   "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
     const std::string to = files.folder.file("out");
     const Finished run =
         shell("CULPRIT report --format " + format + " -o " + to + Poisoned::quoted(files.dump) + "2>&1");
@@ -224,7 +224,7 @@ TEST_CASE("no format passes on what a merged file poisons", "[report][poison]") 
   for (const char* member : {"modules", "frames", "variables", "stacks", "report"})
     order += std::string(",\"") + member + "\":" + all[member].dump();
   files.write("job.json", order + "}");
-  for (const std::string& format :
+  for (const std::string format :
        {"text --all", "text --group-by rank", "json", "html", "markdown", "sarif", "junit", "folded", "pprof"}) {
     const Finished out = shell("CULPRIT report --format " + format + " " + job);
     CHECK(out.exit_code == 0);
