@@ -23,10 +23,10 @@ namespace culprit::report {
 namespace {
 
 // Tells which file a module's symbols come from.
-void tell(const ModuleSymbols& module, const std::string& path, const ModuleFile* file) {
+// `found`: the file's build ID.
+void tell(const ModuleSymbols& module, const std::string& path, const ModuleFile* file, const std::string& found = "") {
   if (!log::shows(log::Level::kVerbose)) return;
   const std::string wanted = hex_bytes(module.build_id.data(), module.build_id.size());
-  const std::string found = file != nullptr ? file->build_id() : "";
   const auto id = [](const std::string& hex) { return hex.empty() ? "no build ID" : "build ID " + hex; };
   const std::string begin = "symbols of " + path + ": ";
   switch (module.state) {
@@ -52,7 +52,7 @@ std::string look_up_module(ModuleSymbols& module, const SymbolOptions& options) 
   module.state = ModuleState::kUnreadable;
   ModuleFile file;
   module.state = file.open(path, module.build_id, options);
-  tell(module, path, &file);
+  tell(module, path, &file, file.build_id());
   if (module.state != ModuleState::kFound) return file.build_id();
   module.has_debug_info = file.has_debug_info();
   module.own_unwinder = file.defines_unwinder() || has_hidden_cxx_runtime(file.handle());
@@ -124,6 +124,7 @@ void look_up_file(const Sharers& sharers, const SymbolOptions& options) {
         (*at)->state = ModuleState::kUnreadable;
       } else if (build_id.compare(0, wanted.size(), wanted) != 0) {
         (*at)->state = ModuleState::kChanged;
+        tell(**at, options.sysroot + (*at)->path, nullptr, build_id);
       } else {
         next.push_back(*at);
       }
