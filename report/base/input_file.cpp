@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include "report/base/file_error.h"
@@ -18,9 +20,9 @@ constexpr std::uint64_t kMostBytes = 4ULL << 30;
 
 std::string reason(int error) { return std::string(" (") + std::strerror(error) + ")"; }
 
-}  // namespace
+std::string name_in_proc(const Descriptor& file) { return "/proc/self/fd/" + std::to_string(file.get()); }
 
-InputFile open_input(const std::string& path) {
+InputFile open_as(const std::string& path) {
   InputFile input;
   // O_NONBLOCK, so that opening a pipe does not block.
   input.file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -39,7 +41,38 @@ InputFile open_input(const std::string& path) {
   }
   return input;
 }
+}  // namespace
 
+InputFile open_input(const std::string& path) { return open_as(path); }
+
+std::string real_path(const Descriptor& file) {
+  char path[PATH_MAX];
+  const ssize_t length = ::readlink(name_in_proc(file).c_str(), path, sizeof(path));
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
+}
+
+InputFile open_input_below(const std::string& folder, const std::string& path) {
+  InputFile input;
+  char root[PATH_MAX];
+  // A descriptor of the name only: nothing is opened by it, so that a device or a FIFO elsewhere notices nothing.
+  const Descriptor found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found.is_open() || ::realpath(folder.c_str(), root) == nullptr) {
+    input.error = errno;
+    input.problem = "cannot be read" + reason(input.error);
+    return input;
+  }
+  std::string begin = root;
+  if (begin.back() != '/') begin += '/';
+  struct stat info = {};
+  if (real_path(found).compare(0, begin.size(), begin) != 0) {
+    input.problem = "lies outside of " + folder;
+  } else if (::fstat(found.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    input.problem = "is not a regular file";
+  } else {
+    return open_as(name_in_proc(found));
+  }
+  return input;
+}
 std::string read_input(const std::string& path) {
   const InputFile input = open_input(path);
   if (!input.file.is_open()) throw FileError(path + ": " + input.problem);

@@ -21,6 +21,13 @@ struct InputFile {
 // Opens a regular file for reading, without ever blocking. Thread-safe, never throws FileError.
 InputFile open_input(const std::string& path);
 
+// The same, if the file lies below the folder after all links and ".." are followed; else `problem` says so, and the
+// file was not opened at all: for names that a stranger chose. A hard link is a file of the folder that it lies in.
+InputFile open_input_below(const std::string& folder, const std::string& path);
+
+// The path of an open file without links; "" when it is not known.
+std::string real_path(const Descriptor& file);
+
 // The content of the file. Throws FileError, whose message names the file.
 std::string read_input(const std::string& path);
 

@@ -39,6 +39,7 @@ Dump Dump::open(const std::string& path) {
   dump.path_ = path;
   dump.file_device_ = info.st_dev;
   dump.file_inode_ = info.st_ino;
+  dump.file_owner_ = info.st_uid;
   // MAP_SHARED, so that the current records of a running target are seen.
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, input.file.get(), 0);
   if (memory == MAP_FAILED) {

@@ -65,6 +65,7 @@ class Dump {
   const std::string& path() const { return path_; }
   dev_t file_device() const { return file_device_; }
   ino_t file_inode() const { return file_inode_; }
+  uid_t file_owner() const { return file_owner_; }
   // The header as it was when the dump was opened; see call_counts() for its totals.
   const format::Header& header() const { return header_; }
 
@@ -240,6 +241,7 @@ class Dump {
   std::uint64_t size_ = 0;                               // bytes that may be read
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
+  uid_t file_owner_ = static_cast<uid_t>(-1);
   format::Header header_ = {};
   struct Chunks {
 #define CHUNK(number, enumerator, record, member, ...) std::vector<Array> member;

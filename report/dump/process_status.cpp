@@ -1,7 +1,10 @@
 #include "report/dump/process_status.h"
+#include "report/base/host_name.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <climits>
 #include <cstring>
 #include <optional>
 
@@ -32,6 +35,10 @@ Mapping maps_file(const ProcessFolder& process, const Dump& dump) {
   return any ? Mapping::kNo : Mapping::kCannotSee;
 }
 
+std::string boot_id_of(const Header& header) {
+  return {header.boot_id, ::strnlen(header.boot_id, sizeof(header.boot_id))};
+}
+
 ProcessStatus unknown(const std::string& note) {
   ProcessStatus status;
   status.note = note;
@@ -54,6 +61,14 @@ const char* ended_name(Ended ended) {
   return "unknown";
 }
 
+bool is_surely_of_this_machine(const Dump& dump, const MachineFacts& machine) {
+  const std::string boot = boot_id(machine.proc);
+  const std::string host(dump.header().host, ::strnlen(dump.header().host, sizeof(dump.header().host)));
+  // Containers share the ID of the kernel's start, but not its name and files.
+  return !boot.empty() && boot == boot_id_of(dump.header()) && dump.file_owner() == ::geteuid() && !host.empty() &&
+         host == host_name();
+}
+
 ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   const Header& header = dump.header();
   ProcessStatus status;
@@ -73,8 +88,7 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   }
 
   const std::string boot = boot_id(machine.proc);
-  const std::string dump_boot_id(header.boot_id, ::strnlen(header.boot_id, sizeof(header.boot_id)));
-  if (boot.empty() || boot != dump_boot_id) {
+  if (boot.empty() || boot != boot_id_of(header)) {
     return unknown("recorded on another host or before a reboot, and not marked as ended: it may still run there");
   }
   const std::uint64_t name_space = own_pid_namespace(machine.proc);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -18,6 +19,7 @@ using Json = nlohmann::json;
 constexpr char kSchema[] = "culprit.python/1";
 constexpr std::uint64_t kMostBytes = 1ULL << 30;
 constexpr std::size_t kListed = 16;
+constexpr std::size_t kMostPools = 64;  // of memory: a framework has one for each GPU
 constexpr char kTorchPool[] = "PyTorch caching allocator";
 constexpr char kCuPyPool[] = "CuPy memory pool";
 
@@ -66,7 +68,7 @@ PythonView view_of(const Json& json) {
     });
   });
   for_each_object(json, "pools", [&](const Json& pool) {
-    if (text(pool, "framework").empty()) return;
+    if (text(pool, "framework").empty() || view.pools.size() == kMostPools) return;
     view.pools.push_back({text(pool, "framework"), number(pool, "used_bytes"), number(pool, "total_bytes")});
   });
   for_each_place(json, "objects", [&](const Json& from) {
@@ -77,7 +79,8 @@ PythonView view_of(const Json& json) {
         if (holder.is_string()) object.holders.push_back(holder.get<std::string>());
       }
     }
-    view.objects.push_back(std::move(object));
+    // Of an object that nothing holds there is nothing to say.
+    if (!object.holders.empty()) view.objects.push_back(std::move(object));
   });
   const auto by_address = [](const auto& left, const auto& right) { return left.address < right.address; };
   std::sort(view.segments.begin(), view.segments.end(), by_address);
@@ -110,11 +113,9 @@ bool has_address(const List& list, std::uint64_t address) {
 
 // The holder of the tensor in a block.
 std::string holder_of(const PythonView& view, const PythonView::Block& block) {
-  for (auto at = at_or_above(view.objects, block.address);
-       at != view.objects.end() && at->address - block.address < block.bytes; ++at) {
-    if (!at->holders.empty()) return at->holders.front();
-  }
-  return {};
+  const auto at = at_or_above(view.objects, block.address);
+  const bool inside = at != view.objects.end() && at->address - block.address < block.bytes;
+  return inside ? at->holders.front() : std::string();
 }
 
 bool is_pooled_type(const PythonView& view, const std::string& type) {
@@ -156,7 +157,7 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref ref) {
     const auto at = at_or_above(view.objects, record.handle);
     if (at == view.objects.end() || at->address != record.handle || at->bytes > record.bytes) return;
-    if (at->holders.empty() || has_address(view.segments, record.handle) || is_pooled_type(view, at->type)) return;
+    if (has_address(view.segments, record.handle) || is_pooled_type(view, at->type)) return;
     const Variable*& variable = known[at->holders.front()];
     if (variable == nullptr) {
       variables->push_back({&kPython, at->holders.front(), 0, true});
@@ -176,7 +177,9 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
   torch.at_exit = view.at_exit;
   torch.hint = "culprit run --torch-history shows the Python line of each tensor";
   std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places;
+  std::set<std::uint64_t> added;  // a damaged dump may have an allocation many times
   const auto add = [&](const PythonView::Segment& segment) {
+    if (!added.insert(segment.address).second) return;
     torch.live_bytes += segment.live_bytes;
     torch.idle_bytes += segment.bytes - segment.live_bytes;
     torch.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
@@ -213,6 +216,13 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
                    [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
   if (torch.largest.size() > kListed) torch.largest.resize(kListed);
   if (!torch.segments.empty()) caches.push_back(std::move(torch));
+  std::vector<CacheInside::Place> arrays;
+  for (const PythonView::Object& object : view.objects) {
+    if (object.type.compare(0, 5, "cupy.") == 0) arrays.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+  }
+  std::stable_sort(arrays.begin(), arrays.end(),
+                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+  if (arrays.size() > kListed) arrays.resize(kListed);
   for (const PythonView::Pool& pool : view.pools) {
     if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
     CacheInside cupy;
@@ -220,13 +230,7 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
     cupy.at_exit = view.at_exit;
     cupy.live_bytes = pool.used_bytes;
     cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
-    for (const PythonView::Object& object : view.objects) {
-      if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
-      cupy.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
-    }
-    std::stable_sort(cupy.largest.begin(), cupy.largest.end(),
-                     [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
-    if (cupy.largest.size() > kListed) cupy.largest.resize(kListed);
+    cupy.largest = arrays;
     caches.push_back(std::move(cupy));
   }
   return caches;

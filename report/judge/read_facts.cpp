@@ -64,6 +64,7 @@ ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
   process.end_time_ns = header.process_state == ProcessState::kRunning ? 0 : header.end_time_ns;
   process.driver_version = header.driver_version;
   process.status = process_status(dump, machine);
+  process.of_this_machine = is_surely_of_this_machine(dump, machine);
   if (header.attached == Attached::kRedirect) process.attached = "redirect";
   if (header.attached == Attached::kCupti) process.attached = "cupti";
 

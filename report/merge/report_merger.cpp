@@ -137,6 +137,7 @@ JobProcess job_process(const Report& report) {
   process.dump_path = report.dump_path;
   process.pid = report.process.pid;
   process.host = report.process.host;
+  process.of_this_machine = report.process.of_this_machine;
   process.rank = report.process.rank;
   process.job_size = report.process.job_size;
   process.start_realtime_ns = report.process.start_realtime_ns;

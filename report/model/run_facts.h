@@ -55,6 +55,7 @@ struct ProcessInfo {
   std::string executable;
   std::vector<std::string> command;
   std::string working_directory;
+  bool of_this_machine = false;  // surely: see is_surely_of_this_machine()
   std::uint64_t start_realtime_ns = 0;
   std::uint64_t end_time_ns = 0;
   ProcessStatus status;
@@ -114,6 +115,7 @@ struct JobProcess {
   Ended ended = Ended::kUnknown;
   int exit_status = 0;
   int signal = 0;                  // as in ProcessStatus
+  bool of_this_machine = false;    // as in ProcessInfo; of a merged file's processes never
   std::uint64_t leaked_bytes = 0;  // as in Summary
   std::uint64_t leaked_allocations = 0;
 };

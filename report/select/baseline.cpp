@@ -127,6 +127,7 @@ void write_baseline(const std::string& path, Baseline baseline) {
       if (known != old.leaks.end()) leak.comment = known->second.comment;
     }
   }
+  // The comments of the old one survive a full disk.
   OutputFile file(path);
   file.stream() << text_of(baseline);
   file.commit();

@@ -1,35 +1,44 @@
 #include "report/symbols/debug_files.h"
 
 #include <dwarf.h>
+#include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/base/input_file.h"
 #include "report/base/log.h"
+#include "report/base/words.h"
+#include "report/symbols/elf_limits.h"
 
 namespace culprit::report {
 namespace {
 
-// Of all compressed sections of a file together, after expansion: so much, and so many times the size of the file. zlib
-// and zstd make a quarter of DWARF.
-constexpr std::uint64_t kExpandedOfAnyFile = 64 << 20;
-constexpr std::uint64_t kExpandedForEachByte = 8;
-
-bool is_harmless(const std::string& path) {
+// Before libdwfl opens it: to compare build IDs libdwfl unpacks the file.
+bool is_harmless(const std::string& path, bool split = false) {
   struct stat info = {};
-  return ::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
+  if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return true;
+  const InputFile input = open_input(path);
+  const std::string problem = input.file.is_open() ? problem_of_elf(input.file.get(), split) : input.problem;
+  if (!problem.empty()) log::trace("the debug file " + path + " is not used: " + problem);
+  return problem.empty();
 }
+
+std::string joined(std::string folder, std::string_view between, std::string_view name) {
+  return folder.append(between).append(name);
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 // The places where libdwfl looks for a debug file: the program's folder, and for each folder of the search path its
 // subfolders that are named like the end of the program's folder.
 bool all_are_harmless(const std::string& search_path, const std::string& program, const std::string& link) {
-  const std::string folder = program.substr(0, program.rfind('/') + 1);
+  const std::string folder = folder_of(program);
   if (!is_harmless(link[0] == '/' ? link : folder + link)) return false;
   for (std::size_t begin = 0; begin <= search_path.size();) {
     const std::size_t end = std::min(search_path.find(':', begin), search_path.size());
@@ -37,50 +46,38 @@ bool all_are_harmless(const std::string& search_path, const std::string& program
     begin = end + 1;
     if (place.empty()) continue;
     if (place[0] != '/') {
-      if (!is_harmless(folder + place + "/" + link)) return false;
+      if (!is_harmless(joined(folder + place, "/", link))) return false;
       continue;
     }
-    if (!is_harmless(place + "/" + link)) return false;
+    if (!is_harmless(joined(place, "/", link))) return false;
     for (std::size_t tail = folder.find('/'); tail != std::string::npos; tail = folder.find('/', tail + 1)) {
-      if (!is_harmless(place + folder.substr(tail) + link)) return false;
+      if (!is_harmless(joined(place, folder.substr(tail), link))) return false;
     }
   }
   return true;
 }
 
-bool file_expands_moderately(int fd) {
-  Elf* elf = ::elf_begin(fd, ELF_C_READ_MMAP, nullptr);
-  const bool moderate = expands_moderately(elf);
-  ::elf_end(elf);
-  return moderate;
+// The path below a folder of debug files at which libdwfl looks for those of a build ID; "" without one.
+std::string build_id_link(Dwfl_Module* module) {
+  const unsigned char* bits = nullptr;
+  GElf_Addr where = 0;
+  const int length = ::dwfl_module_build_id(module, &bits, &where);
+  if (length < 2) return {};
+  return ".build-id/" + hex_bytes(bits, 1) + "/" + hex_bytes(bits + 1, static_cast<std::size_t>(length) - 1) + ".debug";
+}
+
+bool link_is_harmless(const std::string& search_path, const std::string& build_id_link) {
+  if (build_id_link.empty()) return true;
+  for (std::size_t begin = 0; begin <= search_path.size();) {
+    const std::size_t end = std::min(search_path.find(':', begin), search_path.size());
+    const std::string place = search_path.substr(begin, end - begin);
+    begin = end + 1;
+    if (!place.empty() && place[0] == '/' && !is_harmless(joined(place, "/", build_id_link))) return false;
+  }
+  return true;
 }
 
 }  // namespace
-
-bool expands_moderately(Elf* elf) {
-  std::size_t bytes = 0;
-  if (elf == nullptr || ::elf_rawfile(elf, &bytes) == nullptr) return true;
-  std::uint64_t left = kExpandedOfAnyFile + kExpandedForEachByte * bytes;
-  for (Elf_Scn* section = nullptr; (section = ::elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    GElf_Chdr compressed;
-    if (::gelf_getshdr(section, &header) == nullptr) continue;
-    std::uint64_t expanded = 0;
-    if ((header.sh_flags & SHF_COMPRESSED) != 0 && ::gelf_getchdr(section, &compressed) != nullptr) {
-      expanded = compressed.ch_size;
-    } else {
-      // The older way: a section .zdebug_... that begins with "ZLIB" and its size, highest byte first.
-      const Elf_Data* data =
-          header.sh_type == SHT_PROGBITS && header.sh_size >= 12 ? ::elf_rawdata(section, nullptr) : nullptr;
-      const auto* raw = data == nullptr ? nullptr : static_cast<const unsigned char*>(data->d_buf);
-      if (raw == nullptr || data->d_size < 12 || !std::equal(raw, raw + 4, "ZLIB")) continue;
-      for (int i = 4; i < 12; ++i) expanded = expanded << 8 | raw[i];
-    }
-    if (expanded > left) return false;
-    left -= expanded;
-  }
-  return true;
-}
 
 int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, const char* file_name,
                     const char* link_file, GElf_Word link_crc, char** debug_file_name) {
@@ -89,14 +86,29 @@ int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwa
   const std::string program = file_name != nullptr ? file_name : "";
   const std::string link =
       link_file != nullptr && link_file[0] != '\0' ? link_file : program.substr(program.rfind('/') + 1) + ".debug";
-  if (search_path != nullptr && !all_are_harmless(search_path, program, link)) return -1;
+  if (!all_are_harmless(search_path_text, program, link) || !link_is_harmless(search_path_text, build_id_link(module)))
+    return -1;
   const int fd =
       ::dwfl_standard_find_debuginfo(module, user_data, name, base, file_name, link_file, link_crc, debug_file_name);
   if (fd < 0) log::trace("no separate debug file of " + program + ": " + link + " is in none of " + search_path_text);
-  if (fd < 0 || file_expands_moderately(fd)) return fd;
-  log::trace("the separate debug file of " + program + " is not used: its sections would expand to too many bytes");
-  ::close(fd);
-  return -1;
+  return fd;
+}
+
+bool shared_file_may_be_opened(Dwfl_Module* module, Dwarf* dwarf) {
+  const char* link = nullptr;
+  const void* build_id = nullptr;
+  if (::dwelf_dwarf_gnu_debugaltlink(dwarf, &link, &build_id) <= 0 || link == nullptr) return true;
+  if (link[0] == '/') return is_harmless(link);
+  const char* main_file = nullptr;
+  const char* debug_file = nullptr;
+  ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &main_file, &debug_file);
+  for (const char* file : {main_file, debug_file}) {
+    if (file == nullptr) continue;
+    std::error_code error;
+    const std::string real = std::filesystem::canonical(file, error).string();
+    if (!is_harmless(folder_of(file) + link) || (!error && !is_harmless(folder_of(real) + link))) return false;
+  }
+  return true;
 }
 
 bool split_unit_may_be_opened(Dwfl_Module* module, Dwarf_Die* skeleton) {
@@ -114,14 +126,11 @@ bool split_unit_may_be_opened(Dwfl_Module* module, Dwarf_Die* skeleton) {
   std::vector<std::string> folders = {""};
   for (const char* file : {main_file, debug_file}) {
     if (file == nullptr) continue;
-    const std::string path = file;
-    folders.push_back(path.substr(0, path.rfind('/') + 1));
+    folders.push_back(folder_of(file));
   }
   for (const std::string& folder : folders) {
     for (const std::string& path : {folder + unit, folder + (compiled_in != nullptr ? compiled_in : "") + "/" + unit}) {
-      if (!is_harmless(path)) return false;
-      const InputFile input = open_input(path);
-      if (input.file.is_open() && !file_expands_moderately(input.file.get())) return false;
+      if (!is_harmless(path, true)) return false;
     }
   }
   return true;

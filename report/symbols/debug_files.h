@@ -1,6 +1,5 @@
-// Which files with debug information libdw may open. A program file names others (a debug file, a split unit), so an
-// untrusted program chooses them: a FIFO would block libdw for ever, and a compressed section may claim to be a
-// thousand times its size.
+// Which files with debug information libdw may open. A program file names others (a debug file, a split unit), so a
+// stranger's program chooses them: a FIFO would block libdw for ever, and elf_limits.h says what else a file may do.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -12,8 +11,9 @@ namespace culprit::report {
 int find_debug_file(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, const char* file_name,
                     const char* link_file, GElf_Word link_crc, char** debug_file_name);
 
-// Whether the sections of the file that are compressed stay within what a compiler's would be.
-bool expands_moderately(Elf* elf);
+// Whether libdw may look for the file with the debug information that this one shares with others
+// (.gnu_debugaltlink): it does when a name is asked of it.
+bool shared_file_may_be_opened(Dwfl_Module* module, Dwarf* dwarf);
 
 // Whether libdw may look for the split unit (.dwo) of a skeleton unit.
 bool split_unit_may_be_opened(Dwfl_Module* module, Dwarf_Die* skeleton);

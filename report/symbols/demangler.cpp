@@ -9,12 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -33,10 +35,23 @@ constexpr int kMostMilliseconds = 300;  // of processor time
 constexpr int kMostWallMilliseconds = 5000;
 constexpr std::uint64_t kMostMemory = 64 << 20;
 constexpr int kMostKills = 5;  // after so many names that had to be stopped, no more are tried
+// Of processor time, for all names together: so much, and so much for each name. Some that a stranger made take just
+// less than what stops them; real ones take some microseconds, the longest of templates a hundred.
+constexpr std::int64_t kNanosecondsOfAllNames = 3000000000;
+constexpr std::int64_t kNanosecondsForEachName = 20000;
+// Names of fewer references and this length are quick, and always demangled.
+constexpr int kSomeReferences = 4;
+constexpr std::size_t kShortName = 1024;
 
 struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
+
+std::int64_t thread_nanoseconds() {
+  std::timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
 
 std::string demangle_here(const char* symbol) {
   int status = 0;
@@ -45,7 +60,7 @@ std::string demangle_here(const char* symbol) {
 }
 
 // Back references (S_, S0_, T_, T0_) and expansions of parameter packs (Dp, sp), some of which may be parts of names.
-bool has_many_references(const char* symbol) {
+int count_references(const char* symbol) {
   int count = 0;
   for (const char* at = symbol; *at != '\0'; ++at) {
     if (*at == 'S' || *at == 'T') {
@@ -56,7 +71,7 @@ bool has_many_references(const char* symbol) {
       count += kFewReferences / 2;
     }
   }
-  return count > kFewReferences;
+  return count;
 }
 
 // MSG_NOSIGNAL, because the other end may be gone.
@@ -109,9 +124,11 @@ void limit_memory() {
   std::string text;
   while (read_text(socket, kLongestMangled, &text)) {
     ::setitimer(ITIMER_VIRTUAL, &some, nullptr);
+    const std::int64_t before = thread_nanoseconds();
     text = demangle_here(text.c_str());
+    const std::int64_t used = thread_nanoseconds() - before;
     ::setitimer(ITIMER_VIRTUAL, &none, nullptr);
-    if (!write_text(socket, text)) break;
+    if (!send_whole(socket, &used, sizeof(used)) || !write_text(socket, text)) break;
   }
   ::_exit(0);
 }
@@ -120,13 +137,14 @@ class Helper {
  public:
   ~Helper() { end(); }
 
-  std::string ask(const std::string& symbol) {
+  // `used`: gets the processor time in nanoseconds.
+  std::string ask(const std::string& symbol, std::int64_t* used) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::string answer;
     if (kills_ == kMostKills || (pid_ < 0 && !start())) return answer;
     pollfd ready = {socket_.get(), POLLIN, 0};
     if (write_text(socket_.get(), symbol) && ::poll(&ready, 1, kMostWallMilliseconds) == 1 &&
-        read_text(socket_.get(), kLongestDemangled, &answer))
+        read_whole(socket_.get(), used, sizeof(*used)) && read_text(socket_.get(), kLongestDemangled, &answer))
       return answer;
     ++kills_;
     end();
@@ -169,8 +187,23 @@ Helper& helper() {
 }  // namespace
 
 std::string demangled(const char* symbol) {
-  if (::strnlen(symbol, kLongestMangled) == kLongestMangled) return {};
-  return has_many_references(symbol) ? helper().ask(symbol) : demangle_here(symbol);
+  static std::atomic<std::int64_t> left{kNanosecondsOfAllNames};
+  const std::size_t length = ::strnlen(symbol, kLongestMangled);
+  if (length == kLongestMangled) return {};
+  const int references = count_references(symbol);
+  if (references <= kSomeReferences && length <= kShortName) return demangle_here(symbol);
+  if (left.load(std::memory_order_relaxed) <= 0) return {};
+  std::int64_t used = 0;
+  std::string name;
+  if (references > kFewReferences) {
+    name = helper().ask(symbol, &used);
+  } else {
+    const std::int64_t before = thread_nanoseconds();
+    name = demangle_here(symbol);
+    used = thread_nanoseconds() - before;
+  }
+  left.fetch_sub(used - kNanosecondsForEachName, std::memory_order_relaxed);
+  return name;
 }
 
 }  // namespace culprit::report

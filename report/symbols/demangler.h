@@ -9,7 +9,8 @@
 
 namespace culprit::report {
 
-// The demangled name; empty when the symbol is no mangled name, or would need more than 64 KiB, 0.3 seconds or 64 MiB.
+// The demangled name; empty when the symbol is no mangled name, or would need more than 64 KiB, 0.3 seconds or 64 MiB,
+// and for all but simple names after 3 seconds of processor time in which hardly any were demangled.
 // Thread-safe. Never throws but for lack of memory.
 std::string demangled(const char* symbol);
 

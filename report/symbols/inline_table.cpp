@@ -32,9 +32,10 @@ bool get_reference(Dwarf_Die* die, unsigned attribute, Dwarf_Die* target) {
 
 }  // namespace
 
-InlineTable::InlineTable(Dwarf_Die unit, DwarfLimits* limits) : unit_(unit), limits_(*limits) {
+InlineTable::InlineTable(Dwarf_Die unit, bool with_files, DwarfLimits* limits, TimeLimit* time)
+    : unit_(unit), limits_(*limits), time_(*time) {
   std::size_t count = 0;
-  if (dwarf_getsrcfiles(&unit_, &files_, &count) == 0) file_count_ = count;
+  if (with_files && dwarf_getsrcfiles(&unit_, &files_, &count) == 0) file_count_ = count;
   Dwarf_Die child;
   if (dwarf_child(&unit_, &child) == 0) walk(child, 0, kNoScope, 0);
   for (std::vector<Range>& ranges : by_depth_) {
@@ -48,7 +49,7 @@ void InlineTable::walk(Dwarf_Die first, std::size_t depth, std::size_t scope, in
   if (level > kDeepestTree) return;
   Dwarf_Die die = first;
   do {
-    if (limits_.entries-- <= 0) return;
+    if (limits_.entries-- <= 0 || time_.is_over()) return;
     std::size_t child_depth = depth;
     std::size_t child_scope = scope;
     switch (dwarf_tag(&die)) {

@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/symbols/time_limit.h"
+
 namespace culprit::report {
 
 // The number of entries that the tables of one file may still read, together. A few bytes of DWARF can name a list of a
@@ -34,8 +36,9 @@ struct InlineScope {
 // Not thread-safe, like the Dwarf handle behind it.
 class InlineTable {
  public:
-  // Walks the unit's tree once, until the limits are reached. `limits` must outlive the constructor.
-  InlineTable(Dwarf_Die unit, DwarfLimits* limits);
+  // Walks the unit's tree once, until the limits are reached; both must outlive the constructor. `with_files`: whether
+  // the names of the unit's files may be read, for which libdw unfolds its line table.
+  InlineTable(Dwarf_Die unit, bool with_files, DwarfLimits* limits, TimeLimit* time);
 
   // The functions at `address`, innermost first; empty when the unit has none there.
   std::vector<InlineScope> look_up(std::uint64_t address);
@@ -59,6 +62,7 @@ class InlineTable {
 
   Dwarf_Die unit_;
   DwarfLimits& limits_;
+  TimeLimit& time_;
   Dwarf_Files* files_ = nullptr;
   std::size_t file_count_ = 0;
   std::vector<Function> functions_;

@@ -7,7 +7,7 @@
 
 namespace culprit::report {
 
-// The bytes of the unit's line program in .debug_line; 0 when it has none.
+// The bytes of the unit's line program in .debug_line or, of a split unit, .debug_line.dwo; 0 when it has none.
 std::uint64_t line_table_bytes(Dwarf_Die* unit);
 
 }  // namespace culprit::report

@@ -10,9 +10,11 @@
 #include <tuple>
 
 #include "report/base/input_file.h"
+#include "report/base/log.h"
 #include "report/base/words.h"
 #include "report/symbols/debug_files.h"
 #include "report/symbols/demangle.h"
+#include "report/symbols/elf_limits.h"
 #include "report/symbols/line_table_size.h"
 
 namespace culprit::report {
@@ -103,8 +105,15 @@ ModuleState ModuleFile::open(const std::string& path, const std::vector<std::uin
   callbacks_.find_debuginfo = find_debug_file;
   callbacks_.debuginfo_path = &debug_path_pointer_;
 
-  const int fd = open_input(path).file.release();
-  if (fd < 0) return ModuleState::kUnreadable;
+  InputFile input = open_input(path);
+  if (!input.file.is_open()) return ModuleState::kUnreadable;
+  const std::string problem = problem_of_elf(input.file.get());
+  if (!problem.empty()) {
+    log::trace(path + ": not read, " + problem);
+    return ModuleState::kUnreadable;
+  }
+  time_.emplace(input.bytes);
+  const int fd = input.file.release();
   dwfl_ = dwfl_begin(&callbacks_);
   if (dwfl_ == nullptr) {
     ::close(fd);
@@ -184,10 +193,9 @@ void ModuleFile::read_symbols() {
 
 void ModuleFile::read_units() {
   Dwarf_Addr bias = 0;
-  Elf* elf = dwfl_module_getelf(module_, &bias);
-  if (!expands_moderately(elf)) return;
   Dwarf* dwarf = dwfl_module_getdwarf(module_, &bias);
   if (dwarf == nullptr || bias != 0) return;  // with a bias, the debug file does not belong to these addresses
+  if (!shared_file_may_be_opened(module_, dwarf)) return;
   Dwarf_CU* unit = nullptr;
   Dwarf_Half version = 0;
   std::uint8_t type = 0;
@@ -197,10 +205,10 @@ void ModuleFile::read_units() {
   if (elf_rawfile(dwarf_getelf(dwarf), &bytes) == nullptr) bytes = 0;
   lines_left_ = kLinesOfAnyFile + bytes / kLinesPartOfFile;
   limits_ = DwarfLimits();
-  while (dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, nullptr) == 0) {
+  while (!time_->is_over() && dwarf_get_units(dwarf, unit, &unit, &version, &type, &die, nullptr) == 0) {
     if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
     split = {};
-    if (type == DW_UT_skeleton && split_unit_may_be_opened(module_, &die))
+    if (type == DW_UT_skeleton && !time_->is_over(TimeLimit::kStepsBetween) && split_unit_may_be_opened(module_, &die))
       dwarf_cu_info(unit, nullptr, nullptr, nullptr, &split, nullptr, nullptr, nullptr);
     const std::size_t index = units_.size();
     Dwarf_Addr base = 0;
@@ -242,7 +250,8 @@ ModuleFile::Unit* ModuleFile::find_unit(std::uint64_t address) {
 bool ModuleFile::may_read_lines(Unit* unit) {
   if (unit->may_read_lines) return *unit->may_read_lines;
   // libdw tells the size of no table; a line program has at most all of its section, which is part of the file.
-  const std::uint64_t bytes = line_table_bytes(&unit->lines);
+  std::uint64_t bytes = line_table_bytes(&unit->lines);
+  if (unit->code.cu != unit->lines.cu) bytes += line_table_bytes(&unit->code);
   const bool may = bytes <= lines_left_;
   if (may) lines_left_ -= bytes;
   unit->may_read_lines = may;
@@ -267,9 +276,10 @@ std::vector<CodeLocation> ModuleFile::look_up(std::uint64_t address) {
 
 std::vector<CodeLocation> ModuleFile::locations_at(std::uint64_t address) {
   std::vector<CodeLocation> result;
-  Unit* unit = find_unit(address);
+  Unit* unit = time_->is_over() ? nullptr : find_unit(address);
   if (unit != nullptr) {
-    if (!unit->inlines) unit->inlines = std::make_unique<InlineTable>(unit->code, &limits_);
+    if (!unit->inlines)
+      unit->inlines = std::make_unique<InlineTable>(unit->code, may_read_lines(unit), &limits_, &*time_);
     std::string file;
     int line = 0;
     Dwarf_Line* row = may_read_lines(unit) ? dwarf_getsrc_die(&unit->lines, address) : nullptr;

@@ -79,6 +79,7 @@ class ModuleFile {
   std::vector<UnitRange> unit_ranges_;  // sorted by begin
   std::vector<Unit> units_;
   DwarfLimits limits_;
+  std::optional<TimeLimit> time_;
   std::uint64_t lines_left_ = 0;  // bytes of line tables that may still be read
   std::uint64_t location_bytes_ = 0;
   std::uint64_t location_bytes_allowed_ = 64 << 20;

@@ -1,8 +1,12 @@
 """The files of culprit-nightly: one JSON file for each night, and the baselines of leaks that were accepted."""
+import errno
 import hashlib
 import json
+import os
 import re
 import shutil
+import stat
+import tempfile
 
 SCHEMA = "culprit.night/1"
 BASELINE_SCHEMA = "culprit.baseline/1"
@@ -22,14 +26,30 @@ def file_name(name):
 
 def write_whole(path, text):
     """Writes under another name first, so that a reader never finds half a file."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_whole(path):
+    """The text of a regular file. A FIFO or a device would block for ever; OSError instead."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file")
+        return file.read()
 
 
 def read_json(path):
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_whole(path))
     except (OSError, ValueError) as error:
         raise Unusable(f"{path}: cannot be read ({error})") from error
 

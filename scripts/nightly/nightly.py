@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import trend_page
-from history import SCHEMA, History, Unusable, file_name
+from history import SCHEMA, History, Unusable, file_name, read_whole
 
 ABOUT = """\
 Builds, runs commands under culprit, keeps a page and the dumps of each, and writes a trend page of all nights.
@@ -75,7 +75,7 @@ def parse_accept(arguments):
 def read_commands(path):
     """The (name, command line) pairs of the file, in its order."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_whole(path).splitlines()
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from error
     commands = []

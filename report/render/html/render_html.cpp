@@ -27,11 +27,11 @@ constexpr std::size_t kFramesWithSource = 4;
 // Calls whose allocations failed; the other formats have all of them.
 constexpr std::size_t kMostFailedAllocations = 20;
 
-// Whether all its processes ran on this machine.
-bool is_of_this_host(const Report& report) {
-  const std::string name = host_name();
-  return !name.empty() && report.process.host == name &&
-         std::all_of(report.job.begin(), report.job.end(), [&](const JobProcess& one) { return one.host == name; });
+// Whether this user surely ran all its processes on this machine.
+bool is_of_this_machine(const Report& report) {
+  return report.job.empty() ? report.process.of_this_machine
+                            : std::all_of(report.job.begin(), report.job.end(),
+                                          [](const JobProcess& one) { return one.of_this_machine; });
 }
 
 constexpr std::size_t kLeastForReport = 50000;
@@ -81,7 +81,7 @@ class PageData {
       : report_(report),
         options_(options),
         most_(most),
-        sources_({options.sysroot, report.process.working_directory, options.source_dirs, is_of_this_host(report)},
+        sources_({options.sysroot, report.process.working_directory, options.source_dirs, is_of_this_machine(report)},
                  report.process.start_realtime_ns),
         to_numbers_([this](const ResolvedStack* stack) { return frames_.numbers_of(stack); }) {}
 

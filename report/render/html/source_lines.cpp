@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -41,24 +39,12 @@ struct Text {
   std::uint64_t changed_ns = 0;
 };
 
-// Whether an open file lies below a folder. Asked of the open file, because a name may change its meaning.
-bool lies_below(const Descriptor& file, const std::string& folder) {
-  char path[PATH_MAX];
-  char root[PATH_MAX];
-  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(file.get())).c_str(), path, sizeof(path));
-  if (length <= 0 || ::realpath(folder.empty() ? "/" : folder.c_str(), root) == nullptr) return false;
-  const std::string_view real(path, static_cast<std::size_t>(length));
-  std::string begin = root;
-  if (begin.back() != '/') begin += '/';
-  // The ending once more: a link may have another name than its file.
-  return real.substr(0, begin.size()) == begin && is_source_name(std::string(real));
-}
-
 // The content of a regular text file below `root`; empty for anything else.
 std::optional<Text> read_text(const std::string& root, const std::string& path) {
-  const InputFile input = open_input(root + path);
+  const InputFile input = open_input_below(root.empty() ? "/" : root, root + path);
   struct stat status = {};
-  if (!input.file.is_open() || input.bytes > kLargestFile || !lies_below(input.file, root) ||
+  // The ending once more: a link may have another name than its file.
+  if (!input.file.is_open() || input.bytes > kLargestFile || !is_source_name(real_path(input.file)) ||
       ::fstat(input.file.get(), &status) != 0)
     return {};
   Text text;

@@ -31,7 +31,7 @@ struct SourcePlaces {
   std::string folder;   // base of relative paths
   // Folders for files that are not at their own path: for /build/a/b.cu the file DIR/a/b.cu, else DIR/b.cu.
   std::vector<std::string> searched;
-  bool own_paths = true;  // false: only below `searched`. A dump of another host must not choose files of this one
+  bool own_paths = true;  // false: only below `searched`. A stranger's dump must not choose files of this machine
 };
 
 // Not thread-safe.

@@ -1,8 +1,13 @@
 // Inputs that are no files of culprit: FIFOs, devices, folders, and merged files whose parts are missing.
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <set>
 
+#include "report/base/descriptor.h"
 #include "report/base/input_file.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
@@ -58,6 +63,75 @@ TEST_CASE("FIFOs, devices and folders are no input", "[report][hostile]") {
       CHECK((is_output || has(run.out, "is not a regular file")));
     }
   }
+}
+
+TEST_CASE("no file that an option or a variable names blocks a command", "[report][hostile]") {
+  Files files;
+  const std::string socket = files.folder.file("socket");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  REQUIRE(socket.size() < sizeof(address.sun_path));
+  socket.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const Descriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  const std::string folder = files.folder.path().string();
+  const std::string out = files.folder.file("out");
+  struct Row {
+    std::string command;
+    std::set<int> exit_codes;
+  };
+  const std::set<int> kRefused = {2, 3};
+  for (const std::string& bad : {files.fifo, socket, folder, std::string("/dev/zero"), std::string("/dev/full"),
+                                 std::string("/dev/stdin"), std::string("/dev/tty"), std::string("/proc/self/mem"),
+                                 std::string("/proc/self/maps"), std::string("/proc/self/pagemap")}) {
+    const bool is_folder = bad == folder;
+    // A program may write its report to a device; where files are looked for, there are none below it.
+    for (const Row& row : std::vector<Row>{
+             {"report " + bad, kRefused},
+             {"report --jobs 2 " + bad + " " + files.dump, kRefused},
+             {"report --merge " + bad + " " + files.dump, kRefused},
+             {"report --suppressions " + bad + " " + files.dump,
+              bad.find("/proc/") == 0 ? std::set<int>{0, 3} : kRefused},
+             {"report --baseline " + bad + " " + files.dump, kRefused},
+             {"report --write-baseline " + bad + " " + files.dump, kRefused},
+             {"report --sysroot " + bad + " " + files.dump, {0}},
+             {"report --debug-dir " + bad + " " + files.dump, {0}},
+             {"report --format html -o " + out + " --source-dir " + bad + " " + files.dump, {0}},
+             {"diff " + bad + " " + files.dump, kRefused},
+             {"diff " + files.dump + " " + bad, kRefused},
+             {"diff --sysroot " + bad + " " + files.dump + " " + files.dump, {0}},
+             {"merge -o " + out + " " + bad, kRefused},
+             {"merge -o " + out + " --sysroot " + bad + " --debug-dir " + bad + " " + files.dump, {0}},
+             {"top " + bad, kRefused},
+             {"run --baseline " + bad + " -- true", kRefused},
+             {"run --suppressions " + bad + " -- true", bad.find("/proc/") == 0 ? std::set<int>{0, 3} : kRefused},
+             {"run --out " + bad + "/%p.dump -- true", is_folder ? std::set<int>{0} : kRefused},
+             {"run --out " + bad + " -- true", kRefused},
+             {"sweep --out " + bad + " -- true", kRefused},
+             {"sweep --sysroot " + bad + " -- true", {0, 4}},
+             {"attach " + bad, kRefused}}) {
+      INFO(row.command);
+      const Finished run = shell(limited("env CULPRIT_LIBRARY=" CULPRIT_COMMAND " CULPRIT " + row.command));
+      INFO(run.out);
+      CHECK(row.exit_codes.count(run.exit_code) == 1);
+    }
+    const Finished variable =
+        shell(limited("env CULPRIT_SUPPRESSIONS=" + bad + " CULPRIT report --format json " + files.dump));
+    INFO(bad << ": " << variable.out);
+    CHECK((variable.exit_code == 3 || bad.find("/proc/") == 0));
+  }
+}
+
+TEST_CASE("what lies beside an output or an input does not block either", "[report][hostile]") {
+  Files files;
+  const std::string baseline = files.folder.file("leaks.json");
+  for (const char* ending : {".new", ".tmp", "~"}) REQUIRE(::mkfifo((baseline + ending).c_str(), 0600) == 0);
+  CHECK(shell(limited("CULPRIT report --write-baseline " + baseline + " " + files.dump)).exit_code == 0);
+  CHECK(has(file_text(baseline), "culprit.baseline/1"));
+  // Later dumps of the same name are looked at.
+  REQUIRE(::mkfifo(files.folder.file("good.1.dump").c_str(), 0600) == 0);
+  REQUIRE(::symlink("/dev/zero", files.folder.file("good.2.dump").c_str()) == 0);
+  CHECK(shell(limited("CULPRIT report " + files.dump)).exit_code == 0);
 }
 
 TEST_CASE("FIFOs and devices beside a dump are passed over", "[report][hostile]") {

@@ -97,6 +97,67 @@ TEST_CASE("mangled names that double themselves stay mangled", "[report][hostile
   CHECK(variable_name("_ZN1aILi1E1bS0_S0_S0_S0_S0_S0_S0_S0_S0_S0_E") != "");
 }
 
+TEST_CASE("hundreds of names that nearly double too often take seconds", "[report][hostile][limits]") {
+  if (kSanitized) return;
+  Files files;
+  DumpBuilder dump;
+  const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
+  const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1000)});
+  for (int i = 0; i < 20000; ++i) {
+    ThrowRecord thrown = {};
+    thrown.state = 1;
+    thrown.type = dump.add_string(exponential_name(13 + i % 2).substr(4) + std::to_string(i));
+    thrown.stack = thrown.catch_stack = stack;
+    thrown.flags = kThrowCaught;
+    thrown.count = 1;
+    EvidenceRecord evidence = {};
+    evidence.state = 1;
+    evidence.thrown = dump.add_throw(thrown);
+    evidence.thrown_owner = 1;
+    AllocationRecord record = live_allocation(stack, 4096);
+    record.evidence = dump.add_evidence(evidence);
+    dump.add_allocation(record);
+  }
+  check_limits(files.write("names.dump", dump));
+  // In this process, without a dump: the names that fit are demangled, until the time is over.
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) function_name(exponential_name(14).c_str());
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+  CHECK(function_name("_ZN3app4stepEv") == "app::step");
+}
+
+TEST_CASE("views from inside a framework are bounded", "[report][hostile][limits]") {
+  Files files;
+  DumpBuilder dump;
+  const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
+  const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1000)});
+  for (int i = 0; i < 50000; ++i) {
+    AllocationRecord record = live_allocation(stack, 4096);
+    record.handle = 4096;
+    dump.add_allocation(record);
+  }
+  const std::string path = files.write("view.dump", dump);
+  const auto view = [&](const std::string& members) {
+    files.write("view.dump.python.json", R"({"schema":"culprit.python/1","taken":"exit",)" + members + "}");
+    check_limits(path);
+  };
+  SECTION("with many lists") { view("\"objects\":[{}" + repeated(",{}", 3300000) + "]"); }
+  SECTION("with many pools and objects") {
+    view("\"pools\":[{\"framework\":\"x\"}" + repeated(R"(,{"framework":"cupy"})", 220000) +
+         R"(],"objects":[{"address":4096})" + repeated(R"(,{"address":4096,"holders":["h"],"type":"cupy.a"})", 100000) +
+         "]");
+  }
+  SECTION("with many blocks and objects without holders") {
+    view(R"("caches":[{"framework":"torch","segments":[{"address":4096,"bytes":4096,"blocks":[{})" +
+         repeated(R"(,{"address":4096,"bytes":1000000})", 130000) + R"(]}]}],"objects":[{"address":4097})" +
+         repeated(R"(,{"address":4097})", 270000) + "]");
+  }
+  SECTION("with many segments at one place") {
+    view(R"("caches":[{"framework":"torch","segments":[{"address":4096,"bytes":4096})" +
+         repeated(R"(,{"address":4096,"bytes":4096})", 300000) + "]}]");
+  }
+}
+
 TEST_CASE("stacks that overlap are not multiplied", "[report][hostile][limits]") {
   Files files;
   DumpBuilder dump;

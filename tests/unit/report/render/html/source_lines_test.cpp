@@ -1,16 +1,23 @@
 // Source lines for reports: which files are read, and which are not.
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utime.h>
 
+#include <cstring>
 #include <fstream>
 
+#include "report/base/descriptor.h"
 #include "report/render/html/source_lines.h"
 #include "tests/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/report/fixture.h"
+#include "tests/unit/report/page_data.h"
+#include "tests/unit/report/shell.h"
 
 using namespace culprit::report;
-using culprit::test::TemporaryFolder;
+using namespace culprit::format;
+using namespace culprit::test;
 
 namespace {
 
@@ -124,6 +131,95 @@ TEST_CASE("only files below the named folders are quoted", "[report][source]") {
     CHECK(sources.around("/x/../solver.cu", 5, {"", "", {inside}, false}).size() == 1);
     CHECK(sources.around("/x/../solver.cu", 5, {"", "", {inside + "/."}, false}).size() == 1);
   }
+}
+
+TEST_CASE("files outside of the named folders are not opened", "[report][source]") {
+  Sources sources;
+  TemporaryFolder other;
+  const std::string inside = sources.folder.path().string();
+  const std::string secret = other.file("secret.cu");
+  Sources::write(secret, 10);
+  REQUIRE(::mkfifo(other.file("pipe.cu").c_str(), 0600) == 0);
+  REQUIRE(::symlink(secret.c_str(), sources.folder.file("link.cu").c_str()) == 0);
+  REQUIRE(::symlink(other.path().c_str(), sources.folder.file("folder").c_str()) == 0);
+  REQUIRE(::symlink(("/proc/self/root" + secret).c_str(), sources.folder.file("proc.cu").c_str()) == 0);
+  const Descriptor watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  const auto was_opened = [&] {
+    char events[4096];
+    return ::read(watch.get(), events, sizeof(events)) > 0;
+  };
+  for (const std::string& path : {secret, other.file("pipe.cu")})
+    REQUIRE(::inotify_add_watch(watch.get(), path.c_str(), IN_OPEN | IN_ACCESS) >= 0);
+  const std::string name = other.path().filename().string();
+  for (const std::string path : {"/link.cu", "/folder/secret.cu", "/folder/pipe.cu", "/proc.cu"}) {
+    INFO(path);
+    CHECK(sources.around(path, 5, {"", "", {inside}, false}).empty());
+    CHECK(sources.around(path, 5, {inside, "", {}}).empty());
+  }
+  for (const std::string& path : std::vector<std::string>{"/../" + name + "/secret.cu", "../" + name + "/pipe.cu",
+                                                          "x/../../" + name + "/secret.cu"}) {
+    INFO(path);
+    CHECK(sources.around(path, 5, {"", "", {inside}, false}).empty());
+    CHECK(sources.around(path, 5, {inside, "/", {}}).empty());
+    CHECK(sources.around(path, 5, {inside + "/../" + sources.folder.path().filename().string(), "", {inside}}).empty());
+  }
+  CHECK_FALSE(was_opened());
+  CHECK(sources.around(secret, 5).size() == 1);
+  CHECK(was_opened());
+  // A hard link is a file of its folder: a dump cannot make one.
+  REQUIRE(::link(secret.c_str(), sources.folder.file("hard.cu").c_str()) == 0);
+  CHECK(sources.around("/hard.cu", 5, {"", "", {inside}, false}).size() == 1);
+}
+
+TEST_CASE("a dump must prove that it is of this machine", "[report][source]") {
+  Sources sources;
+  DumpBuilder dump;
+  const Ref frame = dump.add_python_frame(sources.file, "step", 50);
+  dump.add_allocation(live_allocation(dump.add_stack({DumpBuilder::python_frame(frame)}), 4096));
+  const std::string path = sources.folder.file("one.dump");
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  REQUIRE(boot.size() == 36);
+  char host[256] = {};
+  REQUIRE(::gethostname(host, sizeof(host) - 1) == 0);
+  const auto quoted = [&](const std::string& options = "") {
+    const Finished page = shell("CULPRIT report --format html " + options + path);
+    CHECK(page.exit_code == 0);
+    return page_data(page.out).find("line 50") != std::string::npos;
+  };
+  const auto claim = [&](const std::string& host_name, const std::string& boot_id) {
+    Header& header = dump.header();
+    std::memset(header.host, 0, sizeof(header.host));
+    std::memset(header.boot_id, 0, sizeof(header.boot_id));
+    host_name.copy(header.host, sizeof(header.host) - 1);
+    boot_id.copy(header.boot_id, sizeof(header.boot_id) - 1);
+    dump.write(path);
+  };
+  claim(host, boot);
+  CHECK(quoted());
+  if (::geteuid() == 0) {
+    REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);  // made by another user
+    CHECK_FALSE(quoted());
+    REQUIRE(::chown(path.c_str(), 0, 0) == 0);
+  }
+  claim(host, "1f8c2dbf-304b-4102-a06c-3f90cd39aa1f");
+  CHECK_FALSE(quoted());
+  claim(host, "");
+  CHECK_FALSE(quoted());
+  claim("", boot);
+  CHECK_FALSE(quoted());
+  claim("node7", boot);
+  CHECK_FALSE(quoted());
+  claim("", "");
+  CHECK_FALSE(quoted());
+  CHECK(quoted("--source-dir " + sources.folder.path().string() + " "));
+  // A merged file proves nothing: it is text.
+  claim(host, boot);
+  const std::string job = sources.folder.file("job.json");
+  CHECK(shell("CULPRIT merge -o " + job + " " + path).exit_code == 0);
+  const Finished merged = shell("CULPRIT report --format html " + job);
+  CHECK(merged.exit_code == 0);
+  CHECK(page_data(merged.out).find("line 50") == std::string::npos);
 }
 
 TEST_CASE("a dump of another host chooses no files of this one", "[report][source]") {
