@@ -71,11 +71,15 @@ void verify_stack(Process& process, format::Ref remembered) {
   if (walk_stack(process, nullptr, nullptr) != remembered) add_counter(header->stack_mismatches, 1);
 }
 
+}  // namespace
+
 void look_for_python(Process& process) {
   const bool before = process.python.is_readable();
   process.python.look(process.dump);
   if (!before && process.python.is_readable()) process.mode.fetch_or(kModePython, std::memory_order_release);
 }
+
+namespace {
 
 format::Ref find_current_stack_here(Process& process) {
   if (process.options.depth == 0) {

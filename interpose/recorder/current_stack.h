@@ -28,6 +28,10 @@ format::Ref intern_outward(Process& process, const ThreadPaths& paths, std::uint
 // current_stack() when the stack is not in the memo.
 CULPRIT_COLD format::Ref find_current_stack(Process& process);
 
+// Looks for an interpreter when modules were loaded since the last call, and has its frames read from then on. On the
+// tracker's own stack only. Thread-safe.
+void look_for_python(Process& process);
+
 // `native` with the calling thread's Python frames. Call when kModePython is set.
 format::Ref add_python_frames(Process& process, format::Ref native);
 inline format::Ref with_python_frames(Process& process, format::Ref native) {

@@ -5,6 +5,7 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dump/thread_names.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/stack.h"
@@ -304,7 +305,7 @@ int run_requests(void*) {
 
 void serve_view_requests(Process& process, std::uint32_t requests) {
   ViewPart& view = process.view;
-  process.python.look(process.dump);
+  look_for_python(process);
   if (!process.python.is_readable()) return;
   const Interpreter* python = find_interpreter();
   if (python == nullptr || python->is_ending()) return;

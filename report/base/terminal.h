@@ -1,4 +1,4 @@
-// What a descriptor's terminal can show.
+// The abilities of a descriptor's terminal: colours and width.
 #pragma once
 
 #include <cstddef>

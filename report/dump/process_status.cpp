@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "report/base/host_name.h"
 #include "report/dump/dump_reader.h"
 #include "report/proc/process_folder.h"
 

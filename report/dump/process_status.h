@@ -30,9 +30,9 @@ const char* ended_name(Ended ended);
 // throws.
 ProcessStatus process_status(const Dump& dump, const MachineFacts& machine = {});
 
-// Whether the dump was surely made by this user on this machine since it was started. Anybody can write this host's
-// name into a dump; the random ID of the kernel's start is known on this machine only, and other users of it cannot
-// give a file away. After a reboot it is no longer known.
+// Whether the dump was surely made by this user on this machine since it was started. A stranger can write this
+// host's name into a dump; the random ID of the kernel's start is known on this machine only, and other users of it
+// cannot give a file away. After a reboot it is no longer known.
 bool is_surely_of_this_machine(const Dump& dump, const MachineFacts& machine = {});
 
 }  // namespace culprit::report

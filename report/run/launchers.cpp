@@ -66,10 +66,10 @@ void forward_environment(std::vector<std::string>* command, Environment* environ
   }
   if (std::find(command->begin() + 1, command->end(), "-x") != command->end()) {
     command->insert(command->begin() + 1, options.begin(), options.end());
-    log::debug("the launcher is told with -x to pass " + list);
+    log::debug("the launcher gets -x options to pass " + list);
   } else {
     environment->emplace_back(kOpenMpiList, list);
-    log::debug("the launcher is told to pass " + list + " (" + kOpenMpiList + ")");
+    log::debug("the launcher passes " + list + " (" + kOpenMpiList + ")");
   }
 }
 

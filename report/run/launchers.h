@@ -12,7 +12,7 @@ namespace culprit::report {
 // those of other processes. Reads the environment.
 bool is_a_rank();
 
-// Open MPI's mpirun passes the environment to processes on other nodes only where it is told to. If `command` is such a
+// Open MPI's mpirun passes the environment to processes on other nodes only on request. If `command` is such a
 // launcher, adds what makes it pass the names of `environment`: -x options to the command where it has others, because
 // Open MPI refuses two ways at once, else a variable to `environment`. Does nothing for other commands, and for a user
 // who has set that variable.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran out,
-after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
+"""The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran
+out, after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
 environment."""
 import json
 import os

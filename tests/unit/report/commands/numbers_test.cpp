@@ -69,7 +69,7 @@ std::string name_of(const Option& option) {
   return option.names[0] == '-' ? option.names.substr(option.names.rfind(',') + 1) : "";
 }
 
-// What the command says to this value; "" when it is taken.
+// The command's message about this value; "" when it is taken.
 std::string answer(const OptionList& list, const Option& option, const std::string& value) {
   std::vector<std::string> words = {list.command()};
   if (name_of(option).empty()) {

@@ -254,7 +254,7 @@ TEST_CASE("no format passes on what programs and views from inside frameworks po
     if (format != "text --group-by library") CHECK(has(out.out, name == "json" ? "symbolP\\u001b" : "symbolP"));
     if (format == "text --all --full-stacks") CHECK(has(out.out, "holderP"));
   }
-  // What commands make of each other's output, and what they say meanwhile.
+  // The commands read each other's output; their messages count, too.
   const std::string json = folder.file("new" + kPoison + ".json");
   const std::string job = folder.file("job" + kPoison + ".json");
   checked("CULPRIT -vv report --format json -o" + Poisoned::quoted(json) + Poisoned::quoted(dump));
