@@ -21,8 +21,9 @@ struct InputFile {
 // Opens a regular file for reading, without ever blocking. Thread-safe, never throws FileError.
 InputFile open_input(const std::string& path);
 
-// The same, if the file lies below the folder after all links and ".." are followed. Other files are not opened at all,
-// and `problem` has the reason: for names that a stranger chose. A hard link is a file of the folder that it lies in.
+// Like open_input(), for a file below the folder after all links and ".." are followed. Other files are not opened at
+// all, and `problem` has the reason: for names that a stranger chose. A hard link is a file of the folder that it lies
+// in.
 InputFile open_input_below(const std::string& folder, const std::string& path);
 
 // The path of an open file without links; "" when it is not known.
