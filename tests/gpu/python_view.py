@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran out,
-after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
-environment."""
+"""The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran
+out, after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
+environment. check() and its package come last."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from preloaded import CULPRIT, FAIL, LIBRARY, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import CULPRIT, FAIL, LIBRARY, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
 
 TENSOR = 700 * 1024
 
@@ -158,6 +158,44 @@ def torch_attached():
         return right, f"{holders(view)}, exit code {process.returncode} {attached.stderr[-200:]}"
 
 
+def torch_check():
+    """A tensor that is kept is a leak; idle memory, and cuBLAS's workspace among the tensors, are none."""
+    _, out = views_of("""
+import culprit, torch
+x = torch.ones(512, 512, device="cuda")
+kept = []
+with culprit.check():
+    (x @ x).sum().item()
+    torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+try:
+    with culprit.check():
+        kept.append(torch.empty(500 << 20, dtype=torch.uint8, device="cuda"))
+except culprit.LeakError as error:
+    print(error.leaked_bytes, str(error).replace("\\n", " "))
+""", CULPRIT_COMMAND=str(CULPRIT), PYTHONPATH=str(PACKAGE))
+    return out.startswith(f"{500 << 20} LIVE IN CACHES") and "held by `kept`, a list of 1" in out, out
+
+
+def cupy_check():
+    _, out = views_of("""
+import culprit, cupy
+x = cupy.ones((512, 512))
+kept = []
+with culprit.check():
+    float((x @ x).sum())
+    cupy.empty(64 << 20, dtype=cupy.uint8)
+for device in range(cupy.cuda.runtime.getDeviceCount()):
+    try:
+        with culprit.check():
+            with cupy.cuda.Device(device):
+                kept.append(cupy.empty(500 << 20, dtype=cupy.uint8))
+    except culprit.LeakError as error:
+        print(error.leaked_bytes, str(error).splitlines()[0])
+""", CULPRIT_COMMAND=str(CULPRIT), PYTHONPATH=str(PACKAGE))
+    lines = out.splitlines()
+    return bool(lines) and all(line.startswith(f"{500 << 20} LIVE IN CACHES") for line in lines), out
+
+
 def cupy_ran_out():
     (view,), _ = views_of("""
 import cupy
@@ -181,6 +219,8 @@ CHECKS = {"inside PyTorch: live, idle and lines": ("torch", torch_losses),
           "inside PyTorch: modes of the interpreter": ("torch", torch_in_each_mode),
           "inside PyTorch: threads' names, nothing else changed": ("torch", torch_threads_and_lines_change_nothing),
           "inside PyTorch: after an attach": ("torch", torch_attached),
+          "check(): a tensor of PyTorch that is kept": ("torch", torch_check),
+          "check(): arrays of CuPy that are kept, on each device": ("cupy", cupy_check),
           "inside CuPy: out of memory": ("cupy", cupy_ran_out),
           "inside CuPy: live and idle": ("cupy", cupy_losses)}
 

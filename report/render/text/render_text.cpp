@@ -66,7 +66,9 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    print_live_cached();
     print_failed_allocations();
+    print_ran_out();
     std::size_t number = 0;
     std::vector<const Group*> counted;
     for (const Group& group : report_.leaks) {
@@ -218,6 +220,33 @@ class TextReport {
     out_ << "\n";
   }
 
+  // A tensor that is kept is no leak of the allocator, but perhaps one of the program.
+  void print_live_cached() {
+    if (report_.live_cached_bytes == 0) return;
+    out_ << palette_.warn("LIVE IN CACHES") << " " << palette_.title(format_bytes(report_.live_cached_bytes));
+    const CacheInside::Place* largest = nullptr;
+    for (const CacheInside& inside : report_.caches_inside) {
+      if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))
+        largest = &inside.largest.front();
+    }
+    if (largest != nullptr) {
+      out_ << ", ";
+      if (largest->bytes < report_.live_cached_bytes) out_ << format_bytes(largest->bytes) << " in ";
+      out_ << plural(largest->count, "tensor", "tensors");
+      if (!largest->file.empty()) out_ << " at " << printable(base_name(largest->file)) << ":" << largest->line;
+      if (!largest->held_by.empty()) out_ << ", held by " << printable(largest->held_by);
+    }
+    out_ << "\n";
+  }
+
+  // The frameworks' account of the moment at which memory ran out.
+  void print_ran_out() {
+    for (const CacheInside& inside : report_.ran_out) {
+      out_ << palette_.warn("WHEN MEMORY RAN OUT") << "  " << inside.pool << "\n";
+      print_inside(inside);
+    }
+  }
+
   void print_failed_allocations() {
     std::size_t shown = 0;
     for (const FailedAllocation& failed : report_.failed_allocations) {
@@ -289,7 +318,9 @@ class TextReport {
   // The framework's own report about its cache.
   void print_inside(const CacheInside& inside) {
     fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
-                                 (inside.at_exit ? ", when Python began to end" : ""));
+                                 (inside.taken == "exit"            ? ", when Python began to end"
+                                  : inside.taken == "out-of-memory" ? ", when memory ran out"
+                                                                    : ""));
     std::size_t shown = 0;
     for (const CacheInside::Place& place : inside.largest) {
       if (++shown > kShownSegments) break;

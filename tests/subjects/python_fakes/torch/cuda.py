@@ -110,6 +110,15 @@ class _Allocator:
 _allocator = _Allocator()
 
 
+def device_count():
+    return 1
+
+
+def memory_allocated(device=None):
+    assert device in (None, 0)
+    return sum(segment["allocated_size"] for segment in memory_snapshot())
+
+
 def memory_snapshot():
     result = []
     for blocks in _allocator.segments:
