@@ -41,7 +41,6 @@ def begin():
     if not has_startup_hook():
         atexit.register(at_exit)
     _for_a_child_of_multiprocessing()
-    return update()
 
 
 def _for_a_child_of_multiprocessing():

@@ -169,8 +169,7 @@ bool load(const Process& process) {
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
-         add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) &&
-         PythonRef(call(scope.get(), "begin")) && give(own, kKey, scope.get());
+         add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }
 
 // --- Views
@@ -240,19 +239,18 @@ PyObject* at_exit(PyObject*, PyObject*) {
 // Returns false when an exception of the program is set.
 bool serve_load(Process& process) {
   const Interpreter& python = the_interpreter();
-  if (loaded() == nullptr) {
-    if (!load(process)) {
-      const bool passes_on =
-          python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0;
-      if (passes_on) return false;
-      python.PyErr_Clear();
-      if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
-      count_failure(process);
-      return true;
-    }
-    process.dump.header()->view_state = format::PythonViewState::kLoaded;
+  if (loaded() != nullptr) return true;
+  if (!load(process)) {
+    if (python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0) return false;
+    python.PyErr_Clear();
+    if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
+    count_failure(process);
+    return true;
   }
-  return true;
+  process.dump.header()->view_state = format::PythonViewState::kLoaded;
+  bool passes_on = false;
+  const PythonRef begun(call_guarded(&process, "begin", nullptr, &passes_on));
+  return !passes_on;
 }
 
 bool serve_names(Process& process) {

@@ -427,6 +427,8 @@ class Guests(Views):
                        "    os._exit(5)\n"
                        "threading.Thread(target=work).start()\nctypes.CDLL(None).pause()", code=5)
         self.assertEqual(self.views(), {})
+        notes = " ".join(self.report()["notes"])
+        self.assertIn("Python's main thread ran no code after the first CUDA call", notes)
 
     @each_python
     def test_deep_recursion(self, python):
