@@ -317,6 +317,10 @@ class Situations(Views):
         self.run_python(python, FAKES + "import runpy; runpy.run_path('train.py')", CULPRIT_TORCH_HISTORY="1")
         block, = self.view()["caches"][0]["segments"][0]["blocks"]
         self.assertEqual((os.path.basename(block["file"]), block["line"]), ("train.py", 2))
+        self.clean()
+        self.run_python(python, KEEP, CULPRIT_TORCH_HISTORY="1")
+        block, = self.view()["caches"][0]["segments"][0]["blocks"]
+        self.assertEqual((block["file"], block["line"]), ("<string>", 4))
 
     def write_program(self, text):
         with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:
