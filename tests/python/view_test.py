@@ -302,6 +302,16 @@ class Situations(Views):
         self.assertIn("`activations`, a local variable of fill", view["objects"][0]["holders"][0])
 
     @each_python
+    def test_out_of_memory_in_a_thread(self, python):
+        """The main thread runs Python code again after all tensors are gone."""
+        self.run_python(python, TORCH + "import threading\ntorch.empty(5)\n" + LOOP +
+                        "def fill():\n    activations = torch.empty(TENSOR)\n    torch.empty(1 << 50)\n"
+                        "def work():\n    try:\n        fill()\n    except torch.cuda.OutOfMemoryError:\n        pass\n"
+                        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n" + LOOP)
+        held, = self.view()["ran_out"]["objects"]
+        self.assertIn("`activations`, a local variable of fill", held["holders"][0])
+
+    @each_python
     def test_a_snapshot_of_the_library(self, python):
         """culprit_snapshot() of culprit.h, in a process with Python."""
         take = ("import ctypes\nassert ctypes.CDLL(None).culprit_api_snapshot(b'7.dump') == 0\n"
