@@ -86,8 +86,10 @@ static inline void culprit_stop(void) {
   if (culprit_version() != 0) culprit_find()->stop();
 }
 
-/* Writes a copy of the dump to `path`, for culprit report. Replaces an older dump, but no other file. Returns 0 or an
- * errno: EEXIST: `path` is another file; ENODATA: nothing was recorded yet; ENOSYS: culprit is not loaded. */
+/* Writes a copy of the dump to `path`, for culprit report. Replaces an older dump, but no other file. In a Python
+ * program the live tensors of that moment are in `path` + ".python.json" as soon as the main thread has run the next
+ * line of Python. Returns 0 or an errno: EEXIST: `path` is another file; ENODATA: nothing was recorded yet; ENOSYS:
+ * culprit is not loaded. */
 static inline int culprit_snapshot(const char* path) {
   return culprit_version() != 0 ? culprit_find()->snapshot(path) : ENOSYS;
 }

@@ -1,8 +1,8 @@
 """The part of libculprit.so that runs inside the interpreter. python_view.cpp runs this source once in an interpreter,
 in its main thread, then calls add() with the other sources, then begin().
 
-Given by the library: sys; name_thread(number, name); at_exit, which takes the last view; torch_history; and a copy of
-the builtins, which belongs to this code alone.
+Given by the library: sys; name_thread(number, name); at_exit, which takes the last view; on_ran_out, which takes one
+when memory ran out; torch_history; and a copy of the builtins, which belongs to this code alone.
 
 All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
 no lock of Python code, raises no error of its own, prints nothing, and makes no name in a module of the program, except
@@ -12,7 +12,7 @@ threading.Thread._set_native_id.
 # ruff: noqa: F821
 
 own = type(sys.implementation)()  # the modules of this code
-state = {"names": False, "history": not torch_history, "ran_out": None}
+state = {"names": False, "history": not torch_history, "observed": False, "ran_out": None}
 
 
 def import_own(name, globals_=None, locals_=None, names=(), level=0):  # pylint: disable=unused-argument
@@ -41,7 +41,6 @@ def begin():
     if not has_startup_hook():
         atexit.register(at_exit)
     _for_a_child_of_multiprocessing()
-    return update()
 
 
 def _for_a_child_of_multiprocessing():
@@ -55,7 +54,8 @@ def _for_a_child_of_multiprocessing():
 def update():
     """Looks at what the program has imported since. Returns whether nothing is left to do."""
     names = has_startup_hook() or _name_threads()
-    return (state["history"] or _record_history()) and names
+    observed = state["observed"] or _observe_torch()
+    return (state["history"] or _record_history()) and observed and names
 
 
 def _name_threads():
@@ -87,6 +87,25 @@ def _name_thread(threading, thread):
         name_thread(thread._native_id, thread._name.encode("utf-8", "replace"))
     except Exception:  # pylint: disable=broad-except
         pass
+
+
+def _observe_torch():
+    """PyTorch tells when memory runs out, in the thread that needs it and while everything is alive. Without that the
+    view of such a moment is taken before the main thread's next call. Returns whether nothing is left to do."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return True
+    is_initialized = getattr(getattr(torch, "cuda", None), "is_initialized", None)
+    if is_initialized is None or not is_initialized():  # the observer would initialize CUDA
+        return False
+    attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
+    state["observed"] = True
+    if attach is not None:
+        try:
+            attach(on_ran_out)
+        except Exception:  # pylint: disable=broad-except  # another allocator, which has no observers
+            pass
+    return True
 
 
 def _record_history():

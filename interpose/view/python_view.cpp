@@ -100,8 +100,10 @@ PyObject* name_thread(PyObject*, PyObject* arguments) {
 }
 
 PyObject* at_exit(PyObject*, PyObject*);
+PyObject* on_ran_out(PyObject*, PyObject*);
 
 const MethodDef kNameThread = {"name_thread", name_thread, kVarArgs, nullptr};
+const MethodDef kOnRanOut = {"culprit_on_ran_out", on_ran_out, kVarArgs, nullptr};
 const MethodDef kAtExit = {"culprit_at_exit", at_exit, kNoArgs, nullptr};
 
 // --- Loading
@@ -168,10 +170,10 @@ bool load(const Process& process) {
   const PythonRef history(python.PyLong_FromLong(process.options.torch_history ? 1 : 0));
   return builtins && scope && give(scope.get(), "sys", sys) && give(scope.get(), "torch_history", history.get()) &&
          give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
+         give_function(scope.get(), kOnRanOut, "on_ran_out") &&
          run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
          add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
-         add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) &&
-         PythonRef(call(scope.get(), "begin")) && give(own, kKey, scope.get());
+         add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) && give(own, kKey, scope.get());
 }
 
 // --- Views
@@ -223,6 +225,34 @@ Process* usable_process() {
   return process != nullptr && process->options.python ? process : nullptr;
 }
 
+// Whether the calling thread is far from its recursion limit.
+bool is_shallow(const Process& process) {
+  const int limit = the_interpreter().Py_GetRecursionLimit() / 2;
+  const int most = limit < kMostDepth ? limit : kMostDepth;
+  return process.python.count_frames(most) < most;
+}
+
+// Returns false when an exception of the program is set.
+bool serve_ran_out(Process& process) {
+  const std::uint64_t begin = process.clock.now();
+  if (begin < next_ran_out_ns) return true;
+  const bool done = take_view(process, "out-of-memory", process.dump.path());
+  const std::uint64_t end = process.clock.now();
+  next_ran_out_ns = end + kShareOfRanOut * (end - begin);
+  return done;
+}
+
+// PyTorch calls this in the thread whose allocation failed, before it raises the exception and without its lock.
+PyObject* on_ran_out(PyObject*, PyObject*) {
+  KeepErrno keep;
+  Process* process = usable_process();
+  if (process == nullptr || !is_shallow(*process)) return new_none();
+  const Untraced untraced;
+  if (untraced.is_traced()) return new_none();
+  process->view.wanted.fetch_and(~std::uint32_t{kViewRanOut});
+  return serve_ran_out(*process) ? new_none() : nullptr;
+}
+
 PyObject* at_exit(PyObject*, PyObject*) {
   KeepErrno keep;
   Process* process = usable_process();
@@ -241,19 +271,18 @@ PyObject* at_exit(PyObject*, PyObject*) {
 // Returns false when an exception of the program is set.
 bool serve_load(Process& process) {
   const Interpreter& python = the_interpreter();
-  if (loaded() == nullptr) {
-    if (!load(process)) {
-      const bool passes_on =
-          python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0;
-      if (passes_on) return false;
-      python.PyErr_Clear();
-      if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
-      count_failure(process);
-      return true;
-    }
-    process.dump.header()->view_state = format::PythonViewState::kLoaded;
+  if (loaded() != nullptr) return true;
+  if (!load(process)) {
+    if (python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0) return false;
+    python.PyErr_Clear();
+    if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
+    count_failure(process);
+    return true;
   }
-  return true;
+  process.dump.header()->view_state = format::PythonViewState::kLoaded;
+  bool passes_on = false;
+  const PythonRef begun(call_guarded(&process, "begin", nullptr, &passes_on));
+  return !passes_on;
 }
 
 bool serve_names(Process& process) {
@@ -264,15 +293,6 @@ bool serve_names(Process& process) {
   if (done && python.PyLong_AsLong(done.get()) == 1) process.view.complete = true;
   python.PyErr_Clear();
   return true;
-}
-
-bool serve_ran_out(Process& process) {
-  const std::uint64_t begin = process.clock.now();
-  if (begin < next_ran_out_ns) return true;
-  const bool done = take_view(process, "out-of-memory", process.dump.path());
-  const std::uint64_t end = process.clock.now();
-  next_ran_out_ns = end + kShareOfRanOut * (end - begin);
-  return done;
 }
 
 bool serve(Process& process, std::uint32_t requests) {
@@ -292,9 +312,7 @@ int run_requests(void*) {
   process->view.queued_ns = 0;
   if (python.PyInterpreterState_Get() != python.PyInterpreterState_Main() || python.PyErr_Occurred() != nullptr)
     return 0;
-  const int limit = python.Py_GetRecursionLimit() / 2;
-  const int most = limit < kMostDepth ? limit : kMostDepth;
-  if (process->python.count_frames(most) >= most) return 0;  // the next stack asks again
+  if (!is_shallow(*process)) return 0;  // the next stack asks again
   const Untraced untraced;
   if (untraced.is_traced()) return 0;
   const std::uint32_t requests = process->view.wanted.exchange(0);

@@ -52,7 +52,8 @@ std::vector<std::string> repository_folders(const std::vector<std::string>& fold
 }
 
 bool asks(const OutputOptions& options, const std::string& what) {
-  if (options.fail_on.empty()) return options.error_exit_code != 0 && what != "resources" && what != "new";
+  if (options.fail_on.empty())
+    return options.error_exit_code != 0 && what != "resources" && what != "new" && what != "live-cached";
   for (const std::string& one : options.fail_on) {
     if (one == what) return true;
   }
@@ -113,8 +114,9 @@ void add_output_options(OptionList* list, OutputOptions* options, const std::vec
                      "Treat allocations of cuBLAS, cuDNN, NCCL, ... as the program's own");
   list->add("--fail-on", &options->fail_on,
             "Exit with 1 when these are found: leaks, new (leaks that --baseline does not have, or that have "
-            "grown), errors, resources (a comma between several), or none")
-      .one_of({"leaks", "new", "errors", "resources", "none"})
+            "grown), errors, resources, live-cached (live tensors in the caches of PyTorch and CuPy; a comma between "
+            "several), or none")
+      .one_of({"leaks", "new", "errors", "resources", "live-cached", "none"})
       .comma_separated()
       .type("WHAT");
   list->add("--error-exitcode", &options->error_exit_code,
@@ -226,7 +228,8 @@ int gate_result(const std::vector<Report>& reports, const OutputOptions& options
     found = found || (asks(options, "leaks") && report.summary.groups != 0) ||
             (asks(options, "new") && report.baseline && report.baseline->added + report.baseline->grown != 0) ||
             (asks(options, "errors") && report.summary.errors != 0) ||
-            (asks(options, "resources") && report.summary.resources != 0);
+            (asks(options, "resources") && report.summary.resources != 0) ||
+            (asks(options, "live-cached") && report.live_cached_bytes != 0);
   }
   if (found) return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
   for (const Report& report : reports) {

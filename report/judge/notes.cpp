@@ -50,6 +50,17 @@ std::string python_note(const Header& header) {
   return {};
 }
 
+// A note on the view from inside Python, which is missing or incomplete.
+std::string view_note(const Header& header, const Report& report) {
+  if (header.view_failures != 0)
+    return "what lives inside the caches of Python's frameworks is not completely known: " +
+           plural(header.view_failures, "look inside failed", "looks inside failed");
+  const bool ended = report.process.status.ended == Ended::kExit || report.process.status.ended == Ended::kKilled;
+  if (header.view_state == PythonViewState::kAsked && ended && !report.summary.caches.empty())
+    return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call";
+  return {};
+}
+
 // A note on the facts that are not known because recording began with an attach.
 std::string attach_note(const Header& header) {
   if (header.attached == Attached::kNo) return {};
@@ -65,6 +76,8 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
   if (!report->process.status.note.empty()) notes.push_back(report->process.status.note);
   const std::string python = python_note(header);
   if (!python.empty()) notes.push_back(python);
+  const std::string view = view_note(header, *report);
+  if (!view.empty()) notes.push_back(view);
   const std::string attached = attach_note(header);
   if (!attached.empty()) notes.push_back(attached);
   for (const std::string& note : stacks.notes()) notes.push_back(note);

@@ -54,7 +54,8 @@ void for_each_place(const Json& from, const char* key, Visit visit) {
 
 PythonView view_of(const Json& json) {
   PythonView view;
-  view.at_exit = text(json, "taken") == "exit";
+  const std::string taken = text(json, "taken");
+  view.taken = taken == "exit" || taken == "out-of-memory" ? taken : "snapshot";
   for_each_object(json, "caches", [&](const Json& cache) {
     if (text(cache, "framework") != "torch") return;
     for_each_place(cache, "segments", [&](const Json& from) {
@@ -144,7 +145,10 @@ std::optional<PythonView> read_python_view(const std::string& dump_path, std::st
     *problem = path + " is no view from inside a framework (schema " + kSchema + "), and was left out";
     return std::nullopt;
   }
-  return view_of(json);
+  PythonView view = view_of(json);
+  const auto ran_out = json.find("ran_out");
+  if (ran_out != json.end() && ran_out->is_object()) view.ran_out.push_back(view_of(*ran_out));
+  return view;
 }
 
 void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables, std::deque<Variable>* variables) {
@@ -170,28 +174,77 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
                    [](const Held& left, const Held& right) { return left.allocation < right.allocation; });
 }
 
-std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
-  std::vector<CacheInside> caches;
-  CacheInside torch;
-  torch.pool = kTorchPool;
-  torch.at_exit = view.at_exit;
-  torch.hint = "culprit run --torch-history shows the Python line of each tensor";
-  std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places;
-  std::set<std::uint64_t> added;  // a damaged dump may have an allocation many times
-  const auto add = [&](const PythonView::Segment& segment) {
-    if (!added.insert(segment.address).second) return;
-    torch.live_bytes += segment.live_bytes;
-    torch.idle_bytes += segment.bytes - segment.live_bytes;
-    torch.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
+namespace {
+
+// Sums up PyTorch's segments.
+class TorchInside {
+ public:
+  explicit TorchInside(const PythonView& view) : view_(view) {
+    inside_.pool = kTorchPool;
+    inside_.taken = view.taken;
+    inside_.hint = "culprit run --torch-history shows the Python line of each tensor";
+  }
+
+  void add(const PythonView::Segment& segment) {
+    if (!added_.insert(segment.address).second) return;
+    inside_.live_bytes += segment.live_bytes;
+    inside_.idle_bytes += segment.bytes - segment.live_bytes;
+    inside_.segments.push_back({segment.address, segment.bytes, segment.live_bytes});
     for (const PythonView::Block& block : segment.blocks) {
-      if (!block.file.empty()) torch.hint.clear();
-      const std::string holder = holder_of(view, block);
+      if (!block.file.empty()) inside_.hint.clear();
+      const std::string holder = holder_of(view_, block);
       if (block.file.empty() && holder.empty()) continue;
-      CacheInside::Place& place = places[{block.file, block.line, block.function, holder}];
+      CacheInside::Place& place = places_[{block.file, block.line, block.function, holder}];
       place.bytes += block.bytes;
       ++place.count;
     }
-  };
+  }
+
+  void finish(std::vector<CacheInside>* caches) {
+    if (inside_.segments.empty()) return;
+    for (auto& [key, place] : places_) {
+      std::tie(place.file, place.line, place.function, place.held_by) = key;
+      inside_.largest.push_back(std::move(place));
+    }
+    keep_largest(&inside_);
+    caches->push_back(std::move(inside_));
+  }
+
+  static void keep_largest(CacheInside* inside) {
+    std::stable_sort(inside->largest.begin(), inside->largest.end(),
+                     [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+    if (inside->largest.size() > kListed) inside->largest.resize(kListed);
+  }
+
+ private:
+  const PythonView& view_;
+  CacheInside inside_;
+  std::set<std::uint64_t> added_;  // a damaged dump may have an allocation many times
+  std::map<std::tuple<std::string, std::uint64_t, std::string, std::string>, CacheInside::Place> places_;
+};
+
+void add_cupy(const PythonView& view, std::vector<CacheInside>* caches) {
+  for (const PythonView::Pool& pool : view.pools) {
+    if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
+    CacheInside cupy;
+    cupy.pool = kCuPyPool;
+    cupy.taken = view.taken;
+    cupy.live_bytes = pool.used_bytes;
+    cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
+    for (const PythonView::Object& object : view.objects) {
+      if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
+      cupy.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+    }
+    TorchInside::keep_largest(&cupy);
+    caches->push_back(std::move(cupy));
+  }
+}
+
+}  // namespace
+
+std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns) {
+  std::vector<CacheInside> caches;
+  TorchInside torch(view);
   std::map<std::uint64_t, std::uint64_t> mapped;  // bytes, by the address of the segment
   dump.for_each_allocation([&](const format::AllocationRecord& record, format::Ref) {
     if (record.time_ns < since_ns) return;
@@ -200,39 +253,27 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
     if (record.kind == format::Kind::kVmmMapping) {
       mapped[segment->address] += record.extra;
     } else if (segment->address == record.handle && segment->bytes == record.bytes) {
-      add(*segment);
+      torch.add(*segment);
     }
   });
   // PyTorch's expandable segments consist of many adjacent mappings of physical memory.
   for (const auto& [address, bytes] : mapped) {
     const auto segment = containing(view.segments, address);
-    if (segment->bytes == bytes) add(*segment);
+    if (segment->bytes == bytes) torch.add(*segment);
   }
-  for (auto& [key, place] : places) {
-    std::tie(place.file, place.line, place.function, place.held_by) = key;
-    torch.largest.push_back(std::move(place));
-  }
-  std::stable_sort(torch.largest.begin(), torch.largest.end(),
-                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
-  if (torch.largest.size() > kListed) torch.largest.resize(kListed);
-  if (!torch.segments.empty()) caches.push_back(std::move(torch));
-  std::vector<CacheInside::Place> arrays;
-  for (const PythonView::Object& object : view.objects) {
-    if (object.type.compare(0, 5, "cupy.") == 0) arrays.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
-  }
-  std::stable_sort(arrays.begin(), arrays.end(),
-                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
-  if (arrays.size() > kListed) arrays.resize(kListed);
-  for (const PythonView::Pool& pool : view.pools) {
-    if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
-    CacheInside cupy;
-    cupy.pool = kCuPyPool;
-    cupy.at_exit = view.at_exit;
-    cupy.live_bytes = pool.used_bytes;
-    cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
-    cupy.largest = arrays;
-    caches.push_back(std::move(cupy));
-  }
+  torch.finish(&caches);
+  add_cupy(view, &caches);
+  return caches;
+}
+
+std::vector<CacheInside> look_inside_ran_out(const PythonView& view) {
+  std::vector<CacheInside> caches;
+  if (view.ran_out.empty()) return caches;
+  const PythonView& then = view.ran_out.front();
+  TorchInside torch(then);
+  for (const PythonView::Segment& segment : then.segments) torch.add(segment);
+  torch.finish(&caches);
+  add_cupy(then, &caches);
   return caches;
 }
 

@@ -39,10 +39,11 @@ struct PythonView {
     std::string type;
     std::vector<std::string> holders;  // the most informative first
   };
-  bool at_exit = false;           // taken when the interpreter began to end; false: taken at a snapshot
+  std::string taken;              // "exit" (when the interpreter began to end), "snapshot" or "out-of-memory"
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
-  std::vector<Object> objects;  // sorted by address
+  std::vector<Object> objects;      // sorted by address
+  std::vector<PythonView> ran_out;  // of the last moment at which memory ran out; at most one
 };
 
 // The path of a dump's view: "x.dump.python.json".
@@ -58,5 +59,9 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 // The live part of each caching allocator's segments that were made at `since_ns` or later. Segments are matched by the
 // addresses that are both in the view and in the dump.
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
+
+// The caches at the last moment at which memory ran out: all segments, since they may have been freed. Empty when the
+// view has none.
+std::vector<CacheInside> look_inside_ran_out(const PythonView& view);
 
 }  // namespace culprit::report

@@ -19,7 +19,11 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   }
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
-  if (contents.python) report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);
+  if (contents.python) {
+    report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);
+    report.ran_out = look_inside_ran_out(*contents.python);
+    for (const CacheInside& inside : report.caches_inside) report.live_cached_bytes += inside.live_bytes;
+  }
   report.python_holders = groups.python_holders;
 
   report.leaks = std::move(verdicts.leaks);

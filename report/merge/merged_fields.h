@@ -239,6 +239,7 @@ void fields(Archive& archive, Report* report) {
 #include "interpose/format/counters.def"
   archive("devices", &report->devices);
   archive("summary", &report->summary);
+  archive("live_cached_bytes", &report->live_cached_bytes);
   archive("pictures", &report->pictures);
   archive("marks", &report->marks);
   archive("dropped", &report->dropped);

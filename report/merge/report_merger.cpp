@@ -207,6 +207,7 @@ void ReportMerger::add_head(const Report& report) {
 #define COUNTER_DETAIL(name) report_.dropped.name += report.dropped.name;
 #define COUNTER_REPORT(name) report_.name += report.name;
 #include "interpose/format/counters.def"
+  report_.live_cached_bytes += report.live_cached_bytes;
   Dropped& dropped = report_.dropped;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();

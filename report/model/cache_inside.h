@@ -23,8 +23,8 @@ struct CacheInside {
     std::string function;
     std::string held_by;  // described in words; empty: not known
   };
-  std::string pool;      // the name of the Pool
-  bool at_exit = false;  // recorded when the interpreter began to end: Python freed its objects afterwards
+  std::string pool;   // the name of the Pool
+  std::string taken;  // "exit": when the interpreter began to end; "snapshot"; "out-of-memory"
   std::uint64_t live_bytes = 0;
   std::uint64_t idle_bytes = 0;
   std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known

@@ -47,6 +47,8 @@ struct Report {
   std::vector<Group> library;                  // held by libraries for themselves, not counted
   std::vector<Group> resources;
   std::vector<CacheInside> caches_inside;  // only of allocators that reported it
+  std::vector<CacheInside> ran_out;        // likewise, at the last moment at which memory ran out
+  std::uint64_t live_cached_bytes = 0;     // of live tensors, in `caches_inside` or those of the merged reports
   std::vector<ErrorGroup> errors;
   std::vector<FailedAllocation> failed_allocations;  // most frequent first
   std::vector<SuppressionUse> suppressed;            // in the order of the files' lines

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran
 out, after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
-environment."""
+environment. check() and its package come last."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from preloaded import CULPRIT, FAIL, LIBRARY, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import CULPRIT, FAIL, LIBRARY, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
 
 TENSOR = 700 * 1024
 
@@ -87,17 +87,39 @@ def step(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda"), activations
 try:
     step(torch.cuda.get_device_properties(0).total_memory * 2)
-except torch.OutOfMemoryError:
-    pass
+except torch.cuda.OutOfMemoryError as error:
+    print("caught", type(error).__name__)
 gc.collect()
 print(torch.cuda.memory_allocated())
 """, CULPRIT_TORCH_HISTORY="1")
     then = view.get("ran_out") or {"caches": [], "objects": []}
     lines = {block.get("line") for cache in then["caches"] for segment in cache["segments"]
              for block in segment["blocks"]}
-    right = (int(out) == 0 and view["taken"] == "exit" and live_bytes(view) == 0 and live_bytes(then) == 4 * (64 << 20)
-             and all("`activations`" in holder and "step" in holder for holder in holders(then)) and lines == {4})
+    right = (out.split()[-1] == "0" and view["taken"] == "exit" and live_bytes(view) == 0
+             and live_bytes(then) == 4 * (64 << 20) and lines == {4}
+             and all("`activations`" in holder and "step" in holder for holder in holders(then)))
     return right, f"then {live_bytes(then)} live at lines {lines}, {holders(then)[:1]}; in the end {out.strip()}"
+
+
+def torch_ran_out_in_a_thread():
+    """Nobody has the exception any more when the main thread runs Python code again."""
+    (view,), _ = views_of("""
+import threading, torch
+torch.empty(5, device="cuda")
+def step():
+    activations = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    return torch.empty(1 << 44, dtype=torch.uint8, device="cuda"), activations
+def work():
+    try:
+        step()
+    except torch.cuda.OutOfMemoryError:
+        pass
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+""")
+    held = holders(view.get("ran_out") or {"objects": []})
+    return any("`activations`" in holder for holder in held), held
 
 
 def torch_ran_out_uncaught():
@@ -158,12 +180,50 @@ def torch_attached():
         return right, f"{holders(view)}, exit code {process.returncode} {attached.stderr[-200:]}"
 
 
+def torch_check():
+    """A tensor that is kept is a leak; idle memory, and cuBLAS's workspace among the tensors, are none."""
+    _, out = views_of("""
+import culprit, torch
+x = torch.ones(512, 512, device="cuda")
+kept = []
+with culprit.check():
+    (x @ x).sum().item()
+    torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+try:
+    with culprit.check():
+        kept.append(torch.empty(500 << 20, dtype=torch.uint8, device="cuda"))
+except culprit.LeakError as error:
+    print(error.leaked_bytes, str(error).replace("\\n", " "))
+""", CULPRIT_COMMAND=str(CULPRIT), PYTHONPATH=str(PACKAGE))
+    return out.startswith(f"{500 << 20} LIVE IN CACHES") and "held by `kept`, a list of 1" in out, out
+
+
+def cupy_check():
+    _, out = views_of("""
+import culprit, cupy
+x = cupy.ones((512, 512))
+kept = []
+with culprit.check():
+    float((x @ x).sum())
+    cupy.empty(64 << 20, dtype=cupy.uint8)
+for device in range(cupy.cuda.runtime.getDeviceCount()):
+    try:
+        with culprit.check():
+            with cupy.cuda.Device(device):
+                kept.append(cupy.empty(500 << 20, dtype=cupy.uint8))
+    except culprit.LeakError as error:
+        print(error.leaked_bytes, str(error).splitlines()[0])
+""", CULPRIT_COMMAND=str(CULPRIT), PYTHONPATH=str(PACKAGE))
+    lines = out.splitlines()
+    return bool(lines) and all(line.startswith(f"{500 << 20} LIVE IN CACHES") for line in lines), out
+
+
 def cupy_ran_out():
     (view,), _ = views_of("""
 import cupy
 def step():
     activations = cupy.empty(64 << 20, dtype=cupy.uint8)
-    return cupy.empty(1 << 50, dtype=cupy.uint8), activations
+    return cupy.empty(1 << 44, dtype=cupy.uint8), activations
 try:
     step()
 except cupy.cuda.memory.OutOfMemoryError as error:
@@ -177,10 +237,13 @@ CHECKS = {"inside PyTorch: live, idle and lines": ("torch", torch_losses),
           "inside PyTorch: expandable segments": ("torch", torch_expandable),
           "inside PyTorch: a traceback holds a tensor": ("torch", torch_traceback),
           "inside PyTorch: out of memory": ("torch", torch_ran_out),
+          "inside PyTorch: out of memory in a thread": ("torch", torch_ran_out_in_a_thread),
           "inside PyTorch: out of memory, not caught": ("torch", torch_ran_out_uncaught),
           "inside PyTorch: modes of the interpreter": ("torch", torch_in_each_mode),
           "inside PyTorch: threads' names, nothing else changed": ("torch", torch_threads_and_lines_change_nothing),
           "inside PyTorch: after an attach": ("torch", torch_attached),
+          "check(): a tensor of PyTorch that is kept": ("torch", torch_check),
+          "check(): arrays of CuPy that are kept, on each device": ("cupy", cupy_check),
           "inside CuPy: out of memory": ("cupy", cupy_ran_out),
           "inside CuPy: live and idle": ("cupy", cupy_losses)}
 

@@ -66,6 +66,8 @@ TEST_CASE("PyTorch's segments are joined with its own account of them", "[python
   CHECK(has(text, "   tensors    2.05 MiB live · 1.95 MiB idle, when Python began to end\n"));
   CHECK(has(text, "   live       2.05 MiB  3x  held by `Trainer.losses`, a list of 3\n"));
   CHECK(has(text, "--torch-history shows"));
+  CHECK(report.json.at("summary").at("live_cached_bytes") == 3 * kTensor);
+  CHECK(has(text, "LIVE IN CACHES 2.05 MiB, 3 tensors, held by `Trainer.losses`, a list of 3\n"));
   // The innermost Python line; the stand-in does not count as an installed package.
   CHECK(has(text, "   largest    4.00 MiB  2x  cuda.py:"));
 }
@@ -103,9 +105,9 @@ TEST_CASE("the Python object that holds a tensor is named", "[python_view]") {
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},
       {"traceback",
-       "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of RuntimeError: "
+       "`activations`, a local variable of failing_step (python_holders.py:31), kept by the traceback of RuntimeError: "
        "the loss is NaN, held by `errors`, a list of 1"},
-      {"running", "`scratch`, a local variable of running_step (python_holders.py:40)"}};
+      {"running", "`scratch`, a local variable of running_step (python_holders.py:41)"}};
   for (const auto& [way, holder] : ways) {
     const Run run = run_python({"python_holders.py", "torch", way});
     INFO(way << run.err);
@@ -174,7 +176,7 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is reported
     CHECK(inside.at("largest")[0].at("line") > 0);
     const std::string held = inside.at("largest")[0].at("held_by");
     CHECK(held ==
-          "`activations`, a local variable of failing_step (python_holders.py:30), kept by the traceback of "
+          "`activations`, a local variable of failing_step (python_holders.py:31), kept by the traceback of "
           "RuntimeError: the loss is NaN, which was not caught");
     const std::string text = text_report(run);
     CHECK(has(text, "   live       700 KiB  1x  python_holders.py:"));
@@ -185,6 +187,37 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is reported
     CHECK(run.exit_code == 1);
     CHECK(read_report(run.dump()).leaks.empty());
   }
+}
+
+TEST_CASE("live tensors fail a gate of their own, idle memory of a cache does not", "[python_view]") {
+  TemporaryFolder folder;
+  RunOptions options;
+  options.environment["SNAPSHOT"] = folder.path() / "now.dump";
+  options.environment["PYTHONPATH"] = package_path().string();
+  const Run run = run_python({"python_holders.py", "torch", "snapshot"}, options);
+  REQUIRE(run.exit_code == 0);
+  const auto gate = [](const fs::path& dump, const std::string& what) {
+    return run_culprit({"report", dump, "--fail-on", what}).exit_code;
+  };
+  CHECK(gate(folder.path() / "now.dump", "live-cached") == 1);
+  CHECK(gate(folder.path() / "now.dump", "leaks") == 0);
+  CHECK(gate(run.dump(), "live-cached") == 0);  // the tensor was freed, its segment is idle
+  CHECK_FALSE(has(text_report(run), "LIVE IN CACHES"));
+}
+
+TEST_CASE("the report has the moment at which memory ran out", "[python_view]") {
+  const Run run = run_python({"python_holders.py", "torch", "ran_out"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Report report = read_report(run.dump());
+  const nlohmann::json& then = report.json.at("summary").at("ran_out");
+  REQUIRE(then.size() == 1);
+  CHECK(then[0].at("pool") == "PyTorch caching allocator");
+  CHECK(then[0].at("taken") == "out-of-memory");
+  CHECK(then[0].at("live_bytes") == kTensor);
+  CHECK(has(then[0].at("largest").at(0).at("held_by").get<std::string>(), "`activations`, a local variable of fill"));
+  CHECK(report.json.at("summary").at("live_cached_bytes") == 0);
+  CHECK(has(text_report(run), "WHEN MEMORY RAN OUT  PyTorch caching allocator\n   tensors    700 KiB live"));
 }
 
 TEST_CASE("a damaged view costs nothing but itself", "[python_view]") {

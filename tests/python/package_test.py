@@ -157,6 +157,65 @@ else:
 """)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def run_with_fakes(self, text, **more):
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        done = self.run_python(f"import sys; sys.path.insert(0, {fakes!r})\n" + text,
+                               FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"), **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_tensor_that_is_kept_inside_a_cache(self):
+        out = self.run_with_fakes("""
+import culprit, torch
+kept, old = [], torch.empty(3000)
+def step(size):
+    return torch.empty(size)
+with culprit.check():
+    step(700 << 10)                # idle memory of the cache is no leak
+with culprit.check(allow="1M"):
+    kept.append(step(500 << 10))
+warm = culprit.check(warmups=2)
+for _ in range(2):
+    with warm:
+        kept.append(step(500 << 10))
+try:
+    with warm:
+        kept.append(step(400 << 10))
+        old = None                 # 3072 bytes less
+except culprit.LeakError as error:
+    assert error.leaked_bytes == (400 << 10) - 3072, error.leaked_bytes
+    print(error)
+else:
+    raise SystemExit("no LeakError")
+class Cycle:
+    pass
+with culprit.check():              # only the collector can free this
+    cycle = Cycle()
+    cycle.itself, cycle.tensor = cycle, step(3000)
+    del cycle
+""", CULPRIT_COMMAND=CULPRIT)
+        self.assertTrue(out.startswith("LIVE IN CACHES 406,528 bytes more than before\n"), out)
+        self.assertIn("   409,600 bytes in 1 tensor, held by `kept`, a list of 4\n", out)
+
+    def test_an_array_in_the_pool_of_another_device(self):
+        out = self.run_with_fakes("""
+import ctypes, culprit, cupy
+context = ctypes.c_void_p()
+two = ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxRetain(ctypes.byref(context), 1) == 0
+def keep(device):
+    with cupy.cuda.Device(device):
+        return cupy.empty(5000)
+for device in range(1 + two):
+    try:
+        with culprit.check():
+            kept = keep(device)
+    except culprit.LeakError as error:
+        print(str(error).splitlines()[0])
+print(culprit._caches._has_context(7))
+""")
+        line = "LIVE IN CACHES 5,000 bytes more than before\n"
+        self.assertIn(out, (line + line + "False\n", line + "False\n"))
+
     def test_nothing_happens_without_the_library(self):
         done = self.run_python("""
 import culprit
@@ -240,6 +299,43 @@ def test_skips():
 """
 
 
+CACHE_TESTS = """
+import pytest, sys
+sys.path.insert(0, FAKES)
+import torch
+
+kept, cache = [], {}
+
+@pytest.fixture(scope="module")
+def model():
+    weights = torch.empty(900 << 10)
+    yield weights
+
+def keep(size):
+    kept.append(torch.empty(size))
+
+def test_idle_memory_is_none(model):
+    torch.empty(300 << 10)
+
+def test_keeps(model):
+    keep(11 << 10)
+
+def test_fills_a_cache():
+    cache.setdefault("table", torch.empty(22 << 10))
+
+@pytest.mark.culprit(warmups=1)
+def test_fills_another_one():
+    cache.setdefault("other table", torch.empty(33 << 10))
+
+@pytest.mark.culprit(allow="1M")
+def test_may_keep_a_little():
+    keep(44 << 10)
+
+def test_keeps_while_the_model_goes(model):
+    keep(55 << 10)
+"""
+
+
 @unittest.skipUnless(python_with("pytest"), "no pytest")
 class Plugin(InFolder):
     def run_pytest(self, *options, **more):
@@ -272,6 +368,30 @@ class Plugin(InFolder):
     def test_workers_of_pytest_xdist(self):
         self.check_outcomes(self.run_pytest("--culprit", "-n", "2"))
         self.assertEqual(len(self.dumps()), 2)  # one a worker; the process that only hands out tests makes no CUDA call
+
+    def test_a_fixture_with_a_wider_scope_may_fail_at_its_end(self):
+        self.write("test_end.py", "import pytest\n@pytest.fixture(scope='module')\ndef table():\n    yield 1\n"
+                                  "    raise OSError('at its end')\ndef test_one(table): pass\n"
+                                  "def test_two(table): pass\n")
+        done = self.run_python(None, "-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider", "-rA",
+                               "--culprit", "test_end.py", python=python_with("pytest"))
+        self.assertRegex(done.stdout, r"2 passed, 1 error")
+        self.assertIn("ERROR at teardown of test_two", done.stdout)
+
+    def test_tensors_that_are_kept(self):
+        fakes = os.path.join(SOURCE, "tests", "subjects", "python_fakes")
+        self.write("test_caches.py", CACHE_TESTS.replace("FAKES", repr(fakes)))
+        arguments = ("-m", "pytest", "-p", "culprit.pytest_plugin", "-p", "no:cacheprovider", "-rA", "--culprit",
+                     "test_caches.py")
+        more = {"python": python_with("pytest"), "FAKE_C10_CUDA": os.path.join(BUILD, "subjects", "libc10_cuda.so")}
+        done = self.run_python(None, *arguments, **more)
+        self.assertRegex(done.stdout, r"3 failed, 3 passed")
+        for name in "test_keeps", "test_fills_a_cache", "test_keeps_while_the_model_goes":
+            self.assertRegex(done.stdout, rf"FAILED test_caches.py::{name}\b")
+        self.assertIn("11,264 bytes in 1 tensor, held by `test_caches.kept`, a list of 1\n", done.stdout)
+        self.assertIn("56,320 bytes in 1 tensor", done.stdout)
+        done = self.run_python(None, *arguments, "--culprit-warmups", "1", **more)
+        self.assertRegex(done.stdout, r"2 failed, 4 passed")
 
     def test_nothing_is_checked_unless_asked(self):
         done = self.run_pytest()

@@ -302,6 +302,16 @@ class Situations(Views):
         self.assertIn("`activations`, a local variable of fill", view["objects"][0]["holders"][0])
 
     @each_python
+    def test_out_of_memory_in_a_thread(self, python):
+        """The main thread runs Python code again after all tensors are gone."""
+        self.run_python(python, TORCH + "import threading\ntorch.empty(5)\n" + LOOP +
+                        "def fill():\n    activations = torch.empty(TENSOR)\n    torch.empty(1 << 50)\n"
+                        "def work():\n    try:\n        fill()\n    except torch.cuda.OutOfMemoryError:\n        pass\n"
+                        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n" + LOOP)
+        held, = self.view()["ran_out"]["objects"]
+        self.assertIn("`activations`, a local variable of fill", held["holders"][0])
+
+    @each_python
     def test_a_snapshot_of_the_library(self, python):
         """culprit_snapshot() of culprit.h, in a process with Python."""
         take = ("import ctypes\nassert ctypes.CDLL(None).culprit_api_snapshot(b'7.dump') == 0\n"
@@ -317,6 +327,10 @@ class Situations(Views):
         self.run_python(python, FAKES + "import runpy; runpy.run_path('train.py')", CULPRIT_TORCH_HISTORY="1")
         block, = self.view()["caches"][0]["segments"][0]["blocks"]
         self.assertEqual((os.path.basename(block["file"]), block["line"]), ("train.py", 2))
+        self.clean()
+        self.run_python(python, KEEP, CULPRIT_TORCH_HISTORY="1")
+        block, = self.view()["caches"][0]["segments"][0]["blocks"]
+        self.assertEqual((block["file"], block["line"]), ("<string>", 4))
 
     def write_program(self, text):
         with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:
@@ -427,6 +441,8 @@ class Guests(Views):
                        "    os._exit(5)\n"
                        "threading.Thread(target=work).start()\nctypes.CDLL(None).pause()", code=5)
         self.assertEqual(self.views(), {})
+        notes = " ".join(self.report()["notes"])
+        self.assertIn("Python's main thread ran no code after the first CUDA call", notes)
 
     @each_python
     def test_deep_recursion(self, python):

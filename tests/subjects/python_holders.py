@@ -2,12 +2,13 @@
 """Keeps tensors in the ways in which programs keep tensors. Runs with the stand-ins for PyTorch and CuPy
 (python_fakes), or with those themselves.
 
-    python_holders.py torch|cupy losses|traceback|uncaught|global|closure|running|snapshot
+    python_holders.py torch|cupy losses|traceback|uncaught|global|closure|running|snapshot|ran_out
 
 The exit handlers run, then the process ends at once, so that the interpreter's end frees nothing.
 Only "uncaught" ends like an ordinary program.
 """
 import atexit
+import ctypes
 import importlib
 import os
 import sys
@@ -41,6 +42,13 @@ def running_step(make):
     os._exit(0 if scratch is not None else 1)
 
 
+def fill(make):
+    activations = make()
+    pointer = ctypes.c_uint64()
+    assert framework.cuda._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 50)) == 2
+    raise MemoryError(activations)
+
+
 def main(way, make):
     if way == "losses":
         trainer = Trainer()
@@ -58,6 +66,11 @@ def main(way, make):
         globals()["callback"] = with_closure(make)
     elif way == "running":
         running_step(make)
+    elif way == "ran_out":
+        try:
+            fill(make)
+        except MemoryError:
+            pass
     elif way == "snapshot":
         import culprit
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import warnings
 
-from culprit import _api, _library
+from culprit import _api, _caches, _library
 
 _numbers = itertools.count(1)
 
@@ -62,60 +62,100 @@ def _share(report, prefix):
     return sum(share["bytes"] for share in shares), sum(share["count"] for share in shares)
 
 
+def _attempt(function, otherwise, *arguments):
+    """The function's result; `otherwise` when a framework of an unknown version cannot be asked."""
+    try:
+        return function(*arguments)
+    except Exception:  # pylint: disable=broad-except
+        return otherwise
+
+
 class Watch:
-    """The allocations of all threads since the object was made. For check() and the pytest plugin."""
+    """The allocations of all threads since the object was made, and the live memory inside the caches of PyTorch and
+    CuPy. For check() and the pytest plugin."""
 
     def __init__(self, name):
         self._name = f"{name} #{next(_numbers)}"[-111:]
         self._since = _api.now()
         self._not_recorded = _api.not_recorded()
+        self._blocks = _attempt(_caches.live_blocks, {})
+        self._live = live_in_caches()
         _api.mark(self._name)
 
-    def leak(self, allow=0, not_counted=None):
+    def leak(self, allow=0, not_counted=None, others=0):
         """The LeakError of the block (a NotKnownError when not everything was recorded); None when the block leaves at
-        most `allow` bytes behind. Memory that caching allocators keep, that libraries hold for themselves, or that was
-        allocated in a mark whose name begins with `not_counted`, does not count."""
+        most `allow` bytes behind. Idle memory of caching allocators, memory that libraries hold for themselves, that
+        was allocated in a mark whose name begins with `not_counted`, and `others` bytes inside caches do not count."""
         missing = _api.not_recorded()
         if missing is None or missing != self._not_recorded:
             return NotKnownError("it is not known whether GPU memory was left behind: " + (
                 "no dump could be made" if missing is None else "not everything was recorded, see culprit's messages"),
                                  0, 0)
-        if _api.live_since(self._since)[0] <= allow:
+        live, kept = _api.live_since(self._since)[0], self._kept(others)
+        if max(live, 0) + kept <= allow:
             return None
         gc.collect()  # unreachable cycles may still hold memory
         live, count = _api.live_since(self._since)
-        if live <= allow:
+        kept = self._kept(others)
+        if live + kept <= allow:
             return None
+        told = self._tell(kept)
         command = _library.command()
         if command is None:
-            return LeakError(f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)",
-                             live, count)
+            text = f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)"
+            return LeakError(told + text if live > allow else told, live + kept, count)
         with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
             snapshot = _api.snapshot(os.path.join(folder, "snapshot.dump"))
             report = json.loads(_run_report(command, snapshot, self._name, "json"))
             other_bytes, other_count = _share(report, not_counted)
             leaked = report["summary"]["leaked_bytes"] - other_bytes
-            if leaked <= allow:
+            if leaked + kept <= allow:
                 return None
-            text = _run_report(command, snapshot, self._name, "text")
+            text = _run_report(command, snapshot, self._name, "text") if leaked > 0 else ""
         # The snapshot no longer exists when the text is read.
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("next "))
         if other_count:
             text += f"{other_bytes} bytes of these were made in {not_counted.strip(': ')} marks and are not counted\n"
-        return LeakError(text, leaked, report["summary"]["leaked_allocations"] - other_count, report)
+        return LeakError(told + text, leaked + kept, report["summary"]["leaked_allocations"] - other_count, report)
+
+    def _kept(self, others):
+        """Bytes inside caches that are live now and were not when the object was made."""
+        return max(live_in_caches() - self._live - others, 0)
+
+    def _tell(self, kept):
+        if kept == 0:
+            return ""
+        lines = _attempt(_caches.describe, [], self._blocks)
+        return "".join(line + "\n" for line in [f"LIVE IN CACHES {kept:,} bytes more than before", *[
+            "   " + line for line in lines]])
+
+
+def live_in_caches():
+    """Bytes of live tensors inside the caches of PyTorch and CuPy."""
+    return _attempt(_caches.live_bytes, 0)
 
 
 class check:
-    """`with culprit.check():` raises LeakError when memory is left behind that any thread allocated during the block.
-    `allow` is the size that may stay, as a number of bytes or a text like "4MB". A block that raises is not checked,
-    because its traceback keeps its variables alive."""
+    """`with culprit.check():` raises LeakError when memory is left behind that any thread allocated during the block,
+    tensors and arrays of PyTorch and CuPy included. `allow` is the size that may stay, as a number of bytes or a text
+    like "4MB". A block that raises is not checked, because its traceback keeps its variables alive.
 
-    def __init__(self, allow=0):
+    The first `warmups` blocks of the same object are not checked:
+
+        leaks = culprit.check(warmups=2)
+        for batch in batches:
+            with leaks:
+                step(batch)"""
+
+    def __init__(self, allow=0, warmups=0):
         self._allow = parse_bytes(allow)
+        self._warmups = int(warmups)
 
     def __enter__(self):
         self._watch = None
-        if _api.loaded():
+        if self._warmups > 0:
+            self._warmups -= 1
+        elif _api.loaded():
             gc.collect()
             self._watch = Watch("culprit.check")
         else:

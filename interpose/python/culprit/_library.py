@@ -26,6 +26,10 @@ def _declare(library):
         function = getattr(library, "culprit_api_" + name)
         function.restype = result
         function.argtypes = arguments
+    # Since 0.2.0 culprit_api_snapshot() also writes the view, which the package does itself.
+    if hasattr(library, "culprit_api_snapshot_only"):
+        library.culprit_api_snapshot = library.culprit_api_snapshot_only
+        library.culprit_api_snapshot.argtypes = [text]
     return library
 
 

@@ -49,7 +49,8 @@ def _user_frame(frames, package):
     """The innermost Python frame outside of the framework."""
     for frame in frames:
         file = frame.get("filename") or ""
-        if file.endswith(".py") and not file.startswith(package + "/"):
+        typed = file.startswith("<") and not file.startswith("<frozen")  # python -c, or a cell of a notebook
+        if (file.endswith(".py") or typed) and not file.startswith(package + "/"):
             return {"file": file, "line": int(frame.get("line") or 0), "function": str(frame.get("name") or "")}
     return {}
 

@@ -1,18 +1,24 @@
-"""pytest --culprit: a test that leaves GPU memory behind fails, with a report of that memory.
+"""pytest --culprit: a test that leaves GPU memory behind fails, with a report of that memory. Tensors and arrays of
+PyTorch and CuPy that a test keeps are such memory, too.
 
     @pytest.mark.culprit(allow="4MB")   # up to 4 MiB may stay
+    @pytest.mark.culprit(warmups=2)     # the test runs twice before, to fill caches of the program and of libraries
     @pytest.mark.culprit(check=False)   # this test is not checked
 
 Allocations in the setup of fixtures with a wider scope than the test do not count. A test that fails for another reason
 is not checked, because its traceback keeps its variables alive.
 """
+import contextlib
+import gc
 import os
 import shutil
 import sys
 import tempfile
 
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest.outcomes import Exit
+from _pytest.reports import TestReport
+from _pytest.runner import CallInfo, runtestprotocol
 
 from culprit import _api, _check, _library
 
@@ -25,6 +31,8 @@ def pytest_addoption(parser):
     group.addoption("--culprit", action="store_true", help="fail tests that leave GPU memory behind")
     group.addoption("--culprit-allow", metavar="SIZE", default="0",
                     help="size that each test may leave behind, like 4MB")
+    group.addoption("--culprit-warmups", metavar="N", default=0, type=int,
+                    help="run each test N times before the run that is checked")
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -59,13 +67,14 @@ def _start_again_under_culprit(config):
 
 def pytest_configure(config):
     config.addinivalue_line("markers",
-                            'culprit(allow="4MB", check=True): size of the GPU memory that the test may leave behind')
+                            'culprit(allow="4MB", check=True, warmups=0): size of the GPU memory that the test may '
+                            "leave behind; runs before the one that is checked")
     if config.getoption("--culprit"):
         try:
             allow = _check.parse_bytes(config.getoption("--culprit-allow"))
         except ValueError as error:
             raise pytest.UsageError(f"--culprit-allow {error}") from None
-        config.pluginmanager.register(LeakPlugin(allow), "culprit-leaks")
+        config.pluginmanager.register(LeakPlugin(allow, config.getoption("--culprit-warmups")), "culprit-leaks")
 
 
 def _without_pytest(text):
@@ -81,26 +90,59 @@ def _without_pytest(text):
     return "".join(kept)
 
 
+class _Sibling:
+    """Stands for a next test beside `item`: the fixtures of the test end, those with a wider scope stay."""
+
+    def __init__(self, item):
+        self._item = item
+
+    def listchain(self):
+        return self._item.listchain()[:-1]
+
+    def __getattr__(self, name):
+        return getattr(self._item, name)
+
+
+def _end_wider_fixtures(item, nextitem):
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+    with capture.item_capture("teardown", item) if capture is not None else contextlib.nullcontext():
+        # Not by the hook: pytest's own plugins expect one call of it for each test.
+        return CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), when="teardown",
+                                  reraise=(Exit, KeyboardInterrupt))
+
+
 class LeakPlugin:
-    def __init__(self, allow):
+    def __init__(self, allow, warmups):
         self._allow = allow
+        self._warmups = warmups
+        self._others = 0  # bytes inside caches that fixtures with a wider scope made
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
         # The reports wait until the test's own fixtures are torn down, so that a leak is a failure of the test.
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        watch = _check.Watch(item.nodeid)
-        with _api.mark("test: " + item.nodeid):
-            reports = runtestprotocol(item, log=False, nextitem=nextitem)
         marker = item.get_closest_marker("culprit")
         settings = marker.kwargs if marker is not None else {}
-        if settings.get("check", True) and all(report.passed for report in reports):
+        checked = settings.get("check", True)
+        for _ in range(int(settings.get("warmups", self._warmups)) if checked else 0):
+            runtestprotocol(item, log=False, nextitem=_Sibling(item))
+        if checked:
+            gc.collect()  # garbage of earlier tests that is freed now would hide as much of a leak
+        watch = _check.Watch(item.nodeid)
+        self._others = 0
+        with _api.mark("test: " + item.nodeid):
+            reports = runtestprotocol(item, log=False, nextitem=_Sibling(item))
+        if checked and all(report.passed for report in reports):
             allow = _check.parse_bytes(settings["allow"]) if "allow" in settings else self._allow
-            leak = watch.leak(allow, not_counted=FIXTURE)
+            leak = watch.leak(allow, not_counted=FIXTURE, others=self._others)
             call = next((report for report in reports if report.when == "call"), None)
             if leak is not None and call is not None:
                 call.outcome = "failed"
                 call.longrepr = _without_pytest(str(leak))
+        # Fixtures with a wider scope end after the check: they may free more than the test left behind.
+        end = _end_wider_fixtures(item, nextitem)
+        if end.excinfo is not None:
+            reports.append(TestReport.from_item_and_call(item, end))
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -111,8 +153,10 @@ class LeakPlugin:
         if fixturedef.scope == "function":
             yield
             return
+        before = _check.live_in_caches()
         with _api.mark(FIXTURE + fixturedef.argname):
             yield
+        self._others += _check.live_in_caches() - before
 
     def pytest_unconfigure(self, config):
         folder = os.environ.get(_AGAIN)

@@ -14,9 +14,7 @@ namespace culprit::report {
 namespace {
 
 Json inside_json(const CacheInside& inside) {
-  Json one = {{"taken", inside.at_exit ? "exit" : "snapshot"},
-              {"live_bytes", inside.live_bytes},
-              {"idle_bytes", inside.idle_bytes}};
+  Json one = {{"taken", inside.taken}, {"live_bytes", inside.live_bytes}, {"idle_bytes", inside.idle_bytes}};
   one["segments"] = Json::array();
   for (const CacheInside::Segment& segment : inside.segments) {
     one["segments"].push_back({{"address", hex_text(segment.address)},
@@ -89,6 +87,7 @@ Json summary_json(const Report& report) {
   one["leaked_allocations"] = summary.leaked_allocations;
   one["groups"] = summary.groups;
   one["cached_bytes"] = summary.cached_bytes;
+  one["live_cached_bytes"] = report.live_cached_bytes;
   one["errors"] = summary.errors;
   one["failed_allocations"] = summary.failed_allocations;
   one["dropped"] = report.dropped.total();
@@ -115,6 +114,12 @@ Json summary_json(const Report& report) {
       if (inside.pool == cache.pool->name) total["inside"] = inside_json(inside);
     }
     one["caches"].push_back(std::move(total));
+  }
+  one["ran_out"] = Json::array();
+  for (const CacheInside& inside : report.ran_out) {
+    Json cache = inside_json(inside);
+    cache["pool"] = inside.pool;
+    one["ran_out"].push_back(std::move(cache));
   }
   one["totals"] = Json::array();
   for (const Total& total : summary.totals) {

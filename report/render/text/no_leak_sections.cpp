@@ -63,6 +63,20 @@ class Sections {
     print_rest(groups.size() - shown, "group", "groups");
   }
 
+  // The frameworks' account of the moment at which memory ran out.
+  void print_ran_out() {
+    for (const CacheInside& inside : report_.ran_out) {
+      out_ << palette_.warn("WHEN MEMORY RAN OUT") << "  " << inside.pool << "\n";
+      fields_.field("tensors", tensors_of(inside));
+      const char* label = "live";
+      for (const PlaceLine& line : live_places(inside)) {
+        fields_.field(label, line.text);
+        label = "";
+      }
+      if (!inside.hint.empty()) fields_.field("lines", inside.hint);
+    }
+  }
+
  private:
   // `lines`: that the entry may have; 0: no limit.
   void print_cache(const CacheTotal& cache, std::size_t number, std::size_t lines) {
@@ -74,8 +88,7 @@ class Sections {
     const bool known = inside != report_.caches_inside.end();
     const std::vector<PlaceLine> places = places_of(cache, known ? &*inside : nullptr);
     if (known && (lines == 0 || used < lines)) {
-      fields_.field("tensors", format_bytes(inside->live_bytes) + " live · " + format_bytes(inside->idle_bytes) +
-                                   " idle" + (inside->at_exit ? ", when Python began to end" : ""));
+      fields_.field("tensors", tensors_of(*inside));
       ++used;
     }
     std::string hint = known ? inside->hint : "";
@@ -98,6 +111,13 @@ class Sections {
     if (!options_.all && live.size() > 1) live.resize(1);
     for (PlaceLine& line : segments(cache)) live.push_back(std::move(line));
     return live;
+  }
+
+  static std::string tensors_of(const CacheInside& inside) {
+    return format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
+           (inside.taken == "exit"            ? ", when Python began to end"
+            : inside.taken == "out-of-memory" ? ", when memory ran out"
+                                              : "");
   }
 
   // The framework's own report about its cache: where its live tensors were made, and what holds them.
@@ -168,6 +188,10 @@ class Sections {
 
 void render_caches(const Report& report, const RenderOptions& options, std::size_t* number, std::ostream& out) {
   Sections(report, options, out).print_caches(number);
+}
+
+void render_ran_out(const Report& report, const RenderOptions& options, std::ostream& out) {
+  Sections(report, options, out).print_ran_out();
 }
 
 void render_held_by_libraries(const Report& report, const RenderOptions& options, std::size_t* number,

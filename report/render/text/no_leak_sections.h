@@ -14,6 +14,9 @@ struct RenderOptions;
 // Prints nothing when there is none. `number`: the number of the last printed entry.
 void render_caches(const Report& report, const RenderOptions& options, std::size_t* number, std::ostream& out);
 
+// The inside of the caches at the moment at which memory ran out. Prints nothing when that did not happen.
+void render_ran_out(const Report& report, const RenderOptions& options, std::ostream& out);
+
 // Memory that libraries hold for themselves, a line for each group. Likewise.
 void render_held_by_libraries(const Report& report, const RenderOptions& options, std::size_t* number,
                               std::ostream& out);

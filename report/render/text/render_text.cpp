@@ -65,7 +65,9 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    print_live_cached();
     print_failed_allocations();
+    render_ran_out(report_, options_, out_);
     std::size_t number = 0;
     std::vector<const Group*> counted;
     for (const Group& group : report_.leaks) {
@@ -215,6 +217,25 @@ class TextReport {
     if (summary.unknown_refusals != 0) {
       out_ << " · " << plural(summary.unknown_refusals, "refused free", "refused frees")
            << " of memory that was not recorded";
+    }
+    out_ << "\n";
+  }
+
+  // A tensor that is kept is no leak of the allocator, but perhaps one of the program.
+  void print_live_cached() {
+    if (report_.live_cached_bytes == 0) return;
+    out_ << palette_.warn("LIVE IN CACHES") << " " << palette_.title(format_bytes(report_.live_cached_bytes));
+    const CacheInside::Place* largest = nullptr;
+    for (const CacheInside& inside : report_.caches_inside) {
+      if (!inside.largest.empty() && (largest == nullptr || inside.largest.front().bytes > largest->bytes))
+        largest = &inside.largest.front();
+    }
+    if (largest != nullptr) {
+      out_ << ", ";
+      if (largest->bytes < report_.live_cached_bytes) out_ << format_bytes(largest->bytes) << " in ";
+      out_ << plural(largest->count, "tensor", "tensors");
+      if (!largest->file.empty()) out_ << " at " << printable(base_name(largest->file)) << ":" << largest->line;
+      if (!largest->held_by.empty()) out_ << ", held by " << printable(largest->held_by);
     }
     out_ << "\n";
   }

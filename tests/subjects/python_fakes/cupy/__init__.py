@@ -31,28 +31,52 @@ class _Pool:
         return self._used
 
 
-_pool = _Pool()
+_pools = {0: _Pool(), 1: _Pool()}  # of each device
+_device = 0
+
+
+class _Device:
+    def __init__(self, number):
+        self._number = number
+
+    def __enter__(self):
+        global _device
+        self._before, _device = _device, self._number
+
+    def __exit__(self, *_):
+        global _device
+        _device = self._before
 
 
 class ndarray:
     def __init__(self, size):
+        self._device = _device
         pointer = ctypes.c_uint64()
         assert _driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
         self.data = types.SimpleNamespace(mem=types.SimpleNamespace(ptr=pointer.value, size=size))
         if _pooled:
-            _pool.take(size)
+            _pools[self._device].take(size)
 
     def __del__(self):
         if _pooled:
-            _pool.give_back(self.data.mem.size)
+            _pools[self._device].give_back(self.data.mem.size)
 
 
 def empty(size):
     return ndarray(size)
 
 
+class _DefaultPool:
+    def total_bytes(self):
+        return _pools[_device].total_bytes()
+
+    def used_bytes(self):
+        return _pools[_device].used_bytes()
+
+
 def get_default_memory_pool():
-    return _pool
+    return _DefaultPool()
 
 
-cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDevice=lambda: 0))
+cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDevice=lambda: _device, getDeviceCount=lambda: 2),
+                             Device=_Device)

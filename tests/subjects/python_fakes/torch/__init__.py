@@ -4,6 +4,7 @@ PYTORCH_NO_CUDA_MEMORY_CACHING=1 each tensor's by itself.
 """
 import ctypes
 import os
+import types
 
 from torch import cuda, nn
 
@@ -15,6 +16,7 @@ class _Storage:
     def __init__(self, size):
         cuda._lazy_init()
         self._size = size
+        self._address = None
         if _direct:
             pointer = ctypes.c_uint64()
             assert cuda._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
@@ -23,6 +25,8 @@ class _Storage:
             self._address = cuda._allocator.allocate(size)
 
     def __del__(self):
+        if self._address is None:
+            return
         if _direct:
             cuda._driver.cuMemFree_v2(ctypes.c_uint64(self._address))
         else:
@@ -45,6 +49,9 @@ class Tensor:
 
     def untyped_storage(self):
         return self._storage
+
+
+_C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=cuda._observers.append)
 
 
 def empty(size):

@@ -11,9 +11,12 @@ _native = ctypes.CDLL(os.environ["FAKE_C10_CUDA"])
 _native.take_segment.restype = _native.expand_segment.restype = ctypes.c_uint64
 _expandable = "expandable_segments:True" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
 _SEGMENT = 2 << 20
+_MORE_THAN_THERE_IS = 1 << 48
+_context = ctypes.c_void_p()
 _initialized = False
 _initialization_lock = threading.Lock()
 _queued_calls = []
+_observers = []
 _history = None
 
 
@@ -34,9 +37,8 @@ def _lazy_init():
     if _initialized:
         return
     with _initialization_lock:
-        context = ctypes.c_void_p()
-        assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-        assert _driver.cuCtxSetCurrent(context) == 0
+        assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(_context), 0) == 0
+        assert _driver.cuCtxSetCurrent(_context) == 0
         for call, _ in _queued_calls:
             call()
         _initialized = True
@@ -53,6 +55,10 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
 
 
 memory = types.SimpleNamespace(_record_memory_history=_record_memory_history)
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
 
 
 class _Allocator:
@@ -75,6 +81,12 @@ class _Allocator:
         if _expandable:
             self._expand(bytes_)
         else:
+            if size >= _MORE_THAN_THERE_IS:
+                assert _driver.cuCtxSetCurrent(_context) == 0
+                assert _driver.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(bytes_)) == 2
+                for observer in _observers:
+                    observer(0, bytes_, 0, 0)
+                raise OutOfMemoryError("CUDA out of memory")
             address = _native.take_segment(ctypes.c_uint64(bytes_))
             assert address != 0
             self.segments.append([[address, bytes_, None, []]])
@@ -108,6 +120,15 @@ class _Allocator:
 
 
 _allocator = _Allocator()
+
+
+def device_count():
+    return 1
+
+
+def memory_allocated(device=None):
+    assert device in (None, 0)
+    return sum(segment["allocated_size"] for segment in memory_snapshot())
 
 
 def memory_snapshot():
