@@ -38,7 +38,7 @@ if [ -n "$package" ]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   tar -C "$work" -xzf "$package" --strip-components=1
-  culprit=$work/bin/culprit program=$work/share/culprit/demo/$example simulator=$work/share/culprit/demo/driver
+  culprit=$work/bin/culprit program=$work/lib/culprit/demo/$example simulator=$work/lib/culprit/demo/driver
 else
   scripts/build.sh --target libculprit --target culprit --target "$example" >&2
   culprit=build/bin/culprit program=build/examples/$example simulator=build/simcuda
@@ -52,7 +52,10 @@ if gpu=$(scripts/has-gpu.sh); then
     cmake --build build --target "${example}_nvstatic" </dev/null >/dev/null 2>&1 || true
     if [ -x "build/examples/${example}_nvstatic" ]; then program=build/examples/${example}_nvstatic; fi
   fi
-  ldd "$program" 2>/dev/null | grep -q 'libcudart\.so.*not found' && gpu=''
+  if [ -n "$package" ]; then
+    runtime=$(ldconfig -p | sed -nE 's|^\s*libcudart\.so\.13 .* => (/.*)/libcudart.*|\1|p' | head -1)
+    if [ -n "$runtime" ]; then libraries=$runtime${libraries:+:$libraries}; else gpu=''; fi
+  fi
 fi
 if [ -n "$gpu" ]; then
   echo "On this machine's GPU: $gpu"

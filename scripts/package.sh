@@ -66,6 +66,17 @@ cmake -DCULPRIT_GLIBC="$glibc" "$build" >/dev/null
 rm -rf "$out/_CPack_Packages"
 scripts/packaging/wheel.py "$tree" interpose/python README.md "$out"
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
+# For the test that the tag of the wheel is right.
+auditwheel='auditwheel==6.8.2'
+if [ "$(cat "$deps/auditwheel/complete" 2>/dev/null)" != "$auditwheel" ]; then
+  rm -rf "$deps/auditwheel"
+  if PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --only-binary=:all: \
+    --target "$deps/auditwheel" "$auditwheel" </dev/null >&2; then
+    echo "$auditwheel" >"$deps/auditwheel/complete"
+  else
+    echo "package.sh: without PyPI the tag of the wheel is not tested" >&2
+  fi
+fi
 
 $with_tests || exit 0
 scripts/cudart-versions.sh build/deps
@@ -73,6 +84,7 @@ scripts/pycuda-source.sh build/deps
 scripts/build.sh >&2
 tests=culprit-$version-gpu-tests-linux-$(uname -m)
 cp -a "$tree" "$out/$tests"
+rm -r "$out/$tests/lib/culprit/demo"
 cd "$out/$tests"
 # The layout of build/, because the process tests find programs by relative paths.
 cp "$root"/build/bin/{process_test,guest_test} bin/

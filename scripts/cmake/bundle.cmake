@@ -12,7 +12,7 @@ if(CULPRIT_BUNDLE)
 endif()
 
 if(CULPRIT_BUILD_DEMO)
-  set(demo ${CMAKE_INSTALL_DATADIR}/culprit/demo)
+  set(demo ${CMAKE_INSTALL_LIBDIR}/culprit/demo)
   if(NOT TARGET simcuda)
     add_subdirectory(${PROJECT_SOURCE_DIR}/tests/simcuda ${PROJECT_BINARY_DIR}/tests/simcuda EXCLUDE_FROM_ALL)
   endif()
@@ -24,10 +24,11 @@ if(CULPRIT_BUILD_DEMO)
   add_executable(culprit_demo $<TARGET_OBJECTS:culprit_demo_object>)
   find_package(Threads REQUIRED)
   target_link_libraries(culprit_demo PRIVATE simcudart Threads::Threads)
-  # LD_LIBRARY_PATH chooses between the simulated driver and a GPU.
-  set_target_properties(culprit_demo PROPERTIES OUTPUT_NAME out_of_memory_exception SKIP_BUILD_RPATH ON
-                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/demo)
-  install(PROGRAMS $<TARGET_FILE:culprit_demo> DESTINATION ${demo})
-  install(PROGRAMS $<TARGET_FILE:simcuda> DESTINATION ${demo}/driver RENAME libcuda.so.1)
-  install(PROGRAMS $<TARGET_FILE:simcudart> DESTINATION ${demo}/driver RENAME libcudart.so.13)
+  # Runs on the simulated driver, unless LD_LIBRARY_PATH names a folder with another runtime.
+  set_target_properties(culprit_demo PROPERTIES OUTPUT_NAME out_of_memory_exception
+                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/demo INSTALL_RPATH "$ORIGIN/driver")
+  set_target_properties(simcudart PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS culprit_demo RUNTIME DESTINATION ${demo})
+  install(TARGETS simcuda simcudart LIBRARY DESTINATION ${demo}/driver NAMELINK_SKIP
+          PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 endif()

@@ -2,7 +2,8 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME culprit)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The culprit developers <culprit@localhost.localdomain>")
+set(CULPRIT_MAINTAINER "the culprit authors <culprit@users.noreply.github.com>" CACHE STRING "The maintainer that the Debian package names")
+set(CPACK_PACKAGE_CONTACT ${CULPRIT_MAINTAINER})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "find GPU memory that a CUDA program never gave back")
 set(CPACK_PACKAGE_DESCRIPTION
 "culprit runs a CUDA program with a library preloaded that records each
@@ -17,7 +18,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 # CULPRIT_GLIBC: the oldest glibc that has all symbols, which scripts/package.sh read from the files.
 set(CULPRIT_GLIBC "2.28" CACHE STRING "The version of glibc that the Debian package depends on")
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${CULPRIT_GLIBC})")
+# dpkg itself needs the last three, so they are everywhere: debian_files.cmake leaves them out of the package.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${CULPRIT_GLIBC}), libstdc++6, zlib1g, liblzma5, libbz2-1.0")
 # culprit-nightly and the Python package; neither is needed for `culprit run`.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS python3)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -2,8 +2,9 @@
 """Makes the wheel: scripts/packaging/wheel.py TREE PACKAGE README OUTPUT_FOLDER
 
 TREE is an installed culprit (bin/, lib/, share/), PACKAGE the folder of the Python package (interpose/python), README
-the text for the index. The wheel has the Python package as pip builds it, and TREE as the data of the wheel: pip puts
-these files below the prefix of the environment, in the same layout, so that each part finds the others there.
+the text for the index. The wheel has the Python package as pip builds it, TREE inside it (culprit/_native/), and the
+two commands as entry points (wheel_command.py). pip uninstalls a folder with all its folders only if a file lies
+directly in it; data of the wheel, outside the package, would leave empty folders behind.
 
 The tag says the oldest glibc that the files run with, by the policies of auditwheel. Prints the wheel's path.
 """
@@ -26,6 +27,11 @@ import elf_versions
 POLICIES = [(2, 17), (2, 24), (2, 26), (2, 27), (2, 28), (2, 31), (2, 34), (2, 35)]
 # What only compilers and packagers of an installed tree look for.
 LEFT_OUT = ("lib/cmake/", "lib/pkgconfig/")
+ENTRY_POINTS = """
+[console_scripts]
+culprit = culprit._command:culprit
+culprit-nightly = culprit._command:culprit_nightly
+"""
 
 
 def tag(tree):
@@ -57,15 +63,18 @@ def contents(pure, tree, readme, platform_tag):
             if name.endswith(".dist-info/WHEEL"):
                 text = re.sub(r"^Root-Is-Purelib: .*$", "Root-Is-Purelib: false", data.decode(), flags=re.MULTILINE)
                 data = re.sub(r"^Tag: .*$", f"Tag: {platform_tag}", text, flags=re.MULTILINE).encode()
+            if name.endswith(".dist-info/entry_points.txt"):
+                data += ENTRY_POINTS.encode()
             if name.endswith(".dist-info/METADATA"):
                 head = data.decode().split("\n\n")[0].rstrip("\n") + "\nDescription-Content-Type: text/markdown\n\n"
                 data = (head + readme.read_text(encoding="utf-8")).encode()
             yield name, data, False
-    prefix = pure.name.split("-py3-")[0] + ".data/data/"
+    yield "culprit/_native/README", b"culprit: the command in bin/, the library for LD_PRELOAD in lib/.\n", False
+    yield "culprit/_command.py", pathlib.Path(__file__).with_name("wheel_command.py").read_bytes(), False
     for path in sorted(tree.rglob("*")):
         name = path.relative_to(tree).as_posix()
         if path.is_file() and not name.startswith(LEFT_OUT):
-            yield prefix + name, path.read_bytes(), os.access(path, os.X_OK)
+            yield "culprit/_native/" + name, path.read_bytes(), os.access(path, os.X_OK)
 
 
 def write(path, files, record_name):
