@@ -1,4 +1,4 @@
-// Question: "when the GPU is full my service falls back to the CPU, and after a while it is out of memory for good"
+// Question: "when the GPU is full my service falls back to the CPU, and after a while it is out of memory for ever"
 //
 // load_model needs three buffers. When the second allocation fails it returns without freeing the first buffer. In a
 // test no allocation fails, so there is no leak. `culprit sweep` makes each allocation fail once, and finds the leak.

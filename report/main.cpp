@@ -1,8 +1,10 @@
 // The culprit command: finds the sub-command and calls it. The sub-commands are rows of report/commands/commands.def.
+#include <error.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <iostream>
 #include <list>
 #include <string>
@@ -19,7 +21,8 @@ namespace {
 
 using namespace culprit::report;
 
-constexpr char kAbout[] = "Finds GPU memory that a CUDA program never gave back, and says who allocated it and why.";
+constexpr char kAbout[] =
+    "Finds GPU memory that a CUDA program never gave back, and names the code that allocated it and the reason.";
 
 constexpr char kExitCodes[] =
     "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
@@ -57,7 +60,7 @@ void fill_standard_descriptors() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-// What is written to standard output must have arrived: "culprit --help > /dev/full" fails.
+// All text for standard output must have been written: "culprit --help > /dev/full" fails.
 int after_output(int code) {
   std::cout.flush();
   if (std::cout || code != kExitFine) return code;
@@ -65,7 +68,7 @@ int after_output(int code) {
   return kExitUnreadable;
 }
 
-// The options that say how much culprit tells of itself.
+// The options for the number of messages on stderr.
 struct Verbosity {
   unsigned verbose = 0;
   bool quiet = false;
@@ -132,17 +135,24 @@ int run_culprit(std::vector<std::string> arguments) {
   return kExitUsage;
 }
 
+// Before the first static object of any library: they need memory, too.
+[[gnu::constructor(101)]] void prepare_for_a_lack_of_memory() {
+  std::set_terminate(end_at_terminate);
+  // libdw ends a process without memory by error(3), with the exit code of a gate that found something.
+  ::error_print_progname = [] { end_without_memory(); };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   ignore_file_size_signal();
-  const PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
-  const PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
   try {
+    const PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
+    const PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
     return after_output(run_culprit({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
-    log::error(failure_text(error));
+    log::failure(error);
   }
   return kExitUnreadable;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gets axe-core, which looks for what keeps people from using a page: scripts/axe-core.sh DEPS_FOLDER
+# Gets axe-core, which finds barriers for people with disabilities in a page: scripts/axe-core.sh DEPS_FOLDER
 #
 # DEPS_FOLDER/axe-core/axe.min.js comes from a package on PyPI that carries it; the package itself is not used. The
 # script does nothing when the file is there.

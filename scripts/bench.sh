@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what culprit costs: scripts/bench.sh [--package FILE.tar.gz] [options...]; --help lists them.
+# Measures the cost of culprit: scripts/bench.sh [--package FILE.tar.gz] [options...]; --help lists them.
 #
 # In a source tree the script builds the programs first. With --package FILE (made by scripts/package.sh --with-tests),
 # or in such a package that was unpacked, the script runs the prebuilt programs, and nothing is built, installed or

@@ -60,7 +60,7 @@ if ! { CC=$cc CXX="$root/usr/bin/x86_64-linux-gnu-g++-11 --sysroot=$root" CFLAGS
   tail -30 "$log" >&2
   exit 1
 fi
-# What a package brings: the shared libraries, which find each other, and the licences of all code in it.
+# Parts of a package: the shared libraries, which find each other, and the licences of all code in it.
 bundle=$root/bundle
 mkdir -p "$bundle/licences"
 for name in libdw.so.1 libelf.so.1 libz.so.1 liblzma.so.5 libbz2.so.1.0; do

@@ -3,7 +3,7 @@
 
 Prints a line for each problem; exit code 1 when there are any. scripts/check.sh runs it.
 
-- What a header declares, the .cpp beside it defines.
+- Every function that a header declares is defined in the .cpp beside it.
 - No header includes nlohmann/json.hpp or CLI/CLI.hpp, directly or through another header: both take seconds to compile.
 """
 

@@ -5,10 +5,10 @@
 #   format   C++ is formatted as clang-format 14 does
 #   layers   includes follow scripts/layers.txt
 #   log      diagnostics of report/ go through report/base/log.h
-#   files    length of files and lines, executable scripts, leftovers
+#   files    length of files and lines, executable scripts, leftovers, names and lengths in documents
 #   shell    shellcheck
 #   python   ruff, with the rules of .ruff.toml
-#   words    spelling, with codespell
+#   words    spelling, with codespell, and the phrases of scripts/phrases.txt
 #   tidy     clang-tidy on changed C++ files, see scripts/tidy.sh
 # Installs missing tools, except clang-tidy. Prints each problem. Exit code 1: there are problems; 2: wrong usage.
 set -uo pipefail
@@ -104,6 +104,7 @@ check_files() {
   each_is_a_problem "leftover: " < <(
     grep -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' /dev/null "${cxx[@]}" "${python[@]}" "${shell[@]}" \
       "${javascript[@]}" | grep -v '^scripts/check.sh:')
+  each_is_a_problem < <(scripts/check-readmes.py)
 }
 
 check_shell() {
@@ -143,6 +144,9 @@ check_words() {
     return
   fi
   each_is_a_problem < <(codespell --ignore-words scripts/words.txt "${texts[@]}")
+  each_is_a_problem "see scripts/phrases.txt: " < <(
+    grep -nE -f <(grep -vE '^(#|$)' scripts/phrases.txt) /dev/null "${texts[@]}" |
+      grep -vE '^(scripts/phrases\.txt|\.github/CONTRIBUTING\.md):' | cut -c 1-150)
 }
 
 check_tidy() {

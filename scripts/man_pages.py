@@ -16,7 +16,8 @@ import textwrap
 
 INTRODUCTION = """culprit runs a CUDA program with the library libculprit.so preloaded. The library writes each
 allocation and each free to a dump, with the stack of the call. The command reads the dump and prints which memory the
-program left behind, who allocated it, and why it was not freed. The program does not need to be built again."""
+program left behind, the line that allocated it, and the reason why it was not freed. The program does
+not need to be built again."""
 
 LIBRARY = """A process that loads this library, by LD_PRELOAD or `culprit attach`, records its allocations and frees
 of GPU memory, pinned memory, streams, events and other CUDA resources in a file, the dump. The file stays valid when

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
@@ -112,7 +111,10 @@ class SearchedRanges {
     ranges_ = static_cast<Range*>(map_private(capacity_ * sizeof(Range), &error));
     plain_ = static_cast<MemoryRange*>(map_private(capacity_ * sizeof(MemoryRange), &error));
     if (ranges_ == nullptr || plain_ == nullptr) return;
-    visit_modules(visit, this);
+    any_module([this](const ElfModule& module, const struct dl_phdr_info& info) {
+      add_module(module, info);
+      return false;
+    });
     std::sort(left_out_, left_out_ + left_out_count_,
               [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
     // The present stack holds the addresses that are searched for.
@@ -159,17 +161,13 @@ class SearchedRanges {
     std::uint64_t rank;
   };
 
-  static int visit(struct dl_phdr_info* info, std::size_t, void* data) {
-    auto* self = static_cast<SearchedRanges*>(data);
-    ElfModule module;
-    if (!describe_module(*info, &module)) return 0;
+  void add_module(const ElfModule& module, const struct dl_phdr_info& info) {
     MemoryRange range = {module.begin & ~7ULL, (module.end + 7) & ~7ULL};
-    if (may_know_the_driver(*info, module)) {
-      if (self->left_out_count_ < kMostLeftOut) self->left_out_[self->left_out_count_++] = range;
-    } else if (self->module_count_ < kMostModules) {
-      self->modules_[self->module_count_++] = range;
+    if (may_know_the_driver(info, module)) {
+      if (left_out_count_ < kMostLeftOut) left_out_[left_out_count_++] = range;
+    } else if (module_count_ < kMostModules) {
+      modules_[module_count_++] = range;
     }
-    return 0;
   }
 
   bool in_module(std::uint64_t address) const {
@@ -251,50 +249,30 @@ struct WordSearch {
 
 }  // namespace
 
-struct AddressWords::ModuleWalk {
-  AddressWords* words;
-  const MemoryMap* map;
-};
-
 void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours) {
   if (slot_count_ == kMostSlots) return;
   if (!swap_slot(map, place, original, ours)) return;
   slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
 }
 
-int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* walk = static_cast<ModuleWalk*>(data);
-  AddressWords& words = *walk->words;
-  ElfModule module;
-  if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
-  std::uint64_t* known_end = words.known_modules_ + words.known_count_;
-  if (std::find(words.known_modules_, known_end, module.begin) != known_end) return 0;
-  if (words.known_count_ < kMostModules) words.known_modules_[words.known_count_++] = module.begin;
+void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& map) {
+  std::uint64_t* known_end = known_modules_ + known_count_;
+  if (std::find(known_modules_, known_end, module.begin) != known_end) return;
+  if (known_count_ < kMostModules) known_modules_[known_count_++] = module.begin;
 
-  std::uint64_t tables[2] = {0, 0}, bytes[2] = {0, 0};  // DT_RELA, DT_JMPREL
-  for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
-    std::uint64_t value = entry->d_un.d_val;
-    std::uint64_t address = module.contains(value) ? value : value + module.load_bias;
-    if (entry->d_tag == DT_RELA) tables[0] = address;
-    if (entry->d_tag == DT_RELASZ) bytes[0] = value;
-    if (entry->d_tag == DT_JMPREL) tables[1] = address;
-    if (entry->d_tag == DT_PLTRELSZ) bytes[1] = value;
-  }
-  for (int table = 0; table < 2; ++table) {
-    if (tables[table] == 0) continue;
-    const auto* relocation = reinterpret_cast<const ElfW(Rela)*>(tables[table]);
-    const auto* end = relocation + bytes[table] / sizeof(*relocation);
-    for (; relocation < end; ++relocation) {
-      auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation->r_info));
+  const Relocations relocations = relocations_of(module);
+  for (const Relocations::Table& table : {relocations.data, relocations.calls}) {
+    for (const ElfW(Rela) & relocation : table) {
+      auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(relocation.r_info));
       if (type != kJumpSlotRelocation && type != kGlobalDataRelocation &&
-          (type != kAbsoluteRelocation || relocation->r_addend != 0))
+          (type != kAbsoluteRelocation || relocation.r_addend != 0))
         continue;
-      const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+      const char* symbol = module.strings + module.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
       std::uint64_t original = 0, ours = 0;
-      std::uint64_t place = module.load_bias + relocation->r_offset;
+      std::uint64_t place = module.load_bias + relocation.r_offset;
       const auto* slot = reinterpret_cast<const std::uint64_t*>(place);
       if (type != kAbsoluteRelocation && find_cxx_replacement(symbol, module, slot, &ours)) {
-        words.replace_slot(*walk->map, place, *slot, ours);
+        replace_slot(map, place, *slot, ours);
         continue;
       }
       if (!find_replacement(symbol, &original, &ours)) continue;
@@ -305,16 +283,17 @@ int AddressWords::visit_module(struct dl_phdr_info* info, std::size_t, void* dat
         if (type != kJumpSlotRelocation || !module.contains(found)) continue;
         if (first_definition(symbol) != original) continue;
       }
-      words.replace_slot(*walk->map, place, found, ours);
+      replace_slot(map, place, found, ours);
     }
   }
-  return 0;
 }
 
 void AddressWords::walk_modules(const MemoryMap& map) {
-  ModuleWalk walk = {this, &map};
   modules_were_added(&list_end_);
-  visit_modules(visit_module, &walk);
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (!may_know_the_driver(info, module)) replace_slots_of(module, map);
+    return false;
+  });
 }
 
 namespace {

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "interpose/base/loader_modules.h"
+#include "interpose/base/elf_symbols.h"
 #include "interpose/base/memory_map.h"
 #include "interpose/base/spin_lock.h"
 
@@ -51,8 +51,7 @@ class AddressWords {
   };
   static constexpr std::uint32_t kMostSlots = 1 << 20;
   static constexpr int kMostModules = 4096;
-  struct ModuleWalk;
-  static int visit_module(struct dl_phdr_info* info, std::size_t size, void* walk);
+  void replace_slots_of(const ElfModule& module, const MemoryMap& map);
   void replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours);
   void walk_modules(const MemoryMap& map);
 

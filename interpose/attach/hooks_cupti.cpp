@@ -59,7 +59,7 @@ void call_with(void (*function)(Parameters...), const void* parameters) {
 bool is_ours() { return is_on_own_stack() || is_in_hook() || thread_state.in_tracker; }
 
 void begin_ending(Api api, format::Kind kind, std::uint64_t handle) {
-  HookScope scope;
+  HookScope scope(__builtin_frame_address(0));
   Process* process = process_if_recording();
   if (process == nullptr) return;
   new (observed.ending) Ending(api, kind, handle);
@@ -83,7 +83,7 @@ namespace observers {
 
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   void symbol parameters {                                                                                        \
-    HookScope scope;                                                                                              \
+    HookScope scope(__builtin_frame_address(0));                                                                  \
     CUresult status = observed.answer;                                                                            \
     if (status == CUDA_SUCCESS) {                                                                                 \
       note_made(                                                                                                  \
@@ -96,7 +96,7 @@ namespace observers {
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
   CUresult answer_of_##symbol parameters { return observed.answer; }                 \
   void symbol parameters {                                                           \
-    HookScope scope;                                                                 \
+    HookScope scope(__builtin_frame_address(0));                                     \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
     if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
@@ -122,7 +122,7 @@ void exit(const void* parameters, CUresult status) {
 }
 void exit_of_end(const void*, CUresult status) {
   if (is_ours()) return;
-  HookScope scope;
+  HookScope scope(__builtin_frame_address(0));
   end_ending(status);
 }
 

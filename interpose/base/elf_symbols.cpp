@@ -47,6 +47,26 @@ bool describe_module(const struct dl_phdr_info& info, ElfModule* module) {
   return true;
 }
 
+Relocations relocations_of(const ElfModule& module) {
+  Relocations relocations = {};
+  std::uint64_t calls_bytes = 0, data_bytes = 0;
+  for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
+    const std::uint64_t value = entry->d_un.d_val;
+    const auto* table = reinterpret_cast<const ElfW(Rela)*>(module.contains(value) ? value : value + module.load_bias);
+    if (entry->d_tag == DT_JMPREL) relocations.calls.first = table;
+    if (entry->d_tag == DT_PLTRELSZ) calls_bytes = value;
+    if (entry->d_tag == DT_RELA) relocations.data.first = table;
+    if (entry->d_tag == DT_RELASZ) data_bytes = value;
+    if (entry->d_tag == DT_RELACOUNT) relocations.relative = value;
+  }
+  auto end = [](Relocations::Table& table, std::uint64_t bytes) {
+    table.last = table.first == nullptr ? nullptr : table.first + bytes / sizeof(*table.first);
+  };
+  end(relocations.calls, calls_bytes);
+  end(relocations.data, data_bytes);
+  return relocations;
+}
+
 std::uint64_t find_symbol(const ElfModule& module, const char* name) {
   return find_symbol(module, name, gnu_hash_of(name));
 }

@@ -27,6 +27,20 @@ struct ElfModule {
 // Describes a module of loader_modules.h. Returns false when it has no dynamic symbols with a GNU hash.
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
 
+// A module's relocations; an empty table when it has none.
+struct Relocations {
+  struct Table {
+    const ElfW(Rela) * first;
+    const ElfW(Rela) * last;  // behind the last entry
+    const ElfW(Rela) * begin() const { return first; }
+    const ElfW(Rela) * end() const { return last; }
+  };
+  Table calls;             // DT_JMPREL: the slots by which the module calls functions
+  Table data;              // DT_RELA
+  std::uint64_t relative;  // DT_RELACOUNT: so many entries at the beginning of `data` name no symbol
+};
+Relocations relocations_of(const ElfModule& module);
+
 // Whether it is the module of this library itself.
 bool is_own_module(const ElfModule& module);
 
@@ -34,12 +48,10 @@ bool is_own_module(const ElfModule& module);
 // whether it did. See visit_modules() in loader_modules.h.
 template <typename Visit>
 bool any_module(Visit visit) {
-  return visit_modules(
-             [](struct dl_phdr_info* info, std::size_t, void* data) -> int {
-               ElfModule module;
-               return describe_module(*info, &module) && (*static_cast<Visit*>(data))(module, *info);
-             },
-             &visit) != 0;
+  return any_loaded_module([&](const struct dl_phdr_info& info) {
+    ElfModule module;
+    return describe_module(info, &module) && visit(module, info);
+  });
 }
 
 // Address of the function or variable `name` that `module` defines, of its default version; 0 if none. Also 0 for

@@ -23,6 +23,15 @@ using ModuleVisitor = int (*)(struct dl_phdr_info* module, std::size_t size, voi
 // async-signal-safe.
 int visit_modules(ModuleVisitor visit, void* data);
 
+// visit_modules() for a function object: calls visit(module) until it returns true. Returns whether it did. See also
+// any_module() in elf_symbols.h.
+template <typename Visit>
+bool any_loaded_module(Visit visit) {
+  return visit_modules([](struct dl_phdr_info* module, std::size_t,
+                          void* data) -> int { return (*static_cast<Visit*>(data))(*module); },
+                       &visit) != 0;
+}
+
 // The loader's data for debuggers: the list of the program's namespace; from r_version 2 on (glibc 2.35) it is followed
 // by the address of the next namespace's. nullptr if there is none.
 const struct r_debug* loader_lists();
@@ -49,6 +58,29 @@ bool find_module_mark(std::uint64_t address, ModuleMark* mark);
 
 // The address range [begin, end) of a module's segments. Returns false when it has none.
 bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std::uint64_t* end);
+
+// Calls visit(begin, end) for each writable segment of a module, in whole words and without the data that the loader
+// makes read-only (RELRO: vtables, function slots), which is complete before the program runs.
+template <typename Visit>
+void for_each_data_range(const struct dl_phdr_info& module, Visit visit) {
+  std::uint64_t relocated = 0, relocated_end = 0;
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module.dlpi_phdr[i];
+    if (header.p_type != PT_GNU_RELRO) continue;
+    relocated = module.dlpi_addr + header.p_vaddr;
+    relocated_end = relocated + header.p_memsz;
+  }
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module.dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    std::uint64_t begin = module.dlpi_addr + header.p_vaddr;
+    std::uint64_t end = begin + header.p_memsz;
+    if (relocated <= begin && relocated_end > begin) begin = relocated_end;
+    begin = (begin + 7) & ~std::uint64_t{7};
+    end &= ~std::uint64_t{7};
+    if (begin < end) visit(begin, end);
+  }
+}
 
 // The last module of the list at an earlier look. All zeros = never looked.
 struct ModuleListEnd {

@@ -5,8 +5,8 @@
 //
 // A waiting thread sleeps after a few tries. It does not spin with sched_yield(), which never lets a thread of lower
 // priority run: a SCHED_FIFO thread would wait for ever for a holder on the same processor. Nearly every holder runs
-// with all signals blocked (own_stack.h) and so releases the lock. If a holder may be interrupted for good, take the
-// lock with try_lock_for().
+// with all signals blocked (own_stack.h) and so releases the lock. If a holder may be interrupted and never continue,
+// take the lock with try_lock_for().
 #pragma once
 
 #include <atomic>

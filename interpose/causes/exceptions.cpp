@@ -90,7 +90,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
   }
   on_own_stack([&] {
     Recording recording;
-    StubScope stub(frame);
+    HookScope stub(frame, thread_state.outermost_hook);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path path = path_of_throw(*process, frame, stack);
     paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
@@ -216,7 +216,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
   judged.object = object;
   on_own_stack([&] {
     Recording recording;
-    StubScope stub(frame);
+    HookScope stub(frame, thread_state.outermost_hook);
     format::Ref catch_stack = current_stack(*process);  // no see(): the exception is still in flight
     ThreadPaths::Path caught = thread_state.paths.current;
     judged.clock = flight->clock;
@@ -248,7 +248,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
   judged.object = object;
   on_own_stack([&] {
     Recording recording;
-    StubScope stub(frame);
+    HookScope stub(frame, thread_state.outermost_hook);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path thrown = path_of_throw(*process, frame, stack);
     judged.epoch = paths.epoch();
@@ -279,7 +279,7 @@ void note_thread_exit(const std::uint64_t* frame) {
   Judged& judged = new_judged();
   on_own_stack([&] {
     Recording recording;
-    StubScope stub(frame);
+    HookScope stub(frame, thread_state.outermost_hook);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path exited = path_of_throw(*process, frame, stack);
     if (exited == 0) return;
@@ -299,7 +299,7 @@ void note_thread_exit(const std::uint64_t* frame) {
 void note_cancel(pthread_t thread, const std::uint64_t* frame) {
   if (process_if_recording() == nullptr || thread_state.in_tracker) return;
   record_on_own_stack([&](Process& process) {
-    StubScope stub(frame);
+    HookScope stub(frame, thread_state.outermost_hook);
     process.tables.cancels.add({thread, current_stack(process), now_ns(process)});
   });
 }
@@ -354,13 +354,13 @@ const void* caller_of(const std::uint64_t* frame) { return reinterpret_cast<cons
 }  // namespace
 
 void* culprit_note_throw(void* object, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   note_flight(object, frame, false);
   return cxx_function(CxxFunction::kThrow, caller_of(frame));
 }
 
 void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   if (process_of_this_thread() != nullptr) {
     const void* object = rethrown_object(caller_of(frame));
     if (object != nullptr) note_flight(object, frame, true);
@@ -369,7 +369,7 @@ void* culprit_note_rethrow(void*, void*, const std::uint64_t* frame) {
 }
 
 void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   // Passed by reference; its only member is the object.
   const void* object = *static_cast<const void* const*>(exception_ptr);
   if (object != nullptr) note_flight(object, frame, true);
@@ -377,25 +377,25 @@ void* culprit_note_rethrow_exception(void* exception_ptr, void*, const std::uint
 }
 
 void* culprit_note_catch(void* unwind_exception, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   note_landing(unwind_exception, frame);
   return cxx_function(CxxFunction::kBeginCatch, caller_of(frame));
 }
 
 void* culprit_note_raise(void* unwind_exception, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   note_raise(unwind_exception, frame);
   return cxx_function(CxxFunction::kRaise, caller_of(frame));
 }
 
 void* culprit_note_thread_exit(void*, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   note_thread_exit(frame);
   return next_pthread_exit();
 }
 
 void* culprit_note_cancel(void* thread, void*, const std::uint64_t* frame) {
-  StubScope scope(frame, marks_note());
+  HookScope scope(frame, nullptr, marks_note());
   note_cancel(reinterpret_cast<pthread_t>(thread), frame);
   return next_pthread_cancel();
 }

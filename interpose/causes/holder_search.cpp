@@ -42,35 +42,13 @@ struct Ranges {
   int count;
   MemoryRange list[kCapacity];
 
-  void add(std::uint64_t begin, std::uint64_t end) {
-    begin = (begin + 7) & ~std::uint64_t{7};
-    end &= ~std::uint64_t{7};
-    if (begin < end && count < kCapacity) list[count++] = {begin, end};
+  void add(const struct dl_phdr_info& module) {
+    if (!may_hold_handles(module.dlpi_name != nullptr ? module.dlpi_name : "")) return;
+    for_each_data_range(module, [this](std::uint64_t begin, std::uint64_t end) {
+      if (!in_own_module(begin) && count < kCapacity) list[count++] = {begin, end};
+    });
   }
 };
-
-int visit(struct dl_phdr_info* info, std::size_t, void* data) {
-  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  if (!may_hold_handles(path)) return 0;
-  // RELRO data (vtables, GOT) was complete before the first allocation.
-  MemoryRange relocated = {0, 0};
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_GNU_RELRO) continue;
-    relocated.begin = info->dlpi_addr + header.p_vaddr;
-    relocated.end = relocated.begin + header.p_memsz;
-  }
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
-    std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
-    std::uint64_t end = begin + header.p_memsz;
-    if (in_own_module(begin)) return 0;
-    if (relocated.begin <= begin && relocated.end > begin) begin = relocated.end;
-    static_cast<Ranges*>(data)->add(begin, end);
-  }
-  return 0;
-}
 
 bool is_live(const AllocationRecord& record) {
   auto state = static_cast<AllocationState>(record.state & ((1U << format::kStateBits) - 1));
@@ -138,7 +116,10 @@ format::HolderSearch run(Search& search, std::uint64_t start_ns, std::uint64_t* 
   auto* ranges = static_cast<Ranges*>(map_private(sizeof(Ranges), &error));
   if (ranges == nullptr) return format::HolderSearch::kStopped;
   // First list the ranges, then read them: so dlopen in other threads need not wait for the reading.
-  visit_modules(visit, ranges);
+  any_loaded_module([&](const struct dl_phdr_info& module) {
+    ranges->add(module);
+    return false;
+  });
   search.process.stacks.modules.refresh(search.process.dump);
   search.ranges = ranges;
   ScanResult result =

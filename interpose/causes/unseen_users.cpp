@@ -71,7 +71,6 @@ struct DirectSearch {
   Found* found;
   std::uint64_t least;
   std::uint64_t span;
-  std::uint64_t hit;  // address of the word for describe_hit()
   int count;
   MemoryRange ranges[kMostRanges];
 };
@@ -82,80 +81,58 @@ void add_module(const struct dl_phdr_info& info, const ElfModule& module, Found*
   found->add(format::UnseenHow::kDirect, module.begin, path, module_path(info, path, sizeof(path)));
 }
 
-// Whether a slot by which the module calls functions leads to the driver. The loader fills these at load or at the
-// first call; we never change them.
-bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
-  std::uint64_t tables[2] = {0, 0}, bytes[2] = {0, 0}, relative = 0;  // DT_JMPREL, DT_RELA
-  bool linked_to_driver = false;
+bool is_linked_to_driver(const ElfModule& module) {
   for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
-    std::uint64_t value = entry->d_un.d_val;
-    std::uint64_t address = module.contains(value) ? value : value + module.load_bias;
-    if (entry->d_tag == DT_JMPREL) tables[0] = address;
-    if (entry->d_tag == DT_PLTRELSZ) bytes[0] = value;
-    if (entry->d_tag == DT_RELA) tables[1] = address;
-    if (entry->d_tag == DT_RELASZ) bytes[1] = value;
-    if (entry->d_tag == DT_RELACOUNT) relative = value;
-    if (entry->d_tag == DT_NEEDED && std::strncmp(module.strings + value, "libcuda.so", 10) == 0)
-      linked_to_driver = true;
-  }
-  for (int table = 0; table < 2; ++table) {
-    // The other table is long, and has the driver's symbols only if the module is linked to the driver.
-    if (tables[table] == 0 || (table == 1 && !linked_to_driver)) continue;
-    const auto* relocation = reinterpret_cast<const ElfW(Rela)*>(tables[table]);
-    const auto* end = relocation + bytes[table] / sizeof(*relocation);
-    if (table == 1) relocation += relative;
-    for (; relocation < end; ++relocation) {
-      if (table == 1 && ELF64_R_TYPE(relocation->r_info) != kGlobalDataRelocation) continue;
-      std::uint64_t place = module.load_bias + relocation->r_offset;
-      if (!module.contains(place)) continue;
-      std::uint64_t held = *reinterpret_cast<const std::uint64_t*>(place);
-      if (held - search.least <= search.span && is_hooked(held)) return true;
-    }
+    if (entry->d_tag == DT_NEEDED && std::strncmp(module.strings + entry->d_un.d_val, "libcuda.so", 10) == 0)
+      return true;
   }
   return false;
 }
 
-int visit_module(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* search = static_cast<DirectSearch*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module) || may_know_the_driver(*info, module)) return 0;
-  if (slot_leads_to_driver(module, *search)) {
-    add_module(*info, module, search->found);
-    return 0;
+// Whether a slot by which the module calls functions leads to the driver. The loader fills these at load or at the
+// first call; we never change them.
+bool slot_leads_to_driver(const ElfModule& module, const DirectSearch& search) {
+  auto leads_to_driver = [&](const ElfW(Rela) & relocation) {
+    std::uint64_t place = module.load_bias + relocation.r_offset;
+    if (!module.contains(place)) return false;
+    std::uint64_t held = *reinterpret_cast<const std::uint64_t*>(place);
+    return held - search.least <= search.span && is_hooked(held);
+  };
+  Relocations relocations = relocations_of(module);
+  for (const ElfW(Rela) & relocation : relocations.calls) {
+    if (leads_to_driver(relocation)) return true;
   }
-  MemoryRange relocated = {0, 0};  // RELRO: has only function slots, which were checked above
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_GNU_RELRO) continue;
-    relocated = {info->dlpi_addr + header.p_vaddr, info->dlpi_addr + header.p_vaddr + header.p_memsz};
+  // The other table is long, and has the driver's symbols only if the module is linked to the driver.
+  if (!is_linked_to_driver(module)) return false;
+  if (relocations.data.first != nullptr) relocations.data.first += relocations.relative;
+  for (const ElfW(Rela)* relocation = relocations.data.first; relocation < relocations.data.last; ++relocation) {
+    if (ELF64_R_TYPE(relocation->r_info) == kGlobalDataRelocation && leads_to_driver(*relocation)) return true;
   }
-  for (int i = 0; i < info->dlpi_phnum && search->count < DirectSearch::kMostRanges; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
-    std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
-    std::uint64_t end = begin + header.p_memsz;
-    if (relocated.begin <= begin && relocated.end > begin) begin = relocated.end;
-    begin = (begin + 7) & ~std::uint64_t{7};
-    end &= ~std::uint64_t{7};
-    if (begin < end) search->ranges[search->count++] = {begin, end};
-  }
-  return 0;
+  return false;
 }
 
-int visit_for_hit(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* search = static_cast<DirectSearch*>(data);
-  ElfModule module;
-  if (!describe_module(*info, &module) || !module.contains(search->hit)) return 0;
-  add_module(*info, module, search->found);
-  return 1;
+void look_at_module(const struct dl_phdr_info& info, const ElfModule& module, DirectSearch* search) {
+  if (may_know_the_driver(info, module)) return;
+  if (slot_leads_to_driver(module, *search)) {
+    add_module(info, module, search->found);
+    return;
+  }
+  // Function slots were checked above.
+  for_each_data_range(info, [&](std::uint64_t begin, std::uint64_t end) {
+    if (search->count < DirectSearch::kMostRanges) search->ranges[search->count++] = {begin, end};
+  });
 }
 
 bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
   auto* search = static_cast<DirectSearch*>(data);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (words[i] - search->least > search->span || !is_hooked(words[i])) continue;
-    search->hit = address + i * sizeof(std::uint64_t);
-    visit_modules(visit_for_hit, search);
+    const std::uint64_t hit = address + i * sizeof(std::uint64_t);
+    any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+      if (!module.contains(hit)) return false;
+      add_module(info, module, search->found);
+      return true;
+    });
     return search->found->count < Found::kMostModules;  // the rest of the block is probably in the same module
   }
   return true;
@@ -171,7 +148,10 @@ void find_direct_users(Found* found) {
   search->found = found;
   search->least = begin;
   search->span = end - begin;
-  visit_modules(visit_module, search);
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    look_at_module(info, module, search);
+    return false;
+  });
   read_written_memory(search->ranges, search->count, clock_ns(CLOCK_MONOTONIC) + kLongestNs, look_at_words, search);
   unmap_private(search, sizeof(DirectSearch));
 }

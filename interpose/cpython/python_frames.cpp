@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "interpose/base/elf_symbols.h"
 #include "interpose/base/hash.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
@@ -49,53 +48,43 @@ std::uint32_t version_of(const ElfModule& module) {
 
 }  // namespace
 
-struct PythonFrames::Search {
-  PythonFrames* frames;
-  DumpWriter* dump;
-};
-
-int PythonFrames::visit(struct dl_phdr_info* info, std::size_t, void* data) {
-  auto* search = static_cast<Search*>(data);
-  PythonFrames* self = search->frames;
-  ElfModule module;
-  if (!describe_module(*info, &module)) return 0;
+bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
   std::uint64_t runtime = find_symbol(module, "_PyRuntime");
-  if (runtime == 0) return 0;
-  self->found_ = true;
-  format::Header* header = search->dump->header();
+  if (runtime == 0) return false;
+  found_ = true;
+  format::Header* header = dump.header();
   header->python_version = version_of(module);
-  bool known = python_layout(header->python_version, runtime, &self->layout_);
-  Symbols& symbols = self->symbols_;
+  bool known = python_layout(header->python_version, runtime, &layout_);
   auto find = [&](auto* function, const char* name) {
     std::uint64_t address = find_symbol(module, name);
     *function = reinterpret_cast<std::decay_t<decltype(*function)>>(address);
     return address != 0;
   };
-  symbols.code_type = find_symbol(module, "PyCode_Type");
-  symbols.text_type = find_symbol(module, "PyUnicode_Type");
-  symbols.bytes_type = find_symbol(module, "PyBytes_Type");
-  symbols.evaluation_loop = find_symbol(module, "_PyEval_EvalFrameDefault");
-  bool complete = find(&symbols.this_thread_state, "PyGILState_GetThisThreadState") &&
-                  (find(&symbols.current_thread_state, "PyThreadState_GetUnchecked") ||  // from 3.13 on
-                   find(&symbols.current_thread_state, "_PyThreadState_UncheckedGet")) &&
-                  (find(&symbols.finalizing, "Py_IsFinalizing") || find(&symbols.finalizing, "_Py_IsFinalizing")) &&
-                  find(&symbols.globals, "PyEval_GetGlobals") && find(&symbols.line, "PyCode_Addr2Line") &&
-                  symbols.code_type != 0 && symbols.text_type != 0 && symbols.bytes_type != 0 &&
-                  symbols.evaluation_loop != 0;
+  symbols_.code_type = find_symbol(module, "PyCode_Type");
+  symbols_.text_type = find_symbol(module, "PyUnicode_Type");
+  symbols_.bytes_type = find_symbol(module, "PyBytes_Type");
+  symbols_.evaluation_loop = find_symbol(module, "_PyEval_EvalFrameDefault");
+  bool complete = find(&symbols_.this_thread_state, "PyGILState_GetThisThreadState") &&
+                  (find(&symbols_.current_thread_state, "PyThreadState_GetUnchecked") ||  // from 3.13 on
+                   find(&symbols_.current_thread_state, "_PyThreadState_UncheckedGet")) &&
+                  (find(&symbols_.finalizing, "Py_IsFinalizing") || find(&symbols_.finalizing, "_Py_IsFinalizing")) &&
+                  find(&symbols_.globals, "PyEval_GetGlobals") && find(&symbols_.line, "PyCode_Addr2Line") &&
+                  symbols_.code_type != 0 && symbols_.text_type != 0 && symbols_.bytes_type != 0 &&
+                  symbols_.evaluation_loop != 0;
   if (!known || !complete) {
-    self->switch_off(*search->dump, PythonState::kUnknownVersion);
+    switch_off(dump, PythonState::kUnknownVersion);
   } else {
     header->python_state = PythonState::kNotChecked;
-    self->hash_ = python_hash(header->python_version, self->layout_);
-    self->readable_.store(true, std::memory_order_release);
+    hash_ = python_hash(header->python_version, layout_);
+    readable_.store(true, std::memory_order_release);
   }
-  return 1;
+  return true;
 }
 
 void PythonFrames::look(DumpWriter& dump) {
   if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
-  Search search = {this, &dump};
-  if (!found_ && modules_were_added(&list_end_)) visit_modules(visit, &search);
+  if (!found_ && modules_were_added(&list_end_))
+    any_module([&](const ElfModule& module, const struct dl_phdr_info&) { return take_interpreter(module, dump); });
   searching_.store(false, std::memory_order_release);
 }
 

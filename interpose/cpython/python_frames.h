@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/elf_symbols.h"
 #include "interpose/base/hash_index.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
@@ -40,7 +41,7 @@ struct PythonMemo {
   Entry entries[kEntries];
 };
 
-// All zeros = no interpreter found yet. Lives in memory that the kernel wipes in a fork child.
+// All zeros = no interpreter found yet.
 class PythonFrames {
  public:
   // Looks for an interpreter when modules were loaded since the last call. Thread-safe.
@@ -124,9 +125,9 @@ class PythonFrames {
     std::uint64_t code_type, text_type, bytes_type;
     std::uint64_t evaluation_loop;  // _PyEval_EvalFrameDefault
   };
-  struct Search;
-  static int visit(struct dl_phdr_info* info, std::size_t size, void* search);
 
+  // Learns the layout and functions of the interpreter in `module`. Returns false when it has none.
+  bool take_interpreter(const ElfModule& module, DumpWriter& dump);
   std::uint64_t innermost(std::uint64_t thread) const;
   bool has_gil(std::uint64_t thread) const {
     return reinterpret_cast<std::uint64_t>(symbols_.current_thread_state()) == thread;

@@ -69,17 +69,14 @@ bool is_driver_handle(const void* handle) {
          static_cast<const struct link_map*>(handle)->l_addr == libcuda.load_bias;
 }
 
-namespace {
-
-int visit_for_cuda(struct dl_phdr_info* info, std::size_t, void*) {
-  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  const char* slash = std::strrchr(path, '/');
-  const char* name = slash != nullptr ? slash + 1 : path;
-  return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
+bool cuda_is_loaded() {
+  // By name: NVIDIA's libraries may lack what any_module() needs.
+  return any_loaded_module([](const struct dl_phdr_info& info) {
+    const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";
+    const char* slash = std::strrchr(path, '/');
+    const char* name = slash != nullptr ? slash + 1 : path;
+    return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
+  });
 }
-
-}  // namespace
-
-bool cuda_is_loaded() { return visit_modules(visit_for_cuda, nullptr) != 0; }
 
 }  // namespace culprit

@@ -1,7 +1,7 @@
 // Contexts and devices: which ones a call concerns, and their records in the dump.
 //
 // The driver reuses handles, and a primary context keeps its handle across a reset; so all other code identifies a
-// context by its number in the dump. All zeros = empty; lives in memory that the kernel wipes in a fork child.
+// context by its number in the dump.
 #pragma once
 
 #include <cstdint>

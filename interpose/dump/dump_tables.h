@@ -10,7 +10,6 @@
 
 namespace culprit {
 
-// All zeros = empty.
 struct DumpTables {
   ContextTable contexts;  // first, next to the other fields of Process that every call reads
   LiveTable live;

@@ -20,7 +20,7 @@
 
 namespace culprit {
 
-// All zeros = not started. Lives in memory that the kernel wipes in a fork child.
+// All zeros = not started.
 class DumpWriter {
  public:
   // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600) and the folders of its path that do not exist, and writes the
@@ -34,8 +34,8 @@ class DumpWriter {
   void close();
 
   // Appends one record of a packed chunk: `head`, then `body`, padded to 16 bytes with zeros. Returns 0 when the dump
-  // cannot grow. Either recording has stopped for good (stopped(); the reason is in the header), or this type has used
-  // up its share of the limit (is_full()). In that case other types may still have room, and the caller may reuse
+  // cannot grow. Either recording has stopped permanently (stopped(); the reason is in the header), or this type has
+  // used up its share of the limit (is_full()). In that case other types may still have room, and the caller may reuse
   // records that are no longer needed. Thread-safe.
   format::Ref append(format::ChunkType type, const void* head, std::uint64_t head_bytes, const void* body,
                      std::uint64_t body_bytes);
@@ -101,7 +101,7 @@ class DumpWriter {
   bool has_news() const { return news_.load(std::memory_order_relaxed) != 0; }
   bool take_news() { return has_news() && news_.exchange(0, std::memory_order_relaxed) != 0; }
 
-  // Marks recording as stopped for good. Idempotent; the first reason stays.
+  // Marks recording as permanently stopped. Idempotent; the first reason stays.
   void stop(format::StopReason reason, int error);
 
   static constexpr std::uint64_t kLargestDump = 64ULL << 30;  // the largest offset of a Ref

@@ -1,5 +1,5 @@
 // The tables of fixed or slowly growing size: refused frees, failed calls, memory released by teardown, threads.
-// All zeros = empty; they live in memory that the kernel wipes in a fork child. Every function is thread-safe.
+// Every function is thread-safe.
 #pragma once
 
 #include <pthread.h>

@@ -53,7 +53,6 @@ struct EndedBy {
   bool remember = false;  // false: nothing is kept
 };
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class LiveTable {
  public:
   // Records an allocation; the field `state` of `fields` is ignored. `own` here and below: the calling thread's
@@ -213,7 +212,7 @@ class LiveTable {
     std::uint32_t generation = (record->state & ~(kGeneration - 1)) + (next_generation ? kGeneration : 0);
     __atomic_store_n(&record->state, generation | static_cast<std::uint32_t>(state), __ATOMIC_RELEASE);
   }
-  // The same, under the next generation, for a record whose present state is known.
+  // Like the function above, under the next generation, for a record whose present state is known.
   template <format::AllocationState from, format::AllocationState to>
   static void publish_next(format::AllocationRecord* record) {
     constexpr std::uint32_t kStep = kGeneration + static_cast<std::uint32_t>(to) - static_cast<std::uint32_t>(from);

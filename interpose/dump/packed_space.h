@@ -23,7 +23,7 @@
 
 namespace culprit {
 
-// All zeros = empty. Not thread-safe, except for mark(), wants_sweep() and is_overgrown(): the caller locks.
+// Not thread-safe, except for mark(), wants_sweep() and is_overgrown(): the caller locks.
 class PackedSpace {
  public:
   static constexpr std::uint64_t kFirstGoal = 4ULL << 20;

@@ -12,7 +12,7 @@
 
 namespace culprit {
 
-// The cache of one thread. All zeros = empty.
+// The cache of one thread.
 class RecordCache {
  private:
   friend class RecordPool;
@@ -31,8 +31,7 @@ class RecordCache {
   format::Ref fresh_[kBatch];
 };
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Thread-safe, if each cache is used by one
-// thread only.
+// Thread-safe, if each cache is used by one thread only.
 class RecordPool {
  public:
   // An unused record; 0 when there is no room. `cache` may be nullptr.

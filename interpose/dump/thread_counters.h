@@ -9,8 +9,7 @@
 
 namespace culprit {
 
-// Hands out and takes back blocks. All zeros = empty; lives in memory that the kernel wipes in a fork child.
-// Thread-safe.
+// Hands out and takes back blocks. Thread-safe.
 class CounterBlocks {
  public:
   // A block for the calling thread: an ended thread's, with its counts, or a new one. nullptr = no room.

@@ -7,7 +7,7 @@
 
 namespace culprit {
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Every function is thread-safe.
+// Every function is thread-safe.
 class ThrowTable {
  public:
   struct Throw {

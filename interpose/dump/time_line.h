@@ -9,7 +9,7 @@
 
 namespace culprit {
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child. Thread-safe.
+// Thread-safe.
 class TimeLines {
  public:
   // `live` bytes are in use on the device now. Skipped if another thread holds the lock for a tenth of a second. May

@@ -168,8 +168,7 @@ class YoungRecords {
   Slot slots_[kSlots];
 };
 
-// The YoungRecords of all threads. All zeros = not in use. Lives in memory that the kernel wipes in a fork child.
-// Thread-safe.
+// The YoungRecords of all threads. Thread-safe.
 class YoungList {
  public:
   // Starts the use of young records, if the kernel has membarrier(2). Call prepare_to_meet_threads() while the process

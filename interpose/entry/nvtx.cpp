@@ -8,6 +8,10 @@
 //   2. the pointer InitializeInjectionNvtx2_fnptr. Shared libraries find ours through the loader unless a profiler's is
 //      found first.
 //
+// The functions of an extension have a table and a search of their own (InitializeInjectionNvtxExtension). The payload
+// extension matters because it can end a range that a core function pushed: NCCL pushes with nvtxDomainRangePushEx, and
+// ends a range that got a payload meanwhile with nvtxRangePopPayload.
+//
 // A module has one tool, and we never replace a profiler. Only pushed ranges are read; they belong to one thread.
 #include <cstdint>
 #include <cstring>
@@ -40,7 +44,24 @@ enum Core2 : unsigned {
   kDomainRegisterStringW = 11,
   kDomainCreateA = 12,
   kDomainCreateW = 13,
+  kDomainDestroy = 14,
 };
+// nvtx3/nvtxDetail/nvtxExtTypes.h and nvtx3/nvToolsExtPayload.h, which NVTX keeps for all compatibility IDs 1.x.
+struct ExtensionSegment {
+  std::size_t id;
+  std::size_t slots;
+  std::intptr_t* functions;
+};
+struct ExtensionModule {
+  std::uint16_t nvtx_version;
+  std::uint16_t struct_size;
+  std::uint16_t module;
+  std::uint16_t compatibility;
+  std::size_t segment_count;
+  ExtensionSegment* segments;
+};
+constexpr std::uint16_t kPayloadModule = 2;
+enum Payload : unsigned { kRangePushPayload = 3, kRangePopPayload = 4 };
 struct EventAttributes {
   std::uint16_t version;
   std::uint16_t size;
@@ -138,6 +159,14 @@ int push_a(const char* text) { return push_text(text, nullptr); }
 int push_w(const wchar_t* text) { return push_wide(text, nullptr); }
 int pop() { return close_range(nullptr); }
 int domain_pop(const void* domain) { return close_range(domain); }
+// The names of ranges are in the payload, in a layout that the program registered.
+int payload_push(const void* domain, const void*, std::size_t) { return push_text(nullptr, domain); }
+int payload_pop(const void* domain, const void*, std::size_t) { return close_range(domain); }
+// The ranges of a destroyed domain cannot be popped any more.
+void destroy_domain(const void* domain) {
+  while (domain != nullptr && close_range(domain) >= 0) {
+  }
+}
 const void* register_a(const void*, const char* text) {
   return text == nullptr ? nullptr : strings.add(text, bounded_length(text));
 }
@@ -173,6 +202,19 @@ int initialize(GetExportTable get_table) {
   fill(domains, size, kDomainRegisterStringW, register_w);
   fill(domains, size, kDomainCreateA, create_domain_a);
   fill(domains, size, kDomainCreateW, create_domain_w);
+  fill(domains, size, kDomainDestroy, destroy_domain);
+  return 1;
+}
+
+// Returns 1 for extensions that are not read, too: after a 0 nvtxDomainIsEnabled() would say that no tool listens.
+int initialize_extension(ExtensionModule* module) {
+  if (module == nullptr || module->module != kPayloadModule || module->compatibility >> 8 != 1 ||
+      module->struct_size < sizeof(ExtensionModule) || module->segment_count == 0)
+    return 1;
+  const ExtensionSegment& segment = module->segments[0];
+  if (segment.functions == nullptr || segment.slots <= kRangePopPayload) return 1;
+  segment.functions[kRangePushPayload] = reinterpret_cast<std::intptr_t>(payload_push);
+  segment.functions[kRangePopPayload] = reinterpret_cast<std::intptr_t>(payload_pop);
   return 1;
 }
 
@@ -183,7 +225,13 @@ CULPRIT_EXPORT int InitializeInjectionNvtx2(culprit::GetExportTable get_table) {
   return culprit::initialize(get_table);
 }
 
+CULPRIT_EXPORT int InitializeInjectionNvtxExtension(culprit::ExtensionModule* module) {
+  return culprit::initialize_extension(module);
+}
+
 extern "C" {
 __attribute__((visibility("default"))) int (*InitializeInjectionNvtx2_fnptr)(culprit::GetExportTable) =
     InitializeInjectionNvtx2;
+__attribute__((visibility("default"))) int (*InitializeInjectionNvtxExtension_fnptr)(culprit::ExtensionModule*) =
+    InitializeInjectionNvtxExtension;
 }

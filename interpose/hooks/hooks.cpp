@@ -31,7 +31,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
       return status;                                                                       \
     }                                                                                      \
   }                                                                                        \
-  HookScope scope;                                                                         \
+  HookScope scope(__builtin_frame_address(0));                                             \
   auto* call = reinterpret_cast<decltype(&::symbol)>(next_address(Api::symbol));           \
   if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;
 

@@ -1,5 +1,5 @@
-// Shared by the hook files: the guard at the start of each hook, properties of rows, the values that a row may use, and
-// the custom bodies. Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
+// Shared by the hook files: the guard for nested calls, properties of rows, the values that a row may use, and the
+// custom bodies. Compile with __CUDA_API_VERSION_INTERNAL (see hooks.def).
 #pragma once
 
 #include <cuda.h>
@@ -17,17 +17,6 @@
 #include "interpose/recorder/thread_state.h"
 
 namespace culprit {
-
-// Marks the hook that the calling thread is in.
-class HookScope {
- public:
-  __attribute__((always_inline)) HookScope() {
-    thread_state.outermost_hook = static_cast<const char*>(__builtin_frame_address(0));
-  }
-  __attribute__((always_inline)) ~HookScope() { thread_state.outermost_hook = nullptr; }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-};
 
 // A hook that is entered while the thread is, or seems to be, in another one. A call by a signal handler that
 // interrupted the driver is the user's call, and is handled like any other. A call that the driver or another

@@ -122,7 +122,7 @@ static inline uint64_t culprit_live_bytes_since(uint64_t since, uint64_t* count)
 }
 
 /* How many events could not be recorded so far (a full disk, ...); UINT64_MAX: no dump could be made. When the number
- * grows, what culprit_live_bytes() says may be too little. */
+ * grows, the result of culprit_live_bytes() may be too small. */
 static inline uint64_t culprit_not_recorded(void) {
   return culprit_version() != 0 ? culprit_find()->not_recorded() : 0;
 }

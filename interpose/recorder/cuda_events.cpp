@@ -4,7 +4,7 @@ namespace culprit {
 
 void take_back_cuda_event(Api api, std::uint64_t handle, format::Ref record, CUresult status) {
   {
-    ShortRecording recording;
+    Recording recording(Recording::Kind::kQuick);
     Process* process = recording.process();
     if (process == nullptr) return;
     ThreadRecords* own = &thread_state.memory->records;

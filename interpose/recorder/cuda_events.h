@@ -16,30 +16,9 @@
 
 namespace culprit {
 
-// A variant of Recording for code that only loads and stores: it need not save errno or warn about a full dump.
-// `process()` is nullptr if Recording would have to do more than test two words; otherwise this thread has `memory`,
-// `paths` and `counters`.
-class ShortRecording {
- public:
-  __attribute__((always_inline)) ShortRecording() : process_(nullptr) {
-    if (CULPRIT_UNLIKELY(thread_state.in_tracker)) return;
-    process_ = process_at_hand();
-    if (CULPRIT_LIKELY(process_ != nullptr)) thread_state.in_tracker = true;
-  }
-  __attribute__((always_inline)) ~ShortRecording() {
-    if (CULPRIT_LIKELY(process_ != nullptr)) thread_state.in_tracker = false;
-  }
-  ShortRecording(const ShortRecording&) = delete;
-  ShortRecording& operator=(const ShortRecording&) = delete;
-  Process* process() const { return process_; }
-
- private:
-  Process* process_;
-};
-
 // Records a new event, or returns false.
 __attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_t handle) {
-  ShortRecording recording;
+  Recording recording(Recording::Kind::kQuick);
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr)) return false;
   ThreadState& thread = thread_state;
@@ -78,7 +57,7 @@ __attribute__((always_inline)) inline bool note_cuda_event(Api api, std::uint64_
 // and returns its record. Otherwise returns 0, and the caller must take the general path. When the driver refuses,
 // follow with take_back_cuda_event().
 __attribute__((always_inline)) inline format::Ref end_cuda_event(std::uint64_t handle) {
-  ShortRecording recording;
+  Recording recording(Recording::Kind::kQuick);
   Process* process = recording.process();
   if (CULPRIT_UNLIKELY(process == nullptr) || CULPRIT_UNLIKELY(handle == 0)) return 0;
   format::Ref record = process->tables.live.end_event(handle, process->dump, &thread_state.memory->records);

@@ -53,8 +53,8 @@ void note_mapping_made(const Made& made, format::Ref physical);
 // A call that ends something: begin() before the driver is called, finish() with its answer.
 class Ending {
  public:
-  // `kind`: what this function ends; the handle is looked up in the space of that kind (live_table.h). Handle 0 is
-  // ignored.
+  // `kind`: the kind that this function ends; the handle is looked up in the space of that kind (live_table.h). Handle
+  // 0 is ignored.
   Ending(Api api, format::Kind kind, std::uint64_t handle) : api_(api), kind_(kind), handle_(handle) {
     if (handle != 0) begin(space_of(kind), is_memory(kind));
   }

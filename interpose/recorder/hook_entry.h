@@ -14,24 +14,24 @@
 
 namespace culprit {
 
-// Marks the assembly stub that the calling thread is in as its hook: current_stack() begins there, and a detach waits
-// for the thread. It may be nested in a hook: in a callback. (HookScope in hooks.h is the same for the hooks, which are
-// never nested.)
-class StubScope {
+// Marks the hook, or the assembly stub, that the calling thread is in: current_stack() begins at its frame, and a
+// detach waits for the thread.
+class HookScope {
  public:
-  // `frame`: of the stub. `marks` = false: does nothing.
-  explicit StubScope(const std::uint64_t* frame, bool marks = true)
-      : outer_(thread_state.outermost_hook), marks_(marks) {
+  // `frame`: of the hook or stub. `outer`: the hook that the thread is in again afterwards. A hook has none; a stub may
+  // be called in a hook's callback. `marks` = false: does nothing.
+  __attribute__((always_inline)) explicit HookScope(const void* frame, const char* outer = nullptr, bool marks = true)
+      : outer_(outer), marks_(marks) {
     if (!marks) return;
-    __atomic_store_n(&thread_state.outermost_hook, reinterpret_cast<const char*>(frame), __ATOMIC_RELAXED);
+    __atomic_store_n(&thread_state.outermost_hook, static_cast<const char*>(frame), __ATOMIC_RELAXED);
     // Either a detach sees this store, or this thread sees the detach's store (known_threads.h).
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  ~StubScope() {
+  __attribute__((always_inline)) ~HookScope() {
     if (marks_) __atomic_store_n(&thread_state.outermost_hook, outer_, __ATOMIC_RELEASE);
   }
-  StubScope(const StubScope&) = delete;
-  StubScope& operator=(const StubScope&) = delete;
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
 
  private:
   const char* outer_;

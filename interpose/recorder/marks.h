@@ -16,8 +16,7 @@ namespace culprit {
 
 struct Process;
 
-// The names in the dump, and the labels (pairs of names) of allocations. All zeros = empty; lives in memory that the
-// kernel wipes in a fork child. Thread-safe.
+// The names in the dump, and the labels (pairs of names) of allocations. Thread-safe.
 class MarkTable {
  public:
   // The record of the mark with this name and kind (format::MarkKind), seen now. `counts`: it was opened, or its moment

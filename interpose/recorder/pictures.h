@@ -15,8 +15,7 @@ namespace culprit {
 
 struct Process;
 
-// All zeros = none taken yet. Lives in memory that the kernel wipes in a fork child. Every function is thread-safe; of
-// two concurrent requests for a picture one is dropped.
+// Every function is thread-safe; of two concurrent requests for a picture one is dropped.
 class Pictures {
  public:
   // `live` bytes of the device are in use, more than a moment ago. Takes a picture when that is a sixteenth more than

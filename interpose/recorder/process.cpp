@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/store_release.h"
@@ -23,6 +22,7 @@
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/events.h"
+#include "interpose/recorder/job_rank.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/start.h"

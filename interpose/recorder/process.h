@@ -149,16 +149,21 @@ CULPRIT_COLD void count_lost_call();
 
 // A section of the tracker's own work. `process()` is nullptr when nothing is to be recorded: recording is off, or this
 // is a signal handler that interrupted another section. Keeps errno.
+//
+// kQuick is for code that only loads and stores, which changes no errno and fills no dump: `process()` is also nullptr
+// where kFull would have to do more than test two words; otherwise this thread has `memory`, `paths` and `counters`.
 class Recording {
  public:
-  __attribute__((always_inline)) Recording() : process_(nullptr), saved_errno_(0) {
+  enum class Kind : std::uint8_t { kFull, kQuick };
+  __attribute__((always_inline)) explicit Recording(Kind kind = Kind::kFull)
+      : process_(nullptr), saved_errno_(0), kind_(kind) {
     if (CULPRIT_UNLIKELY(thread_state.in_tracker)) return;
     Process* process = process_at_hand();
     if (CULPRIT_LIKELY(process != nullptr)) {
-      saved_errno_ = *thread_state.error_number;
+      if (kind == Kind::kFull) saved_errno_ = *thread_state.error_number;
       thread_state.in_tracker = true;
       process_ = process;
-    } else {
+    } else if (kind == Kind::kFull) {
       // The address of this object is not passed: it then stays in registers, which halves its cost.
       int saved = 0;
       bool first = false;
@@ -170,6 +175,7 @@ class Recording {
   __attribute__((always_inline)) ~Recording() {
     if (CULPRIT_UNLIKELY(process_ == nullptr)) return;
     thread_state.in_tracker = false;
+    if (kind_ == Kind::kQuick) return;
     if (CULPRIT_UNLIKELY(process_->dump.has_news())) warn_if_stopped(*process_);
     *thread_state.error_number = saved_errno_;
   }
@@ -185,6 +191,7 @@ class Recording {
 
   Process* process_;
   int saved_errno_;
+  Kind kind_;
   bool first_of_thread_ = false;
 };
 

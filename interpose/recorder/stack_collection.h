@@ -71,8 +71,7 @@ struct StackHolder {
   StackHolder* next;
 };
 
-// All threads that may hold stacks. All zeros = none; lives in memory that the kernel wipes in a fork child.
-// Thread-safe.
+// All threads that may hold stacks. Thread-safe.
 class StackHolders {
  public:
   void enter(StackHolder* holder);

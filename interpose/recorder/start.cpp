@@ -6,7 +6,6 @@
 
 #include <cstring>
 
-#include "interpose/base/job_rank.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
@@ -15,6 +14,7 @@
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/attach_state.h"
 #include "interpose/recorder/exit_handlers.h"
+#include "interpose/recorder/job_rank.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/run_starts.h"

@@ -9,8 +9,8 @@
 
 namespace culprit {
 
-// All zeros = empty. Thread-safe, without a lock: of two threads that store at the same time one may be lost, and a
-// slot that is being written is not read.
+// Thread-safe, without a lock: of two threads that store at the same time one may be lost, and a slot that is being
+// written is not read.
 class CallSiteCache {
  public:
   // The target of the call of function `number` (0 to 7) at `caller`. find() searches for it when it is not known;

@@ -17,7 +17,6 @@ extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
 // A module may have been unloaded: cached addresses may be stale.
 inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class ModuleTable {
  public:
   // Marks the modules of the table that were unmapped or moved. Modules are added by frame_of(), to the dump of the

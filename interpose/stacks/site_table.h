@@ -9,7 +9,6 @@
 
 namespace culprit {
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class SiteTable {
  public:
   // Counts an allocation call with this stack: the `number`th of the process. Returns the site's name, 0 when there is

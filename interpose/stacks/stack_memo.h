@@ -42,7 +42,6 @@ struct StackChecks {
   std::uint64_t pointers[kMaxStackDepth];
 };
 
-// All zeros = empty.
 class StackMemo {
  public:
   // The remembered stack for this frame, if all its checks hold; 0 if none. `frame` points to the hook's saved rbp,

@@ -23,7 +23,6 @@
 
 namespace culprit {
 
-// All zeros = empty. Lives in memory that the kernel wipes in a fork child.
 class StackTable {
  public:
   // The number of this stack, written to the dump if it is new. Returns 0 when there is no room even for a merged

@@ -10,7 +10,6 @@
 
 namespace culprit {
 
-// All zeros = empty.
 struct StackTables {
   ModuleTable modules;
   StackTable table;

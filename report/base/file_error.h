@@ -8,7 +8,8 @@
 
 namespace culprit::report {
 
-// The message names the file and, where known, the line. It is made printable, because both may come from a stranger.
+// The message names the file and, where known, the line. It is made printable, because both may come from an untrusted
+// file.
 class FileError : public std::runtime_error {
  public:
   explicit FileError(const std::string& message) : std::runtime_error(printable_lines(message)) {}

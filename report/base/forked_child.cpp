@@ -19,7 +19,10 @@ ForkedChild fork_child(const std::function<void(int pipe)>& work) {
   child.pid = ::fork();
   if (child.pid == 0) {
     child.message.close();
-    work(writing.get());
+    try {
+      work(writing.get());
+    } catch (...) {  // no memory: the copy must not go on as if it were this process
+    }
     ::_exit(126);
   }
   if (child.pid < 0) child.error = errno;

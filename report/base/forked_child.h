@@ -16,8 +16,9 @@ struct ForkedChild {
   Descriptor message;  // the end to read from; it ends when the child ends, or executes a command
 };
 
-// Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns. The caller
-// waits for its end (waitpid). Call it from a process with one thread.
+// Forks. The child calls `work` with the end of the pipe to write to, and ends with 126 if `work` returns or throws.
+// The caller waits for its end (waitpid). In a process with several threads `work` may use malloc, which glibc keeps
+// usable, and may take no other lock.
 ForkedChild fork_child(const std::function<void(int pipe)>& work);
 
 // Writes all of it; false when that is not possible.

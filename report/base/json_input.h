@@ -1,4 +1,4 @@
-// Reads JSON that anybody may have written.
+// Reads JSON of unknown origin.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,9 @@
 #include <memory>
 #include <mutex>
 
+#include "report/base/failure.h"
 #include "report/base/printable.h"
-#include "report/base/terminal_colours.h"
+#include "report/base/terminal.h"
 #include "report/base/words.h"
 
 namespace culprit::report::log {
@@ -157,6 +158,14 @@ void set_level(Level level) {
 bool shows(Level level) { return loggers().command.should_log(least(level)); }
 
 void error(std::string_view text) { write(&loggers().command, spdlog::level::err, text); }
+void failure(const std::exception& error) noexcept {
+  try {
+    log::error(failure_text(error));
+  } catch (const std::exception&) {
+    write_without_memory();
+  }
+}
+
 void warning(std::string_view text) { write(&loggers().command, spdlog::level::warn, text); }
 void note(std::string_view text) { write(&loggers().command, spdlog::level::info, text); }
 void line(std::string_view text) { write(&loggers().lines, spdlog::level::info, text); }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,9 @@ bool shows(Level level);
 
 // "culprit: TEXT": why the command failed, or what it left out.
 void error(std::string_view text);
+// The same for an exception that ends the command (failure.h). Where there is no memory for that, the message is plain.
+// Never throws.
+void failure(const std::exception& error) noexcept;
 // "culprit: warning: TEXT": the command goes on, and its result may not be the one that was wanted.
 void warning(std::string_view text);
 // "culprit: TEXT": about a command that succeeds.

@@ -42,7 +42,7 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-// What open(2) without O_EXCL would leave: the permissions of a file that is there, else those of the umask.
+// The permissions that open(2) without O_EXCL would leave: those of a file that is there, else those of the umask.
 mode_t permissions_for(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0) return info.st_mode & 07777;

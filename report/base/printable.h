@@ -1,4 +1,4 @@
-// Foreign text made harmless. Names come from dumps, files and environments that anybody may have written: a terminal
+// Foreign text made harmless. Names come from dumps, files and environments of unknown origin: a terminal
 // would carry out escape sequences in them, a bidi override would show a line in another order than it has, and invalid
 // UTF-8 makes a file of XML, JSON or protobuf unreadable. All functions are thread-safe.
 #pragma once

@@ -10,8 +10,8 @@
 namespace culprit::report {
 
 // Passes on printable text, line feeds and tabs, and '?' for anything else. For a terminal also carriage returns and
-// the sequences that culprit itself writes: colours, and what moves to or wipes a line or the screen. Not thread-safe,
-// like the stream behind it.
+// the sequences that culprit itself writes: colours, and those that move to or wipe a line or the screen. Not
+// thread-safe, like the stream behind it.
 class PrintableBuffer : public std::streambuf {
  public:
   PrintableBuffer(std::streambuf* to, bool terminal) : to_(to), terminal_(terminal) {}

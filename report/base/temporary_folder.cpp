@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <new>
 #include <stdexcept>
 
 namespace culprit::report {
@@ -62,8 +63,11 @@ TemporaryFolder::TemporaryFolder() {
 
 TemporaryFolder::~TemporaryFolder() {
   if (!at_end_) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  try {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  } catch (const std::bad_alloc&) {  // the next run removes it
+  }
 }
 
 void TemporaryFolder::keep() {

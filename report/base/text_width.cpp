@@ -84,6 +84,11 @@ std::string cut_to_width(std::string_view text, std::size_t width, std::string_v
   return std::string(text);
 }
 
+std::string shortened(std::string_view text, std::size_t width) {
+  constexpr std::string_view kMark = "...";
+  return columns_of(text) <= width ? std::string(text) : cut_to_width(text, width - kMark.size(), kMark);
+}
+
 std::string padded_to_width(std::string text, std::size_t width) {
   const std::size_t columns = columns_of(text);
   if (columns < width) text.append(width - columns, ' ');

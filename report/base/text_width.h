@@ -13,8 +13,13 @@ namespace culprit::report {
 std::size_t columns_of(std::string_view text);
 
 // `text`, or if it is wider than `width` columns: the characters at its beginning that fit into them, with `mark`
-// added. What a reader sees as one character (a letter with its accents, an emoji of several parts) is never divided.
+// added. A group of code points that a reader sees as one character (a letter with its accents, an emoji) is never
+// divided.
 std::string cut_to_width(std::string_view text, std::size_t width, std::string_view mark = "");
+
+// `text`, or if it is wider than `width` columns: its beginning with "...", as wide as that at most. `width`: 3 or
+// more.
+std::string shortened(std::string_view text, std::size_t width);
 
 // `text` with blanks up to `width` columns.
 std::string padded_to_width(std::string text, std::size_t width);

@@ -56,6 +56,11 @@ std::string format_time(std::uint64_t ns) {
   return seconds < 1 ? three_digits(seconds * 1e3, "ms") : three_digits(seconds, "s");
 }
 
+std::string short_word(std::string_view word) {
+  constexpr std::size_t kMostColumns = 40;
+  return cut_to_width(printable(word), kMostColumns, "...");
+}
+
 std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }

@@ -26,6 +26,9 @@ std::string hex_bytes(const std::uint8_t* bytes, std::size_t count);
 // "12.4 s", "830 ms", "0.2 ms".
 std::string format_time(std::uint64_t ns);
 
+// A word of the user in a message: printable, and cut to 40 columns.
+std::string short_word(std::string_view word);
+
 // "1 call", "3 calls".
 std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
 

@@ -1,4 +1,4 @@
-// What several types of evidence have in common: an event with a stack, in words and in JSON.
+// Parts that several types of evidence share: an event with a stack, in words and in JSON.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace culprit::report {
 // Evidence of this type, with the cause that it points to.
 Evidence evidence_of(EvidenceType type);
 
-// Whether the event is not to blame, because the program hands such memory on. `earlier`: the allocation was made by an
+// Whether the event is no cause, because the program hands such memory on. `earlier`: the allocation was made by an
 // earlier call of the function that was left, so it may have been handed on to a caller or a global. If others of its
 // stack live on without such an event, handing on is normal for the program.
 bool is_handed_on(bool earlier, bool others_live_on);

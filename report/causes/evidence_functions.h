@@ -1,5 +1,4 @@
-// What culprit does with a type of evidence. The functions of each type are in the file of this folder that has its
-// name.
+// The functions of a type of evidence. Those of each type are in the file of this folder that has its name.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@ namespace culprit::report {
 
 class StackResolver;
 
-// What the dump has about one group of allocations.
+// The facts of the dump about one group of allocations.
 struct GroupFacts {
   const Dump& dump;
   const StackResolver& stacks;

@@ -19,7 +19,6 @@
 #include "report/attach/injector.h"
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
-#include "report/base/failure.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/words.h"
@@ -144,11 +143,14 @@ int show_survivors(const AttachCommand& command, const TracedProcess& process, c
     return fail(error.what());
   }
   reports.front().dump_path = dump;
-  const int written = output.format != "text"
-                          ? write_reports(reports, output, DefaultStream::kStdout, true)
-                          : write_output(output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-                              render_survivors(reports.front(), render_options(output, colours), out);
-                            });
+  const int written = output.format != "text" ? write_reports(reports, output, DefaultStream::kStdout, true)
+                                              : write_output(output, DefaultStream::kStdout,
+                                                             [&](const Terminal& terminal, std::ostream& out) {
+                                                               RenderOptions shown = render_options(output, terminal);
+                                                               // A container's files go with its last process.
+                                                               shown.kept = std::filesystem::exists(dump);
+                                                               render_survivors(reports.front(), shown, out);
+                                                             });
   return written != kExitFine ? written : gate_result(reports, output);
 }
 
@@ -210,7 +212,8 @@ int run_attach(const AttachCommand& command) try {
   if (command.seconds <= 0) return kExitFine;
   return record_for(command, process, answer, dump, signals);
 } catch (const std::exception& error) {
-  return fail(failure_text(error));
+  log::failure(error);
+  return kExitUnreadable;
 }
 
 int run_detach(const DetachCommand& command) try {
@@ -238,7 +241,8 @@ int run_detach(const DetachCommand& command) try {
   if (!dump.empty()) log::line("next    culprit report " + printable(dump));
   return kExitFine;
 } catch (const std::exception& error) {
-  return fail(failure_text(error));
+  log::failure(error);
+  return kExitUnreadable;
 }
 
 template <typename AnyCommand>
@@ -270,6 +274,14 @@ Action declare_attach(OptionList* options) {
       .in_range(0, 256)
       .type("N");
   add_output_options(options, &command->output, {"text", "json"});
+  options->remove("--fail-on");
+  options
+      ->add(
+          "--fail-on", &command->output.fail_on,
+          "With --for: exit with 1 when these are found: leaks (memory that is still live), errors, resources, or none")
+      .one_of({"leaks", "errors", "resources", "none"})
+      .comma_separated()
+      .type("WHAT");
   options->add_check([command] {
     const OutputOptions& output = command->output;
     const bool reports = !output.output.empty() || !output.fail_on.empty() || output.error_exit_code != 0;

@@ -30,9 +30,10 @@ int run_diff(const DiffCommand& command) try {
   const Growth allowed = parse_growth(command.allow_growth).value_or(Growth());
   const Diff diff = diff_of(read_leak_list(command.before, command.output.load),
                             read_leak_list(command.now, command.output.load), allowed);
-  const int written = write_output(command.output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    find_format(command.output.format)->write_diff(diff, render_options(command.output, colours), out);
-  });
+  const int written =
+      write_output(command.output, DefaultStream::kStdout, [&](const Terminal& terminal, std::ostream& out) {
+        find_format(command.output.format)->write_diff(diff, render_options(command.output, terminal), out);
+      });
   if (written != kExitFine) return written;
   const bool worse = !diff.with(Change::kNew).empty() || !diff.with(Change::kGrown).empty();
   const int code = command.output.error_exit_code;

@@ -1,6 +1,4 @@
 // culprit doctor: lists the processes that hold GPU memory now, and how to get it back.
-#include <unistd.h>
-
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "report/base/exit_codes.h"
+#include "report/base/host_name.h"
 #include "report/base/log.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
@@ -31,11 +30,6 @@ std::string variable_or(const char* name, const char* otherwise) {
   return value != nullptr && value[0] != '\0' ? value : otherwise;
 }
 
-std::string machine_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "this machine";
-}
-
 std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
   std::set<std::uint32_t> pids;
   for (const GpuFacts& gpu : nvml.gpus) {
@@ -57,7 +51,8 @@ int run_doctor(const DoctorCommand& command) {
     return kExitUsage;
   }
   const ProcFacts proc = read_proc(variable_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
-  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), machine_name());
+  const std::string host = host_name();
+  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), host.empty() ? "this machine" : host);
   // All GPUs are examined even for one of them: a process that NVML names on another GPU is not a keeper here.
   if (command.gpu) {
     std::vector<GpuDiagnosis> chosen;
@@ -66,13 +61,14 @@ int run_doctor(const DoctorCommand& command) {
     }
     diagnosis.gpus = std::move(chosen);
   }
-  const int written = write_output(command.output, DefaultStream::kStdout, [&](bool colours, std::ostream& out) {
-    if (command.output.format == "json") {
-      render_doctor_json(diagnosis, out);
-    } else {
-      render_doctor_text(diagnosis, colours, out);
-    }
-  });
+  const int written =
+      write_output(command.output, DefaultStream::kStdout, [&](const Terminal& terminal, std::ostream& out) {
+        if (command.output.format == "json") {
+          render_doctor_json(diagnosis, out);
+        } else {
+          render_doctor_text(diagnosis, terminal.colours, out);
+        }
+      });
   if (written != kExitFine) return written;
   return nvml.available ? kExitFine : kExitUnreadable;
 }

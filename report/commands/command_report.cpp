@@ -34,13 +34,13 @@ int run_report(const ReportCommand& command) try {
   LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
-  add_missing_ranks(&reports);
+  add_missing_ranks(false, &reports);
   add_notes_on_runs(command.dumps, &reports);
   if (!reports.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
     const int written = command.suggest_suppressions
                             ? write_output(command.output, DefaultStream::kStdout,
-                                           [&](bool, std::ostream& out) {
+                                           [&](const Terminal&, std::ostream& out) {
                                              out << suggest_suppressions(reports, command.output.load.judge.strict);
                                            })
                             : write_reports(reports, command.output, DefaultStream::kStdout, true);

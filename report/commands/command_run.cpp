@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
-#include "report/base/failure.h"
+#include "report/base/file_error.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/temporary_folder.h"
@@ -29,6 +30,7 @@
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"
 #include "report/run/framework_caches.h"
+#include "report/run/launchers.h"
 #include "report/run/preload.h"
 #include "report/run/run_starts.h"
 #include "report/select/selection.h"
@@ -55,6 +57,10 @@ std::uint64_t realtime_ns() {
   std::timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string absolute_path(const std::string& path) {
+  return path.empty() ? "" : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 int start_failure(const std::string& command, int error) {
@@ -90,15 +96,25 @@ void name_signal(const ChildResult& child, std::vector<Report>* reports) {
   if (last != nullptr && last->process.status.ended == Ended::kKilled) last->process.status.signal = child.code;
 }
 
+// No report names a dump that will be gone.
+void forget_dumps(std::vector<Report>* reports) {
+  for (Report& report : *reports) {
+    report.dump_path.clear();
+    for (JobProcess& process : report.job) process.dump_path.clear();
+  }
+}
+
 // The report's part of the exit code; `failed`: the processes that could not record.
 int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
                const RunCommand& command, Selection* selection, bool kept) {
+  check_output_file(command.output.output, paths);
   LoadedReports loaded = load_many(paths, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   std::move(failed.begin(), failed.end(), std::back_inserter(reports));
   name_signal(child, &reports);
+  if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
-  add_missing_ranks(&reports);
+  add_missing_ranks(!is_a_rank(), &reports);
   selection->apply(command.output.load.judge.strict, &reports);
   std::uint64_t injected = 0;
   for (const Report& report : reports) injected += report.injected_failures;
@@ -176,17 +192,19 @@ int run_program(const RunCommand& command) {
   try {
     failures = fail_environment(command.fail);
   } catch (const std::exception& error) {
-    log::error(failure_text(error));
+    log::failure(error);
     return kExitUsage;
   }
   try {
     selection.emplace(command.selection);
     check_output_file(command.output.output, command.selection.files());
     place.emplace(command);
+    if (place->pattern() == pattern_of_path(absolute_path(command.output.output)))
+      throw FileError(command.output.output + ": is the dump of --out, and would be lost; choose another file for -o");
     environment = preload_environment(place->pattern());
-    environment.emplace_back("CULPRIT_RUN_STARTS", place->run_starts().path());
+    environment.push_back(place->run_starts().variable());
   } catch (const std::exception& error) {
-    log::error(failure_text(error));
+    log::failure(error);
     return kExitUnreadable;
   }
 
@@ -199,21 +217,28 @@ int run_program(const RunCommand& command) {
   if (command.torch_history) environment.emplace_back("CULPRIT_TORCH_HISTORY", "1");
   if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
+  std::vector<std::string> program = command.command;
+  forward_environment(&program, &environment);
   const std::uint64_t start = realtime_ns();
-  const ChildResult child = run_child(command.command, environment);
+  const ChildResult child = run_child(program, environment);
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
 
+  // Whatever fails from here on: the command's exit code counts.
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
     dumps = find_dumps(place->pattern(), start);
     found = report_run(dumps, place->run_starts().reports(dumps.size()), child, command, &*selection, place->kept());
-  } catch (const std::exception& error) {  // FileError, or no memory for the report: the command's exit code counts
-    log::error(failure_text(error));
+  } catch (const std::exception& error) {  // FileError, or no memory for the report
+    log::failure(error);
   }
-  if (found == kExitUnreadable) place->keep(dumps);
+  try {
+    if (found == kExitUnreadable) place->keep(dumps);
+  } catch (const std::exception& error) {
+    log::failure(error);
+  }
   place.reset();
   if (child.signalled) return die_like_child(child.code);
   return child.code != 0 ? child.code : found;

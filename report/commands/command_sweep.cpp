@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -15,11 +16,12 @@
 #include <vector>
 
 #include "report/base/exit_codes.h"
-#include "report/base/failure.h"
+#include "report/base/file_error.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/progress.h"
 #include "report/base/temporary_folder.h"
+#include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/dump/run_dumps.h"
@@ -29,6 +31,7 @@
 #include "report/render/text/render_sweep.h"
 #include "report/run/child_pool.h"
 #include "report/run/preload.h"
+#include "report/run/run_starts.h"
 #include "report/run/sweep.h"
 #include "report/select/render_options.h"
 
@@ -55,34 +58,72 @@ bool parse_site(const std::string& text, std::uint64_t* site) {
   return error == std::errc() && end == text.data() + text.size() && *site != 0;
 }
 
-// The folder of the dumps, with a part for each run.
+// The dumps of the runs: a folder with a part for each run.
 class Dumps {
  public:
   // Throws std::runtime_error or fs::filesystem_error.
-  explicit Dumps(const std::string& kept) {
-    if (kept.empty()) {
-      temporary_.emplace();
-      path_ = temporary_->path();
-      return;
-    }
-    path_ = fs::absolute(kept);
+  explicit Dumps(const std::string& kept) : path_(kept.empty() ? temporary_.path() : fs::absolute(kept).string()) {
+    kept_ = !kept.empty();
+    if (!kept_) return;
     fs::create_directories(path_);
     if (!fs::is_empty(path_)) throw std::runtime_error(path_.string() + ": is not empty; choose another --out");
   }
-  // The value of CULPRIT_OUT for this part.
-  std::string pattern(const std::string& part) const {
+  // Prepares a run. Returns the variables that say where its processes write their dumps, and where they are counted.
+  Environment begin(const std::string& part) {
     fs::create_directories(path_ / part);
-    return pattern_of_path((path_ / part).string()) + "/" + kDefaultPattern;
+    fs::create_directories(own(part));
+    const RunStartsFile& starts = starts_.try_emplace(part, own(part)).first->second;
+    Environment environment = preload_environment(pattern(part));
+    environment.push_back(starts.variable());
+    return environment;
   }
-  // Deletes the dumps of a run after they were read.
+  // Reads the dumps of a run that has ended; false, with a message on stderr, when one of them cannot be read. The
+  // reports include those of the processes that have no dump.
+  bool read(const std::string& part, const OutputOptions& options, Reports* reports) {
+    bool readable = true;
+    const std::vector<std::string> paths = find_dumps(pattern(part), 0);
+    for (const std::string& path : paths) {
+      try {
+        reports->push_back(std::make_shared<const Report>(load_with_progress(path, options.load)));
+      } catch (const DumpError& error) {
+        log::error(error.what());
+        readable = false;
+      }
+    }
+    try {
+      for (Report& without_dump : starts_.at(part).reports(paths.size()))
+        reports->push_back(std::make_shared<const Report>(std::move(without_dump)));
+    } catch (const FileError& error) {
+      log::error(error.what());
+      readable = false;
+    }
+    starts_.erase(part);
+    return readable;
+  }
+  // Deletes the dumps of a run that no reader will want.
   void drop(const std::string& part) const {
     std::error_code ignored;
-    if (temporary_) fs::remove_all(path_ / part, ignored);
+    fs::remove_all(own(part), ignored);
+  }
+  // The report could not be written: the dumps stay, for another one.
+  void keep() {
+    if (!kept_) temporary_.keep();
+    log::error("the dumps are kept: " + (path_ / kClean).string() + ", and the folders of runs beside it");
   }
 
+  static constexpr char kClean[] = "clean";
+
  private:
-  std::optional<TemporaryFolder> temporary_;
+  // Inside of `path_`, unless the user has named that one.
+  fs::path own(const std::string& part) const { return fs::path(temporary_.path()) / part; }
+  std::string pattern(const std::string& part) const {
+    return pattern_of_path((path_ / part).string()) + "/" + kDefaultPattern;
+  }
+
+  TemporaryFolder temporary_;
+  std::map<std::string, RunStartsFile> starts_;
   fs::path path_;
+  bool kept_ = false;
 };
 
 // Progress of the sweep on stderr: a bar on a terminal, else a line for each run.
@@ -106,22 +147,7 @@ class SweepProgress {
   Progress bar_;
 };
 
-// Reads the dumps of a run; false, with a message on stderr, when one of them cannot be read.
-bool read_dumps(const std::string& pattern, const OutputOptions& options, Reports* reports) {
-  bool readable = true;
-  for (const std::string& path : find_dumps(pattern, 0)) {
-    try {
-      reports->push_back(std::make_shared<const Report>(load_with_progress(path, options.load)));
-    } catch (const DumpError& error) {
-      log::error(error.what());
-      readable = false;
-    }
-  }
-  return readable;
-}
-
-Environment environment_of(const SweepCommand& command, const std::string& pattern, const std::string& fail) {
-  Environment environment = preload_environment(pattern);
+Environment environment_of(const SweepCommand& command, Environment environment, const std::string& fail) {
   environment.emplace_back("CULPRIT_FAIL", fail);
   if (!command.log.empty()) environment.emplace_back("CULPRIT_LOG", command.log);
   return environment;
@@ -142,8 +168,16 @@ std::vector<AllocationSite> chosen_sites(const SweepCommand& command, const std:
   return chosen;
 }
 
+// Whether this run shows something that no run before it does.
+bool is_first_of_its_kind(const Sweep& sweep, std::size_t number) {
+  const SweepRun& run = sweep.runs[number];
+  return run.outcome == SweepOutcome::kUnreadable ||
+         std::any_of(run.findings.begin(), run.findings.end(),
+                     [&](std::size_t finding) { return sweep.findings[finding].runs.front() == number; });
+}
+
 // Runs the command once for each run of `sweep`. Returns the signal that ends culprit, 0 for none.
-int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
+int try_all(const SweepCommand& command, Dumps* dumps, Sweep* sweep) {
   // After a failure the program may try alternatives first, so it has much more time than the clean run took.
   const double limit = command.timeout > 0 ? command.timeout : 30 + 10 * sweep->clean.seconds;
   const bool to_stderr = command.output.output.empty() && command.output.format == "json";
@@ -153,7 +187,7 @@ int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
   while (next < sweep->runs.size() || pool.running() != 0) {
     while (next < sweep->runs.size() && pool.running() < command.jobs) {
       const std::string rule = "alloc-site:" + site_name(sweep->runs[next].site);
-      pool.start(next, command.command, environment_of(command, dumps.pattern(std::to_string(next + 1)), rule),
+      pool.start(next, command.command, environment_of(command, dumps->begin(std::to_string(next + 1)), rule),
                  std::chrono::duration<double>(limit), command.show_output);
       ++next;
     }
@@ -167,9 +201,9 @@ int try_all(const SweepCommand& command, const Dumps& dumps, Sweep* sweep) {
     SweepRun& run = sweep->runs[number];
     run.result = result;
     Reports reports;
-    const bool readable = read_dumps(dumps.pattern(part), command.output, &reports);
+    const bool readable = dumps->read(part, command.output, &reports);
     judge_run(sweep, number, reports, readable);
-    dumps.drop(part);
+    if (!is_first_of_its_kind(*sweep, number)) dumps->drop(part);
     progress.ended(*sweep, run);
   }
   return 0;
@@ -184,27 +218,26 @@ int verdict(const Sweep& sweep, const OutputOptions& options) {
   const bool errors = sweep.errors() + sweep.count(SweepOutcome::kCrash) + sweep.count(SweepOutcome::kHang) != 0;
   if ((asked("leaks") && sweep.leaks() != 0) || (asked("errors") && errors))
     return options.error_exit_code != 0 ? options.error_exit_code : kExitFound;
-  return kExitFine;
+  return has_gate(options) && !reasons_not_known(sweep).empty() ? kExitNotKnown : kExitFine;
 }
 
 int write_sweep(const Sweep& sweep, const OutputOptions& options) {
-  return write_output(options, DefaultStream::kStderr, [&](bool colours, std::ostream& out) {
+  return write_output(options, DefaultStream::kStderr, [&](const Terminal& terminal, std::ostream& out) {
     if (options.format == "json") {
       render_sweep_json(sweep, out);
       return;
     }
-    render_sweep_text(sweep, render_options(options, colours), out);
+    render_sweep_text(sweep, render_options(options, terminal), out);
   });
 }
 
 int sweep_all(const SweepCommand& command) {
   check_output_file(command.output.output, {});
-  const Dumps dumps(command.out);
-  const std::string pattern = dumps.pattern("clean");
+  Dumps dumps(command.out);
   Sweep sweep;
   sweep.command = command.command;
   const auto start = std::chrono::steady_clock::now();
-  sweep.clean.child = run_child(command.command, environment_of(command, pattern, "sites"));
+  sweep.clean.child = run_child(command.command, environment_of(command, dumps.begin(Dumps::kClean), "sites"));
   sweep.clean.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const ChildResult& clean = sweep.clean.child;
   if (clean.start_errno != 0) {
@@ -217,25 +250,32 @@ int sweep_all(const SweepCommand& command) {
   }
   if (clean.code != 0)
     log::warning("the command ends with " + std::to_string(clean.code) + " although nothing was made to fail");
-  if (!read_dumps(pattern, command.output, &sweep.clean_reports)) return kExitUnreadable;
+  if (!dumps.read(Dumps::kClean, command.output, &sweep.clean_reports)) {
+    dumps.keep();
+    return kExitUnreadable;
+  }
   const std::vector<AllocationSite> all = sites_of(sweep.clean_reports);
   sweep.sites = all.size();
   for (const AllocationSite& site : chosen_sites(command, all)) {
     sweep.runs.emplace_back();
     sweep.runs.back().site = site;
   }
-  if (all.empty()) {
+  const bool not_known = !reasons_not_known(sweep).empty();
+  if (all.empty() && !not_known) {
     log::warning(
         std::string("no allocation was seen: ") +
         (sweep.clean_reports.empty()
              ? "the program made no CUDA call, or it is static or setuid, so that nothing can be preloaded into it"
              : "there is nothing to make fail"));
   }
-  const int signal_number = try_all(command, dumps, &sweep);
+  const int signal_number = try_all(command, &dumps, &sweep);
   if (signal_number != 0) return -signal_number;
-  if (!all.empty() || command.output.format == "json" || !command.output.output.empty()) {
+  if (!all.empty() || not_known || command.output.format == "json" || !command.output.output.empty()) {
     const int written = write_sweep(sweep, command.output);
-    if (written != kExitFine) return written;
+    if (written != kExitFine) {
+      dumps.keep();
+      return written;
+    }
   }
   if (clean.code != 0) return clean.code;
   const bool hooked = std::any_of(sweep.clean_reports.begin(), sweep.clean_reports.end(),
@@ -251,7 +291,7 @@ int run_sweep(const SweepCommand& command) {
   try {
     result = sweep_all(command);
   } catch (const std::exception& error) {
-    log::error(failure_text(error));
+    log::failure(error);
     return kExitUnreadable;
   }
   return result < 0 ? die_like_child(-result) : result;
@@ -276,7 +316,7 @@ Action declare_sweep(OptionList* options) {
   options->add("--site", &command->sites, "Try this allocation site only, as an earlier sweep named it (repeatable)")
       .checked_by([](const std::string& text) {
         std::uint64_t site = 0;
-        return parse_site(text, &site) ? std::string() : text + ": 16 hex digits are needed";
+        return parse_site(text, &site) ? std::string() : short_word(text) + ": 16 hex digits are needed";
       })
       .type("HEX");
   options->add("--show-output", &command->show_output,

@@ -44,7 +44,7 @@ std::string not_switchable(const TargetProcess& target, bool on) {
   format::Header header = {};
   const bool attached = !target.dump.empty() && read_header(kProc, target, &header) &&
                         (header.attached == format::Attached::kRedirect || header.attached == format::Attached::kCupti);
-  if (attached && header.process_state == format::ProcessState::kDetached)
+  if (target.detached || (attached && header.process_state == format::ProcessState::kDetached))
     return on ? " was detached: culprit attach " + pid + " records again" : " was detached: nothing is recorded";
   if (attached)
     return on ? " is recorded already, by culprit attach" : " is recorded by culprit attach: culprit detach " + pid;
@@ -64,8 +64,7 @@ int run_switch(const SwitchCommand& command, bool on) {
   const std::string name = "process " + pid;
   if (!target.waits_for_signal) return fail(name + not_switchable(target, on));
   const std::string signal_text = "signal " + target.signal_name;
-  // The library reads CULPRIT_SIGNAL when the process starts.
-  const std::string other_signal = "run it again with the name of another signal in CULPRIT_SIGNAL";
+  const std::string other_signal = other_signal_advice();
   if (target.ignores_signal) return fail(name + " ignores " + signal_text + ": " + other_signal);
   // Without libculprit.so's handler the signal would end the process, or reach a handler of the program.
   if (!target.has_cuda || (!target.catches_signal && target.dump.empty()))

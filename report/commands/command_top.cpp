@@ -39,6 +39,12 @@ struct TopCommand {
   std::string group_by = "stack";
 };
 
+std::string why_nothing_yet(const TargetProcess& process) {
+  if (!process.waits_for_signal) return "it has made no CUDA call";
+  if (process.ignores_signal) return "it ignores signal " + process.signal_name + ": " + other_signal_advice();
+  return "recording begins with its next CUDA call after culprit start " + std::to_string(process.pid);
+}
+
 // The source of the dump, which is opened anew each time because it grows.
 class Source {
  public:
@@ -51,10 +57,11 @@ class Source {
       problem += ": culprit attach " + target + " records its allocations from then on";
     } else if (!problem.empty() && process_->dump.empty() && problem.find(": name one of") == std::string::npos) {
       problem += "; of a process that has ended name the dump";
+    } else if (process_->detached) {
+      problem = "process " + target + " was detached, and records nothing: culprit attach " + target +
+                " records again; of what it has recorded name the dump";
     } else if (problem.empty() && process_->dump.empty()) {
-      problem = "process " + target + " has recorded nothing yet: " +
-                (process_->waits_for_signal ? "recording begins with its next CUDA call after culprit start " + target
-                                            : "it has made no CUDA call");
+      problem = "process " + target + " has recorded nothing yet: " + why_nothing_yet(*process_);
     }
     if (!process_->problem.empty()) throw DumpError(DumpProblem::kCannotOpen, process_->problem);
   }
@@ -68,8 +75,8 @@ class Source {
     // The process has ended, but its dump may still be readable.
     if (!file.is_open() && ::access(process_->dump.c_str(), R_OK) == 0) return load_report(process_->dump, options);
     if (!file.is_open())
-      throw DumpError(DumpProblem::kCannotOpen,
-                      "process " + std::to_string(process_->pid) + " has ended: culprit report " + process_->dump);
+      throw DumpError(DumpProblem::kCannotOpen, "process " + std::to_string(process_->pid) +
+                                                    " has ended, and its dump is gone: culprit run --keep keeps it");
     return load_report("/proc/self/fd/" + std::to_string(file.get()), options);
   }
 

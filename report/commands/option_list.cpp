@@ -1,34 +1,85 @@
 #include "report/commands/option_list.h"
 
+#include <strings.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <type_traits>
 
-#include "report/base/printable.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {
 
-// Converts a time with a unit (seconds, minutes, ...) into seconds.
-CLI::AsNumberWithUnit duration() {
-  return CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
-                               CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME");
+// The number that the text from `begin` on starts with; `rest` becomes the place after it. Empty: it starts with none.
+template <typename Number>
+std::optional<Number> leading_number(const std::string& text, const char** rest) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  *rest = end;
+  if (error != std::errc() || !std::isfinite(static_cast<double>(number))) return {};
+  return number;
 }
 
-// The number that the whole text is; empty: it is none, or no `whole` one.
+// The number that the whole text is, in decimal digits; empty: it is none, or no `whole` one.
 std::optional<double> number_of(const std::string& text, bool whole) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(number) || (whole && number != std::floor(number))) return {};
-  return number;
+  const char* rest = nullptr;
+  std::optional<double> number;
+  if (whole) {
+    if (const auto digits = leading_number<std::int64_t>(text, &rest)) number = static_cast<double>(*digits);
+  } else {
+    number = leading_number<double>(text, &rest);
+  }
+  return rest == text.data() + text.size() ? number : std::nullopt;
+}
+
+// The seconds of a text such as "10s", "1.5 m" or "300ms"; without a unit it is seconds. Empty: it is no time.
+std::optional<double> seconds_of(const std::string& text) {
+  const char* rest = nullptr;
+  const std::optional<double> number = leading_number<double>(text, &rest);
+  if (!number) return {};
+  while (*rest == ' ') ++rest;
+  for (const auto& [unit, seconds] : {std::pair("", 1.0), {"s", 1.0}, {"ms", 0.001}, {"m", 60.0}, {"h", 3600.0}}) {
+    if (::strcasecmp(rest, unit) == 0) return *number * seconds;
+  }
+  return {};
+}
+
+// A number in decimal digits, without an exponent and without needless digits.
+std::string number_text(double number) {
+  std::ostringstream text;
+  text.precision(10);
+  text << number;
+  return text.str();
+}
+
+// Replaces the text by the number in the form that CLI11 reads: it takes "010" for 8. Returns the problem.
+std::string check_number(std::string* text, double least, double most, bool whole) {
+  const std::optional<double> number = number_of(*text, whole);
+  if (!number || *number < least || *number > most) {
+    return short_word(*text) + " is no " + (whole ? "whole number" : "number") + " from " + number_text(least) +
+           " to " + number_text(most);
+  }
+  if (whole) *text = std::to_string(static_cast<std::int64_t>(*number));
+  return {};
+}
+
+template <typename Number>
+CLI::Validator number_check(Number least, Number most, const std::string& in_help) {
+  return CLI::Validator(
+      [least, most](std::string& text) {
+        return check_number(&text, static_cast<double>(least), static_cast<double>(most), std::is_integral_v<Number>);
+      },
+      in_help);
 }
 
 CLI::Option* declare_value(const Option& option, CLI::App* app) {
@@ -52,40 +103,45 @@ CLI::Option* declare_value(const Option& option, CLI::App* app) {
       option.value);
 }
 
+// CLI11 converts numbers, too, but says of a wrong one neither the range nor the value.
 struct AddCheck {
   CLI::Option* option;
-  void operator()(std::monostate) const {}
+  const Option::Value& value;
+  void operator()(std::monostate) const {
+    const auto all_of = [&](auto zero) {
+      using Limits = std::numeric_limits<decltype(zero)>;
+      option->transform(number_check(Limits::lowest(), Limits::max(), ""));
+    };
+    if (std::holds_alternative<unsigned*>(value) || std::holds_alternative<std::optional<unsigned>*>(value)) all_of(0U);
+    if (std::holds_alternative<int*>(value)) all_of(0);
+  }
   void operator()(const Option::Test& test) const { option->check(test); }
   void operator()(const Option::OneOf& list) const { option->check(CLI::IsMember(list.values)); }
   template <typename Number>
   void operator()(const Option::Range<Number>& range) const {
-    option->check(CLI::Validator(
-        [range](std::string& text) {
-          const std::optional<double> number = number_of(text, std::is_integral_v<Number>);
-          if (number && *number >= static_cast<double>(range.least) && *number <= static_cast<double>(range.most))
-            return std::string();
-          std::ostringstream problem;
-          problem.precision(10);
-          problem << printable(text) << " is no " << (std::is_integral_v<Number> ? "whole number" : "number")
-                  << " from " << range.least << " to " << range.most;
-          return problem.str();
-        },
-        CLI::Range(range.least, range.most).get_description()));
+    option->transform(number_check(range.least, range.most, CLI::Range(range.least, range.most).get_description()));
   }
   void operator()(Option::Positive) const {
-    option->check(CLI::Validator(
-        [](std::string& text) {
-          const std::optional<double> number = number_of(text, true);
-          return number && *number > 0 ? std::string() : printable(text) + " is no whole number above 0";
-        },
-        "POSITIVE"));
+    option->transform(number_check(1, std::numeric_limits<int>::max(), "POSITIVE"));
   }
-  void operator()(Option::Seconds) const { option->transform(duration()); }
+  void operator()(Option::Seconds range) const {
+    option->transform(CLI::Validator(
+        [range](std::string& text) {
+          const std::optional<double> seconds = seconds_of(text);
+          if (!seconds || *seconds < range.least || *seconds > range.most) {
+            return short_word(text) + " is no time from " + number_text(range.least * 1000) + "ms to " +
+                   number_text(range.most / 3600) + "h, such as 10s or 5m";
+          }
+          text = std::to_string(*seconds);
+          return std::string();
+        },
+        "TIME"));
+  }
 };
 
 void declare(const Option& option, CLI::App* app) {
   CLI::Option* const declared = declare_value(option, app);
-  std::visit(AddCheck{declared}, option.check);
+  std::visit(AddCheck{declared, option.value}, option.check);
   if (option.type_name) declared->type_name(*option.type_name);
   if (option.required) declared->required();
   if (option.default_shown) declared->capture_default_str();
@@ -136,7 +192,7 @@ Option& Option::positive() {
 }
 
 Option& Option::time() {
-  check = Seconds();
+  check = Seconds{0.001, 3.6e7};
   return *this;
 }
 

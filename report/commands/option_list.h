@@ -33,14 +33,17 @@ struct Option {
     Number most;
   };
   struct Positive {};
-  struct Seconds {};
+  struct Seconds {
+    double least;
+    double most;
+  };
   using Check =
       std::variant<std::monostate, Test, OneOf, Range<int>, Range<unsigned>, Range<double>, Positive, Seconds>;
 
   // The name of the value's type in the help; without it: TEXT, UINT, ....
   Option& type(std::string name);
   // The values that are accepted: those that `test` finds no problem with, those of a list, numbers in a range, or
-  // numbers over zero.
+  // whole numbers over zero. Without any of them a number may have all values of its type.
   Option& checked_by(Test test);
   Option& one_of(std::vector<std::string> values);
   template <typename Number>
@@ -49,7 +52,7 @@ struct Option {
     return *this;
   }
   Option& positive();
-  // A time with a unit ("10s", "5m"), which becomes seconds.
+  // A time with a unit ("10s", "5m"), which becomes seconds: from 1ms to 10000h.
   Option& time();
   Option& is_required();
   // The help shows the value that the variable has when the option is declared.

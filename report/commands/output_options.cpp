@@ -12,7 +12,7 @@
 #include "report/base/log.h"
 #include "report/base/output_file.h"
 #include "report/base/printable_stream.h"
-#include "report/base/terminal_colours.h"
+#include "report/base/terminal.h"
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -59,9 +59,14 @@ bool asks(const OutputOptions& options, const std::string& what) {
   return false;
 }
 
-bool has_gate(const OutputOptions& options) {
-  const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
-  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
+// A merged file names dumps that may be gone, or on another host.
+bool all_dumps_are_there(const std::vector<Report>& reports) {
+  const auto all_are = [](const auto& list) {
+    return std::all_of(list.begin(), list.end(),
+                       [](const auto& one) { return one.dump_path.empty() || is_there(one.dump_path); });
+  };
+  return all_are(reports) &&
+         std::all_of(reports.begin(), reports.end(), [&](const Report& report) { return all_are(report.job); });
 }
 
 }  // namespace
@@ -134,10 +139,12 @@ void add_job_options(OptionList* list, OutputOptions* options) {
   add_jobs_option(list, options);
 }
 
-RenderOptions render_options(const OutputOptions& options, bool colours) {
+RenderOptions render_options(const OutputOptions& options, const Terminal& terminal) {
   RenderOptions result = options.shown;
-  result.colours = colours;
+  result.colours = terminal.colours;
+  result.columns = terminal.columns;
   result.strict = options.load.judge.strict;
+  result.full_stacks = options.load.full_stacks;
   result.at_peak = options.at == "peak";
   result.sysroot = options.load.symbols.sysroot;
   result.working_folders = working_folders();
@@ -165,11 +172,11 @@ bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& opt
 }
 
 int write_output(const OutputOptions& options, DefaultStream stream,
-                 const std::function<void(bool, std::ostream&)>& render_to) {
+                 const std::function<void(const Terminal&, std::ostream&)>& render_to) {
   if (options.output.empty()) {
     const bool to_stdout = stream == DefaultStream::kStdout;
     std::ostream& out = to_stdout ? std::cout : std::cerr;
-    render_to(wants_colours(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
+    render_to(terminal_of(to_stdout ? STDOUT_FILENO : STDERR_FILENO), out);
     out.flush();
     if (out) return kExitFine;
     log::error("the report could not be written completely");
@@ -179,7 +186,7 @@ int write_output(const OutputOptions& options, DefaultStream stream,
     OutputFile file(options.output);
     {
       const PrintableStream printable(file.stream(), false);
-      render_to(false, file.stream());
+      render_to(Terminal(), file.stream());
     }
     file.commit();
     return kExitFine;
@@ -192,14 +199,25 @@ int write_output(const OutputOptions& options, DefaultStream stream,
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept) {
   const log::StepTime time("render " + options.format);
   std::vector<std::string> left_out;
-  const int written = write_output(options, stream, [&](bool colours, std::ostream& out) {
-    RenderOptions shown = render_options(options, colours);
-    shown.kept = kept;
+  const int written = write_output(options, stream, [&](const Terminal& terminal, std::ostream& out) {
+    RenderOptions shown = render_options(options, terminal);
+    shown.kept = kept && all_dumps_are_there(reports);
     shown.left_out = &left_out;
     find_format(options.format)->write(reports, shown, out);
   });
   for (const std::string& sentence : left_out) log::warning(sentence);
+  if (!find_format(options.format)->says_verdict) {
+    for (const Report& report : reports) {
+      const auto tell = has_gate(options) || report.baseline ? log::error : log::warning;
+      for (const std::string& reason : reasons_not_known(report)) tell("NOT KNOWN: " + reason);
+    }
+  }
   return written;
+}
+
+bool has_gate(const OutputOptions& options) {
+  const bool only_none = options.fail_on.size() == 1 && options.fail_on.front() == "none";
+  return options.error_exit_code != 0 || (!options.fail_on.empty() && !only_none);
 }
 
 int gate_result(const std::vector<Report>& reports, const OutputOptions& options) {

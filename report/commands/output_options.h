@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "report/base/terminal.h"
 #include "report/commands/option_list.h"
 #include "report/judge/load_options.h"
 #include "report/merge/job_options.h"
@@ -44,8 +45,8 @@ void add_jobs_option(OptionList* list, OutputOptions* options);
 // Declares --merge, --no-merge and --jobs, for a command that reads many dumps.
 void add_job_options(OptionList* list, OutputOptions* options);
 
-// The options for writing reports: options.shown, completed from the others. `colours`: the stream is a terminal.
-RenderOptions render_options(const OutputOptions& options, bool colours);
+// The options for writing reports: options.shown, completed from the others and from where the report goes.
+RenderOptions render_options(const OutputOptions& options, const Terminal& terminal);
 
 // False, with a message on stderr that lists the existing marks, when no process has the mark of --since-mark.
 bool has_since_mark(const std::vector<Report>& reports, const OutputOptions& options);
@@ -56,9 +57,12 @@ enum class DefaultStream { kStdout, kStderr };
 // stderr when the output cannot be written.
 int write_reports(const std::vector<Report>& reports, const OutputOptions& options, DefaultStream stream, bool kept);
 
-// Calls `render(colours, stream)` for the requested file, else for `stream`. Returns as write_reports() does.
+// Calls `render(terminal, stream)` for the requested file, else for `stream`. Returns as write_reports() does.
 int write_output(const OutputOptions& options, DefaultStream stream,
-                 const std::function<void(bool, std::ostream&)>& render);
+                 const std::function<void(const Terminal&, std::ostream&)>& render);
+
+// Whether --fail-on or --error-exitcode ask for a gate.
+bool has_gate(const OutputOptions& options);
 
 // The exit code of a gate: what --fail-on and --error-exitcode ask for when their condition holds (of --error-exitcode
 // alone: leaks and errors). Else kExitNotKnown when one of the two or a baseline was given and a process was not

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/base/byte_size.h"
+#include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/model/causes.h"
 
@@ -16,16 +17,16 @@ bool is_in(const std::vector<std::string>& list, const std::string& one) {
 }
 
 std::string check_bytes(const std::string& text) {
-  return parse_bytes(text) ? "" : text + ": a size is needed, like 4096, 64K or 1.5GiB";
+  return parse_bytes(text) ? "" : short_word(text) + ": a size is needed, like 4096, 64K or 1.5GiB";
 }
 
 std::string check_growth(const std::string& text) {
-  return parse_growth(text) ? "" : text + ": a percentage or a size is needed, like 10% or 64MiB";
+  return parse_growth(text) ? "" : short_word(text) + ": a percentage or a size is needed, like 10% or 64MiB";
 }
 
 std::string check_device(const std::string& text) {
   const bool number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
-  return number || text == "host" ? "" : text + ": a GPU's number or \"host\" is needed";
+  return number || text == "host" ? "" : short_word(text) + ": a GPU's number or \"host\" is needed";
 }
 
 // How the values contradict one another; "" when they do not. `stream`: where the report goes without a file.

@@ -87,7 +87,7 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   const bool gone = !stat || stat->has_ended() || stat->start_ticks != header.start_time_ticks;
   if (gone) {
     status.ended = Ended::kKilled;
-    if (header.process_state == ProcessState::kExiting) status.note = "it died while its exit handlers ran";
+    if (header.process_state == ProcessState::kExiting) status.note = "it was killed while its exit handlers ran";
     return status;
   }
   switch (maps_file(process, dump)) {

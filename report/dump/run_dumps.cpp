@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <utility>
 
 #include "report/base/descriptor.h"
@@ -144,7 +145,9 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {
     ::glob_t matches = {};
-    if (::glob(glob_of(variant).c_str(), 0, nullptr, &matches) == 0) {
+    const int problem = ::glob(glob_of(variant).c_str(), 0, nullptr, &matches);
+    if (problem == GLOB_NOSPACE) throw std::bad_alloc();
+    if (problem == 0) {
       for (std::size_t i = 0; i < matches.gl_pathc; ++i) {
         const std::uint64_t start = start_of_dump(matches.gl_pathv[i]);
         if (start != 0 && start >= since_realtime_ns) {

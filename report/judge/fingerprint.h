@@ -13,7 +13,7 @@ struct Group;
 std::string fingerprint(const Group& group);
 
 // Gives every group its id. Groups with the same fingerprint (two calls in one function, one call on two devices) are
-// told apart by their order in the code, then by device; the first keeps the fingerprint itself.
+// distinguished by their order in the code, then by device; the first keeps the fingerprint itself.
 void assign_ids(std::vector<Group*> groups);
 
 }  // namespace culprit::report

@@ -25,11 +25,25 @@ bool is_of_a_rank(const std::string& path) {
   return header && header->rank != 0;
 }
 
-bool to_be_merged(const std::vector<std::string>& paths, Merge merge) {
-  if (merge != Merge::kAuto) return merge == Merge::kAlways;
-  return paths.size() > 1 && std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
-           return is_of_a_rank(path) || is_merged_file(path);
-         });
+struct Parts {
+  std::vector<std::string> merged;
+  std::vector<std::string> apart;
+};
+
+// By default the ranks of a job are merged. A process of no rank, for example the launcher, is reported apart.
+Parts parts_of(const std::vector<std::string>& paths, Merge merge) {
+  Parts parts;
+  for (const std::string& path : paths) {
+    const bool to_merge =
+        merge == Merge::kAlways || (merge == Merge::kAuto && (is_of_a_rank(path) || is_merged_file(path)));
+    (to_merge ? parts.merged : parts.apart).push_back(path);
+  }
+  if (merge == Merge::kAuto && parts.merged.size() == 1) {
+    // The only rank comes first, too.
+    parts.apart.insert(parts.apart.begin(), parts.merged.front());
+    parts.merged.clear();
+  }
+  return parts;
 }
 
 // Reads files for several threads, which must not outlive it.
@@ -108,49 +122,72 @@ void check_no_process_twice(const Report& report) {
   }
 }
 
+void load_merged(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
+                 LoadedReports* loaded) {
+  Loader loader(paths, options, true);
+  ReportMerger all;
+  std::size_t count = 0;
+  std::mutex mutex;
+  run_on_threads(jobs_for(paths.size(), job.jobs), [&] {
+    ReportMerger mine;
+    std::size_t taken = 0;
+    loader.load([&](Report report, std::size_t) {
+      mine.add(std::move(report));
+      ++taken;
+    });
+    if (taken == 0) return;
+    Report part = mine.finish(options.judge.strict);
+    const std::lock_guard<std::mutex> lock(mutex);
+    all.add(std::move(part));
+    count += taken;
+  });
+  if (count != 0) {
+    const log::StepTime time("merge of " + std::to_string(count) + " reports");
+    loaded->reports.push_back(all.finish(options.judge.strict));
+    check_no_process_twice(loaded->reports.back());
+  }
+  loaded->unreadable = loader.tell_errors() || loaded->unreadable;
+}
+
+void load_apart(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job,
+                LoadedReports* loaded) {
+  Loader loader(paths, options, false);
+  std::vector<std::optional<Report>> reports(paths.size());
+  run_on_threads(jobs_for(paths.size(), job.jobs),
+                 [&] { loader.load([&](Report report, std::size_t i) { reports[i] = std::move(report); }); });
+  for (std::optional<Report>& report : reports) {
+    if (report) loaded->reports.push_back(std::move(*report));
+  }
+  loaded->unreadable = loader.tell_errors() || loaded->unreadable;
+}
+
 }  // namespace
 
 LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job) {
   LoadedReports loaded;
-  const bool merged = to_be_merged(paths, job.merge);
-  Loader loader(paths, options, merged);
-  const unsigned jobs = jobs_for(paths.size(), job.jobs);
-  if (merged) {
-    ReportMerger all;
-    std::size_t count = 0;
-    std::mutex mutex;
-    run_on_threads(jobs, [&] {
-      ReportMerger mine;
-      std::size_t taken = 0;
-      loader.load([&](Report report, std::size_t) {
-        mine.add(std::move(report));
-        ++taken;
-      });
-      if (taken == 0) return;
-      Report part = mine.finish(options.judge.strict);
-      const std::lock_guard<std::mutex> lock(mutex);
-      all.add(std::move(part));
-      count += taken;
-    });
-    if (count != 0) {
-      const log::StepTime time("merge of " + std::to_string(count) + " reports");
-      loaded.reports.push_back(all.finish(options.judge.strict));
-      check_no_process_twice(loaded.reports.front());
-    }
-  } else {
-    std::vector<std::optional<Report>> reports(paths.size());
-    run_on_threads(jobs, [&] { loader.load([&](Report report, std::size_t i) { reports[i] = std::move(report); }); });
-    for (std::optional<Report>& report : reports) {
-      if (report) loaded.reports.push_back(std::move(*report));
-    }
-  }
-  loaded.unreadable = loader.tell_errors();
+  const Parts parts = parts_of(paths, job.merge);
+  if (!parts.merged.empty()) load_merged(parts.merged, options, job, &loaded);
+  if (!parts.apart.empty()) load_apart(parts.apart, options, job, &loaded);
   return loaded;
 }
 
-void add_missing_ranks(std::vector<Report>* reports) {
+void add_missing_ranks(bool whole_job, std::vector<Report>* reports) {
+  if (!whole_job) {
+    for (Report& report : *reports) {
+      if (!report.job.empty()) report.missing_ranks = missing_ranks_of({&report}, "it was not named");
+    }
+    return;
+  }
+  std::vector<const Report*> ranks;
+  Report* first = nullptr;
   for (Report& report : *reports) {
-    report.missing_ranks = missing_ranks_of(report);
+    if (report.job.empty() && !report.process.rank) continue;
+    ranks.push_back(&report);
+    if (first == nullptr) first = &report;
+  }
+  if (first != nullptr) {
+    first->missing_ranks =
+        missing_ranks_of(ranks, "it ran on another node (--out must name a folder that all nodes share)");
   }
 }
 

@@ -1,4 +1,4 @@
-// Loads the dumps of a whole job with several threads, and merges them into one report when they are ranks of one job.
+// Loads many dumps with several threads, and merges those of a job's ranks into one report.
 #pragma once
 
 #include <string>
@@ -11,16 +11,18 @@
 namespace culprit::report {
 
 struct LoadedReports {
-  std::vector<Report> reports;  // in the order of the paths; only one when they were merged
+  std::vector<Report> reports;  // the merged one first, then the others in the order of the paths
   bool unreadable = false;      // some could not be read; stderr names them
 };
 
-// Reads all files in `paths`: dumps and files written by `culprit merge`. With Merge::kAuto, several files are
-// merged if each is of a rank of a job. Shows the progress on a terminal. Throws FileError when the same process occurs
-// twice among merged files.
+// Reads all files in `paths`: dumps and files written by `culprit merge`. With Merge::kAuto, the dumps of
+// ranks and the merged files become one report if there are two or more. Shows the progress on a terminal. Throws
+// FileError when the same process occurs twice among merged files.
 LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job);
 
-// Names in merged reports the ranks of the job that have no dump (Report::missing_ranks).
-void add_missing_ranks(std::vector<Report>* reports);
+// Names the ranks of a job that have no dump (Report::missing_ranks). `whole_job`: the reports are those of all
+// processes that `culprit run` started, so that a rank is missing even where they are not merged; otherwise only ranks
+// that a merged report lacks are named.
+void add_missing_ranks(bool whole_job, std::vector<Report>* reports);
 
 }  // namespace culprit::report

@@ -375,23 +375,28 @@ Report ReportMerger::finish(bool strict) {
   return report;
 }
 
-std::string missing_ranks_of(const Report& report) {
-  if (report.job.empty() || report.job.front().job_size == 0) return {};
-  const unsigned size = report.job.front().job_size;
+std::string missing_ranks_of(const std::vector<const Report*>& reports, const std::string& reason) {
+  unsigned size = 0;
   std::set<unsigned> present;
-  for (const JobProcess& process : report.job) {
-    if (!process.rank || process.job_size != size) return {};
-    present.insert(*process.rank);
+  bool same_job = true;
+  const auto add = [&](const std::optional<unsigned>& rank, unsigned job_size) {
+    if (size == 0) size = job_size;
+    same_job = same_job && rank && job_size == size;
+    if (rank) present.insert(*rank);
+  };
+  for (const Report* report : reports) {
+    if (report->job.empty()) add(report->process.rank, report->process.job_size);
+    for (const JobProcess& process : report->job) add(process.rank, process.job_size);
   }
   constexpr unsigned kLargestJob = 1U << 24;  // limits a damaged file's number
-  if (size > kLargestJob) return {};
+  if (!same_job || size == 0 || size > kLargestJob) return {};
   std::vector<unsigned> missing;
   for (unsigned rank = 0; rank < size; ++rank) {
     if (present.count(rank) == 0) missing.push_back(rank);
   }
   if (missing.empty()) return {};
-  return "no dump of " + ranks_text(missing) + " of " + std::to_string(size) +
-         ": it was not named, or the process made no CUDA call";
+  return "no dump of " + ranks_text(missing) + " of " + std::to_string(size) + ": " + reason +
+         ", or the process made no CUDA call";
 }
 
 }  // namespace culprit::report

@@ -112,7 +112,11 @@ std::string job_text(const Report& report) {
 
 SpreadText spread_text(const Group& group, const std::vector<JobProcess>& job) {
   const Spread spread = spread_of(group, job.size());
-  const char* what = all_ranked(job) ? " ranks: " : " processes: ";
+  std::string what = all_ranked(job) ? " ranks" : " processes";
+  // Two processes have no majority, so that neither is odd.
+  if (group.shares.size() == 1 && job.size() > 1 && spread.odd.empty())
+    what += ", " + processes_text(job, {group.shares.front().process});
+  what += ": ";
   SpreadText text;
   text.line = group.shares.size() == job.size()
                   ? "all " + std::to_string(job.size())

@@ -9,6 +9,40 @@
 namespace culprit::report {
 namespace {
 
+// How the function's name begins, or the module's for a library that is nothing else, and the name for readers.
+struct Plumbing {
+  std::string_view function;
+  std::string_view module;
+  const char* name;
+};
+constexpr Plumbing kPlumbing[] = {
+    {"pybind11::", "", "pybind11"},
+    {"nanobind::", "", "nanobind"},
+    {"boost::python::", "", "boost::python"},
+    {"std::__invoke", "", "std::invoke"},
+    {"std::invoke", "", "std::invoke"},
+    {"std::__apply_impl", "", "std::apply"},
+    {"std::apply", "", "std::apply"},
+    {"std::_Function_handler", "", "std::function"},
+    {"std::function<", "", "std::function"},
+    {"std::_Bind", "", "std::bind"},
+    {"std::thread::_Invoker", "", "std::thread"},
+    {"std::thread::_State_impl", "", "std::thread"},
+    {"c10::impl::wrap_kernel_functor", "", "libtorch's dispatcher"},
+    {"c10::impl::make_boxed_from_unboxed_functor", "", "libtorch's dispatcher"},
+    {"c10::impl::BoxedKernelWrapper", "", "libtorch's dispatcher"},
+    {"c10::Dispatcher::", "", "libtorch's dispatcher"},
+    {"c10::KernelFunction::", "", "libtorch's dispatcher"},
+    {"c10::TypedOperatorHandle", "", "libtorch's dispatcher"},
+    {"at::_ops::", "", "libtorch's dispatcher"},
+    {"at::redispatch::", "", "libtorch's dispatcher"},
+    {"at::(anonymous namespace)::(anonymous namespace)::wrapper_", "", "libtorch's dispatcher"},
+    {"torch::autograd::VariableType::", "", "libtorch's dispatcher"},
+    {"torch::autograd::TypeError_to_NotImplemented_", "", "libtorch's dispatcher"},
+    {"", "libffi.so", "libffi"},
+    {"", "_ctypes.", "ctypes"},
+};
+
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 }  // namespace
@@ -56,6 +90,19 @@ bool is_runtime_part(const Frame& frame) { return starts_with(frame.function, "l
 // CPython's evaluation loop, which runs any Python code.
 bool is_python(const Frame& frame) {
   return in_module(frame, "libpython") || (in_module(frame, "python") && frame.module->executable);
+}
+
+const char* plumbing_name(const Frame& frame) {
+  if (frame.python) return nullptr;
+  // A template's name may have the type of its result before it: "void std::__invoke_impl<...>".
+  std::string_view function = frame.approximate ? std::string_view() : frame.function;
+  const std::size_t space = function.find(' ');
+  const std::size_t bracket = function.find_first_of("<(");
+  if (space != std::string_view::npos && space < bracket) function.remove_prefix(space + 1);
+  for (const Plumbing& row : kPlumbing) {
+    if (row.module.empty() ? starts_with(function, row.function) : in_module(frame, row.module)) return row.name;
+  }
+  return nullptr;
 }
 
 bool is_system_code(const Frame& frame) {

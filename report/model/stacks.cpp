@@ -24,6 +24,9 @@ namespace {
 constexpr std::int64_t kExpandedOfAnyDump = 1 << 20;
 constexpr std::int64_t kExpandedForEachFrame = 12;
 
+// A Python interpreter's own code is not the user's to compile.
+bool is_interpreter(const Module& module) { return module.name.compare(0, 6, "python") == 0; }
+
 bool is_python_frame(std::uint64_t address) {
   return ((address >> kFrameModuleShift) & kFrameModuleMask) == kPythonModule;
 }
@@ -101,80 +104,118 @@ void StackResolver::resolve(const std::vector<Ref>& stacks, const std::vector<Ad
   });
 }
 
-void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
-  // A library that was unloaded and loaded again has two module records, but its file is examined once.
-  using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;
-  std::map<FileKey, std::size_t> questions_of_file;
-  std::unordered_map<std::uint32_t, std::optional<std::size_t>> question_of_module;
-  std::vector<ModuleSymbols> questions;
-  std::vector<bool> executable;
-  auto question_of = [&](Address address) -> std::optional<std::size_t> {
+// An address of the dump, as a question to the file of its module: the answer has number `index` among those of the
+// file.
+struct StackResolver::Place {
+  Address address;
+  std::optional<std::size_t> file;  // nullopt: in no known module
+  std::size_t index;
+  std::uint64_t offset;
+};
+
+// The questions to the files of modules. A library that was unloaded and loaded again has two module records, but its
+// file is examined once.
+class StackResolver::Questions {
+ public:
+  explicit Questions(const Dump& dump) : dump_(dump) {}
+
+  Place ask_for_code(Address address) {
+    // A return address; the call is just before it.
+    std::uint64_t offset = address & kFrameOffsetMask;
+    if ((address & kFrameExact) == 0 && offset != 0) --offset;
+    const std::optional<std::size_t> file = file_of(address);
+    if (!file) return {address, file, 0, offset};
+    std::vector<std::uint64_t>& addresses = files[*file].addresses;
+    addresses.push_back(offset);
+    return {address, file, addresses.size() - 1, offset};
+  }
+
+  std::optional<Place> ask_for_data(Address address) {
+    const std::optional<std::size_t> file = file_of(address);
+    if (!file) return std::nullopt;
+    std::vector<std::uint64_t>& data = files[*file].data;
+    data.push_back(address & kFrameOffsetMask);
+    return Place{address, file, data.size() - 1, data.back()};
+  }
+
+  std::vector<ModuleSymbols> files;
+  std::vector<bool> executable;  // of each file
+
+ private:
+  using FileKey = std::pair<std::string, std::vector<std::uint8_t>>;  // path and build ID
+
+  std::optional<std::size_t> file_of(Address address) {
     const auto number = static_cast<std::uint32_t>((address >> kFrameModuleShift) & kFrameModuleMask);
-    const auto [known, is_new] = question_of_module.emplace(number, std::nullopt);
+    const auto [known, is_new] = file_of_module_.emplace(number, std::nullopt);
     ModuleRecord record;
     if (is_new && number != 0 && dump_.module(number - 1, &record)) {
       const std::size_t id_bytes = std::min<std::size_t>(record.build_id_bytes, sizeof(record.build_id));
       FileKey key(std::string(dump_.string(record.path)),
                   std::vector<std::uint8_t>(record.build_id, record.build_id + id_bytes));
-      const auto [at, added] = questions_of_file.emplace(key, questions.size());
+      const auto [at, added] = known_files_.emplace(key, files.size());
       if (added) {
-        questions.emplace_back();
-        questions.back().path = key.first;
-        questions.back().build_id = key.second;
+        files.emplace_back();
+        files.back().path = key.first;
+        files.back().build_id = key.second;
         executable.push_back((record.flags & kModuleExecutable) != 0);
       }
       known->second = at->second;
     }
     return known->second;
-  };
-  struct Place {
-    Address address;
-    std::optional<std::size_t> question;
-    std::size_t index;
-    std::uint64_t offset;
-  };
+  }
+
+  const Dump& dump_;
+  std::map<FileKey, std::size_t> known_files_;
+  std::unordered_map<std::uint32_t, std::optional<std::size_t>> file_of_module_;
+};
+
+void StackResolver::look_up(const std::vector<Address>& addresses, const std::vector<Address>& places) {
+  Questions questions(dump_);
   std::vector<Place> code;
   for (Address address : addresses) {
     if (is_python_frame(address)) {
       add_python_frame(address);
-      continue;
+    } else {
+      code.push_back(questions.ask_for_code(address));
     }
-    // A return address; the call is just before it.
-    std::uint64_t offset = address & kFrameOffsetMask;
-    if ((address & kFrameExact) == 0 && offset != 0) --offset;
-    const std::optional<std::size_t> question = question_of(address);
-    code.push_back({address, question, question ? questions[*question].addresses.size() : 0, offset});
-    if (question) questions[*question].addresses.push_back(offset);
   }
   std::vector<Place> data;
   for (Address address : places) {
-    const std::optional<std::size_t> question = question_of(address);
-    if (!question) continue;
-    data.push_back({address, question, questions[*question].data.size(), address & kFrameOffsetMask});
-    questions[*question].data.push_back(data.back().offset);
+    if (const std::optional<Place> place = questions.ask_for_data(address)) data.push_back(*place);
   }
-  lookup_(questions);
+  lookup_(questions.files);
+  const std::vector<const Module*> modules = add_modules(questions);
+  add_frames(code, modules, &questions);
+  add_variables(data, modules, questions);
+}
 
+std::vector<const Module*> StackResolver::add_modules(const Questions& questions) {
   std::vector<const Module*> modules;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
+  for (std::size_t i = 0; i < questions.files.size(); ++i) {
+    const ModuleSymbols& file = questions.files[i];
     Module module;
-    module.path = questions[i].path;
+    module.path = file.path;
     module.name = base_name(module.path);
-    module.build_id = hex_bytes(questions[i].build_id.data(), questions[i].build_id.size());
-    module.executable = executable[i];
-    module.has_debug_info = questions[i].has_debug_info;
-    module.own_unwinder = questions[i].own_unwinder;
-    module.state = questions[i].state;
+    module.build_id = hex_bytes(file.build_id.data(), file.build_id.size());
+    module.executable = questions.executable[i];
+    module.has_debug_info = file.has_debug_info;
+    module.own_unwinder = file.own_unwinder;
+    module.state = file.state;
     modules_.push_back(std::move(module));
     modules.push_back(&modules_.back());
   }
+  return modules;
+}
+
+void StackResolver::add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules,
+                               Questions* questions) {
   for (const Place& place : code) {
     Expansion& expansion = expansions_[place.address];
     Frame frame;
     frame.offset = place.offset;
-    if (place.question) {
-      frame.module = modules[*place.question];
-      auto& answers = questions[*place.question].locations;
+    if (place.file) {
+      frame.module = modules[*place.file];
+      auto& answers = questions->files[*place.file].locations;
       if (place.index < answers.size()) {
         for (CodeLocation& location : answers[place.index]) {
           Frame& one = frames_.emplace_back(frame);
@@ -191,15 +232,19 @@ void StackResolver::look_up(const std::vector<Address>& addresses, const std::ve
     if (expansion.empty()) expansion.push_back(&frames_.emplace_back(frame));
     for (std::size_t i = frames_.size() - expansion.size(); i < frames_.size(); ++i) numbers_.number(&frames_[i]);
   }
+}
+
+void StackResolver::add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
+                                  const Questions& questions) {
   std::map<std::pair<std::size_t, std::uint32_t>, const Variable*> known;
   for (const Place& place : data) {
-    const ModuleSymbols& answer = questions[*place.question];
+    const ModuleSymbols& answer = questions.files[*place.file];
     std::uint32_t number = ModuleSymbols::kNoVariable;
     if (place.index < answer.variable_of.size()) number = answer.variable_of[place.index];
     if (number >= answer.variables.size()) number = ModuleSymbols::kNoVariable;
-    const Variable*& variable = known[{*place.question, number}];
+    const Variable*& variable = known[{*place.file, number}];
     if (variable == nullptr) {
-      variables_.push_back({modules[*place.question], "", place.offset});
+      variables_.push_back({modules[*place.file], "", place.offset});
       if (number != ModuleSymbols::kNoVariable) {
         variables_.back().name = answer.variables[number].name;
         variables_.back().begin = answer.variables[number].begin;
@@ -306,6 +351,8 @@ std::vector<std::string> StackResolver::notes() const {
         notes.push_back(module.path + " cannot be read: its frames stand as module+offset");
         break;
       case ModuleState::kFound:
+        if (module.executable && !module.has_debug_info && !is_interpreter(module))
+          notes.push_back(module.path + " has no debug information: compile it with -g to see source lines");
         break;
     }
   }

@@ -55,7 +55,15 @@ class StackResolver {
   using Address = std::uint64_t;  // encoded as in dump_format.h
   using Expansion = std::vector<const Frame*>;
 
+  struct Place;
+  class Questions;
+
+  // Asks for the symbols of code and data, and stores the answers by the next three.
   void look_up(const std::vector<Address>& addresses, const std::vector<Address>& places);
+  std::vector<const Module*> add_modules(const Questions& questions);
+  void add_frames(const std::vector<Place>& code, const std::vector<const Module*>& modules, Questions* questions);
+  void add_variables(const std::vector<Place>& data, const std::vector<const Module*>& modules,
+                     const Questions& questions);
   void add_python_frame(Address address);
   ResolvedStack assemble(const StackView& view) const;
 

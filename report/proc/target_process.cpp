@@ -83,6 +83,8 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
   target.dump = dump_of_process(proc, target.pid);
   const ProcessFolder process(proc, target.pid);
   const std::string environment = process.text("environ");
+  target.detached =
+      target.dump.empty() && variable_of(environment, "LD_PRELOAD").find("libculprit.so") == std::string::npos;
   target.waits_for_signal = ::strcasecmp(variable_of(environment, "CULPRIT_START").c_str(), "signal") == 0;
   target.signal_name = variable_of(environment, "CULPRIT_SIGNAL");
   target.signal_number = parse_signal(target.signal_name.c_str());

@@ -30,17 +30,17 @@ void write_diff_html(const Diff& diff, const RenderOptions&, std::ostream& out) 
 
 // clang-format off
 constexpr Format kFormats[] = {
-    // name,     endings of files,    of reports,       of a diff
-    {"text",     ".txt",              render_text,      render_diff_text},
-    {"json",     ".json",             write_json,       write_diff_json},
-    {"html",     ".html .htm",        render_html,      write_diff_html},
-    {"markdown", ".md .markdown",     render_markdown,  render_diff_markdown},
-    {"sarif",    ".sarif .sarif.json", render_sarif,    nullptr},
-    {"junit",    ".xml",              render_junit,     nullptr},
-    {"folded",   ".folded",           render_folded,    nullptr},
-    {"pprof",    ".pb.gz .pprof",     render_pprof,     nullptr},
-    {"github",   "",                  render_github,    nullptr},
-    {"gcc",      "",                  render_gcc,       nullptr},
+    // name,     endings of files,     of reports,      verdict, of a diff
+    {"text",     ".txt",               render_text,     true,  render_diff_text},
+    {"json",     ".json",              write_json,      true,  write_diff_json},
+    {"html",     ".html .htm",         render_html,     true,  write_diff_html},
+    {"markdown", ".md .markdown",      render_markdown, true,  render_diff_markdown},
+    {"sarif",    ".sarif .sarif.json", render_sarif,    true,  nullptr},
+    {"junit",    ".xml",               render_junit,    true,  nullptr},
+    {"folded",   ".folded",            render_folded,   false, nullptr},
+    {"pprof",    ".pb.gz .pprof",      render_pprof,    false, nullptr},  // only in comments that no view shows
+    {"github",   "",                   render_github,   true,  nullptr},
+    {"gcc",      "",                   render_gcc,      true,  nullptr},
 };
 // clang-format on
 

@@ -16,6 +16,7 @@ struct Format {
   const char* name;     // as --format takes it
   const char* endings;  // of the files that get this format without --format, with blanks between; "": none
   void (*write)(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out);
+  bool says_verdict;  // it has a place to say that something was not recorded; else the command says it
   void (*write_diff)(const Diff& diff, const RenderOptions& options, std::ostream& out);  // nullptr: not for a diff
 };
 

@@ -8,10 +8,12 @@
 #include "report/causes/group_words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
+#include "report/model/folded_stack.h"
 #include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
+#include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
 #include "report/render/text/render_picture.h"
@@ -41,12 +43,15 @@ std::string device_text(const Group& group) {
   return "GPU " + std::to_string(*group.device);
 }
 
-void print_details(const Report& report, const Group& group, std::ostream& out) {
+void print_details(const Report& report, const Group& group, const RenderOptions& options, std::ostream& out) {
   out << "\n<details><summary>" << format_bytes(group.bytes) << " " << preformatted(where(group))
       << "</summary>\n\n<pre>\n";
-  for (const Frame* frame : group.stack->frames) {
-    out << preformatted(padded_to_width(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
+  const FoldedStack stack = folded(group.stack->frames, options.full_stacks);
+  for (const std::vector<const Frame*>* frames : {&stack.python, &stack.native}) {
+    for (const Frame* frame : *frames)
+      out << preformatted(padded_to_width(frame_place(*frame), 24) + " " + frame_function(*frame)) << "\n";
   }
+  if (stack.folded != 0) out << preformatted("and " + folded_text(stack)) << "\n";
   out << "</pre>\n";
   if (!group.shares.empty()) {
     const SpreadText spread = spread_text(group, report.job);
@@ -199,7 +204,7 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
   if (shown != 0) room -= rows.text().size();
   Pieces details(room);
   const std::size_t detailed = details.add_each(
-      groups, shown, [&](const Group* group, std::ostream& out) { print_details(report, *group, out); });
+      groups, shown, [&](const Group* group, std::ostream& out) { print_details(report, *group, options, out); });
 
   std::string text = head.text() + facts.text();
   if (shown != 0) text += rows.text();
@@ -232,13 +237,14 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
   std::size_t room = kMostMarkdownBytes - kRoomForNote;
   std::string missing;
   std::size_t missing_in = 0;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    // Every process gets an equal part, and what the others did not need.
-    const std::size_t part = std::min(room, std::max(room / (reports.size() - i), kLeastForReport));
+  const std::vector<const Report*> shown = reports_in_full(reports, options.all);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    // Every process gets an equal part, and the room that the others did not need.
+    const std::size_t part = std::min(room, std::max(room / (shown.size() - i), kLeastForReport));
     std::string left_out;
-    std::string text = report_text(reports[i], options, part, &left_out);
+    std::string text = report_text(*shown[i], options, part, &left_out);
     if (text.empty()) {
-      const std::string rest = plural(reports.size() - i, "process", "processes");
+      const std::string rest = plural(shown.size() - i, "process", "processes");
       out << "\n**Left out**, because job summaries are limited to 1 MiB: the reports of " << rest << "\n";
       if (!missing.empty()) missing += ", ";
       missing += "the reports of " + rest;
@@ -251,6 +257,8 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
       if (missing_in++ == 0) missing = left_out;
     }
   }
+  const std::string quiet = quiet_processes_text(reports, options.all);
+  if (!quiet.empty()) out << "\n" << markdown_escaped(quiet) << "\n";
   if (missing.empty() || options.left_out == nullptr) return;
   options.left_out->push_back("left out of the Markdown, which job summaries limit to 1 MiB: " + missing +
                               (missing_in > 1 ? ", and more of other processes" : "") +

@@ -60,6 +60,7 @@ ChildPool::~ChildPool() {
 void ChildPool::start(std::size_t number, const std::vector<std::string>& command, const Environment& environment,
                       std::chrono::duration<double> limit, bool show_output) {
   const Clock::time_point now = Clock::now();
+  children_.reserve(children_.size() + 1);  // a child that is not in the list would never be waited for
   ForkedChild child = start_child(command, environment, [&] {
     ::sigaction(SIGCHLD, &signals_->child_before, nullptr);
     ::sigprocmask(SIG_SETMASK, &signals_->before, nullptr);

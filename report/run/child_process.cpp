@@ -38,15 +38,17 @@ int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
 ForkedChild start_child(const std::vector<std::string>& command,
                         const std::vector<std::pair<std::string, std::string>>& environment,
                         const std::function<void()>& prepare) {
+  std::vector<const char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& word : command) arguments.push_back(word.c_str());
+  arguments.push_back(nullptr);
   ForkedChild child = fork_child([&](int pipe) {
     restore_inherited_signals();
     prepare();
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    std::vector<char*> arguments;
-    arguments.reserve(command.size() + 1);
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execvp(arguments[0], arguments.data());
+    // A program without one of the variables would not be recorded.
+    bool complete = true;
+    for (const auto& [name, value] : environment) complete = complete && ::setenv(name.c_str(), value.c_str(), 1) == 0;
+    if (complete) ::execvp(arguments[0], const_cast<char* const*>(arguments.data()));
     const int error = errno;
     ::_exit(write_whole(pipe, &error, sizeof(error)) ? 127 : 126);
   });

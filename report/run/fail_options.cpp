@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 
 namespace culprit::report {
@@ -13,6 +14,9 @@ namespace {
 // The limit of interpose/driver/fail_rules.h.
 constexpr std::size_t kMostRules = 16;
 constexpr std::size_t kMostText = 1023;
+
+constexpr std::uint64_t kMostCalls = 0xffffffff;
+constexpr char kNumberIsNeeded[] = ": the number of the call is needed, from 1 to 4294967295";
 
 bool parse_number(std::string_view text, std::uint64_t least, std::uint64_t most, std::uint64_t* value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
@@ -45,25 +49,24 @@ bool split(std::string_view text, CallParts* parts) {
 
 std::string check_fail_allocation(const std::string& text) {
   std::uint64_t nth = 0;
-  return parse_number(text, 1, 0xffffffff, &nth) ? "" : text + ": the number of the call is needed, 1 or more";
+  return parse_number(text, 1, kMostCalls, &nth) ? "" : short_word(text) + kNumberIsNeeded;
 }
 
 std::string check_fail_call(const std::string& text) {
   CallParts parts;
   if (!split(text, &parts))
-    return text + ": NAME:N:CODE is needed, for example cuMemcpyHtoD:1:CUDA_ERROR_INVALID_VALUE";
+    return short_word(text) + ": NAME:N:CODE is needed, for example cuMemcpyHtoD:1:CUDA_ERROR_INVALID_VALUE";
   const std::string name(parts.name);
   std::uint64_t nth = 0;
   if (!is_hooked_function(name)) {
     if (is_runtime_api(name))
-      return name +
+      return short_word(name) +
              " is a call of the CUDA runtime: name the driver's function that it calls (cuMemAlloc, cuMemcpyHtoD, ...)";
-    return name + ": no such driver function is watched; interpose/driver/hooks.def lists them";
+    return short_word(name) + ": no such driver function is watched; interpose/driver/hooks.def lists them";
   }
-  if (!parse_number(parts.nth, 1, 0xffffffff, &nth))
-    return std::string(parts.nth) + ": the number of the call is needed, 1 or more";
+  if (!parse_number(parts.nth, 1, kMostCalls, &nth)) return short_word(parts.nth) + kNumberIsNeeded;
   if (failure_code(parts.code) == 0)
-    return std::string(parts.code) +
+    return short_word(parts.code) +
            ": the code of a failure is needed, a number or a name (2, CUDA_ERROR_OUT_OF_MEMORY)";
   return {};
 }

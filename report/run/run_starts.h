@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace culprit::report {
@@ -14,8 +15,8 @@ class RunStartsFile {
   // Makes the file in `folder`. Throws FileError.
   explicit RunStartsFile(const std::string& folder);
 
-  // For CULPRIT_RUN_STARTS.
-  const std::string& path() const { return path_; }
+  // The variable of the environment that names the file to the library.
+  std::pair<std::string, std::string> variable() const { return {"CULPRIT_RUN_STARTS", path_}; }
 
   // A report without content for each process that recorded nothing, with the reason in `dropped`. When there were more
   // than the file has entries for, one stands for the rest; and one for the processes that recorded without any of the

@@ -5,6 +5,7 @@
 
 #include "report/base/words.h"
 #include "report/model/frame_rules.h"
+#include "report/model/not_recorded.h"
 
 namespace culprit::report {
 namespace {
@@ -113,6 +114,16 @@ bool was_killed(const Reports& reports) {
                      [](const auto& report) { return report->process.status.ended == Ended::kKilled; });
 }
 
+std::vector<std::string> reasons_of(const Reports& reports) {
+  std::vector<std::string> reasons;
+  for (const auto& report : reports) {
+    for (const std::string& reason : reasons_not_known(*report)) {
+      if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
+    }
+  }
+  return reasons;
+}
+
 bool gives_up(const Reports& reports) {
   return std::any_of(reports.begin(), reports.end(),
                      [](const auto& report) { return exit_caller(report->exit_stack) != nullptr; });
@@ -153,6 +164,7 @@ std::vector<AllocationSite> sites_of(const Reports& reports) {
 
 void judge_run(Sweep* sweep, std::size_t number, const Reports& reports, bool readable) {
   SweepRun& run = sweep->runs[number];
+  run.not_known = reasons_of(reports);
   const bool reached =
       std::any_of(reports.begin(), reports.end(), [](const auto& report) { return report->injected_failures != 0; });
   if (run.result.child.start_errno != 0 || !readable) {
@@ -174,6 +186,40 @@ void judge_run(Sweep* sweep, std::size_t number, const Reports& reports, bool re
     compare_errors(sweep, number, reports);
     run.outcome = sweep->runs[number].findings.empty() ? SweepOutcome::kFine : SweepOutcome::kFound;
   }
+}
+
+const char* verdict_name(const Sweep& sweep) {
+  if (!sweep.findings.empty() || sweep.count(SweepOutcome::kCrash) + sweep.count(SweepOutcome::kHang) != 0)
+    return "found";
+  return verdict_name(reasons_not_known(sweep).empty() ? Verdict::kClean : Verdict::kNotKnown);
+}
+
+std::vector<std::string> reasons_not_known(const Sweep& sweep) {
+  std::vector<std::string> reasons;
+  for (const std::string& reason : reasons_of(sweep.clean_reports)) reasons.push_back("the clean run: " + reason);
+  // Runs of one program often lack the same.
+  std::vector<std::pair<std::string, std::size_t>> of_runs;
+  for (const SweepRun& run : sweep.runs) {
+    for (const std::string& reason : run.not_known) {
+      const auto known =
+          std::find_if(of_runs.begin(), of_runs.end(), [&](const auto& one) { return one.first == reason; });
+      if (known == of_runs.end()) {
+        of_runs.emplace_back(reason, 1);
+      } else {
+        ++known->second;
+      }
+    }
+  }
+  for (const auto& [reason, count] : of_runs) reasons.push_back(plural(count, "run", "runs") + ": " + reason);
+  const std::size_t unreadable = sweep.count(SweepOutcome::kUnreadable);
+  if (unreadable != 0)
+    reasons.push_back(plural(unreadable, "run was not started, or left", "runs were not started, or left") +
+                      " a dump that cannot be read");
+  const std::size_t missed = sweep.count(SweepOutcome::kNotReached);
+  if (missed != 0)
+    reasons.push_back(plural(missed, "run did not come to its", "runs did not come to their") +
+                      " allocation site: nothing failed there");
+  return reasons;
 }
 
 const char* outcome_name(SweepOutcome outcome) {

@@ -38,6 +38,7 @@ struct SweepRun {
   SweepOutcome outcome = SweepOutcome::kNotReached;
   std::shared_ptr<const Report> gave_up;  // kGaveUp: the process that called exit(); see its exit_stack
   std::vector<std::size_t> findings;      // indices into Sweep::findings
+  std::vector<std::string> not_known;     // reasons_not_known() of its processes, each once
 };
 
 struct Sweep {
@@ -52,6 +53,14 @@ struct Sweep {
   std::size_t leaks() const;
   std::size_t errors() const;
 };
+
+// "found" (leaks, bad frees, crashes or hangs), else "not-known" when not all that happened in the runs is known, else
+// "clean".
+const char* verdict_name(const Sweep& sweep);
+
+// Why it is not known whether the failures cause more leaks than were found: a sentence for each reason, without a full
+// stop. Empty: all runs were recorded completely, and each one came to its site.
+std::vector<std::string> reasons_not_known(const Sweep& sweep);
 
 // The allocation sites of the clean run's processes, each once, in the order of their first calls.
 std::vector<AllocationSite> sites_of(const std::vector<std::shared_ptr<const Report>>& reports);

@@ -2,10 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "report/base/json_input.h"
@@ -131,16 +127,9 @@ void write_baseline(const std::string& path, Baseline baseline) {
       if (known != old.leaks.end()) leak.comment = known->second.comment;
     }
   }
-  // Written to a new file and renamed, so that the comments of the old one survive a full disk.
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text_of(baseline);
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    throw FileError(path + ": cannot be written (" + std::strerror(error) + ")");
-  }
+  OutputFile file(path);
+  file.stream() << text_of(baseline);
+  file.commit();
 }
 
 void compare(const Baseline& baseline, const std::string& path, const Growth& allowed, bool strict,

@@ -11,6 +11,7 @@
 #include "report/base/json_input.h"
 #include "report/judge/load_report.h"
 #include "report/merge/merged_file.h"
+#include "report/merge/report_merger.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/model/summary.h"
@@ -161,7 +162,9 @@ LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
   const Json schema = json.is_object() && json.contains("schema") ? json["schema"] : Json();
   if (schema == kBaseline) return list_of_baseline(path);
   if (schema == kMergedSchema) {
-    LeakList list = list_of_report(read_merged_file(path, options.judge), "merged", options.judge.strict);
+    Report job = read_merged_file(path, options.judge);
+    job.missing_ranks = missing_ranks_of({&job}, "it was not merged");
+    LeakList list = list_of_report(job, "merged", options.judge.strict);
     list.path = path;
     return list;
   }

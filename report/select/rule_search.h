@@ -19,7 +19,7 @@ struct Group;
 
 enum class Suppresses { kLeak, kModule, kCause, kKind };
 
-// What a line of a suppressions file hides.
+// A line of a suppressions file: the leaks that it hides.
 struct SuppressionRule {
   Suppresses what = Suppresses::kLeak;
   std::string pattern;

@@ -1,5 +1,5 @@
-// Which files with debug information libdw may open. A program file names others (a debug file, a split unit), so a
-// stranger's program chooses them: a FIFO would block libdw for ever, and a compressed section may claim to be a
+// Which files with debug information libdw may open. A program file names others (a debug file, a split unit), so an
+// untrusted program chooses them: a FIFO would block libdw for ever, and a compressed section may claim to be a
 // thousand times its size.
 #pragma once
 

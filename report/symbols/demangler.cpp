@@ -139,11 +139,10 @@ class Helper {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     socket_ = Descriptor(ends[0]);
     Descriptor other(ends[1]);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      socket_.close();
-      serve(other.get());
-    }
+    pid_ = fork_child([&](int) {
+             socket_.close();
+             serve(other.get());
+           }).pid;
     return pid_ > 0;
   }
 

@@ -13,8 +13,9 @@
 
 namespace culprit::report {
 
-// What the tables of one file may still take in, together. A few bytes of DWARF can name a list of a hundred thousand
-// address ranges, or a name of a megabyte, again and again; no compiler's output comes near these numbers.
+// The number of entries that the tables of one file may still read, together. A few bytes of DWARF can name a list of a
+// hundred thousand address ranges, or a name of a megabyte, again and again; no compiler's output comes near these
+// numbers.
 struct DwarfLimits {
   std::int64_t entries = 64 << 20;      // visited
   std::int64_t ranges = 8 << 20;        // of addresses

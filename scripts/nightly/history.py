@@ -64,7 +64,7 @@ class History:
         return path
 
     def remove_files(self, nights):
-        """Removes the pages and dumps of these nights; what is known of them stays."""
+        """Removes the pages and dumps of these nights; their results stay."""
         for night in nights:
             shutil.rmtree(self.night_folder(night["date"]), ignore_errors=True)
 

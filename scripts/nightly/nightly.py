@@ -37,7 +37,7 @@ exit codes:
   3  a file cannot be read or written, or the build failed"""
 ACCEPT_ABOUT = """\
 Accepts the leaks that the last night found: the nights that follow are compared with them."""
-# What culprit report says by its exit status, besides 0 (no new leak) and 1 (new leaks).
+# The meaning of exit statuses of culprit report, besides 0 (no new leak) and 1 (new leaks).
 GATE_REASONS = {3: "its report could not be made", 4: "not known: not everything was recorded"}
 
 
@@ -182,8 +182,8 @@ class Runner:
         return result
 
     def judge(self, name, dumps, said):
-        """What the report says, the exit status of the gate (None: there was nothing to judge), and in words why the
-        status is neither 0 nor 1. `said`: the output of the command."""
+        """The report's content, the exit status of the gate (None: nothing was judged), and in words why the status
+        is neither 0 nor 1. `said`: the output of the command."""
         nothing = {"unknown": True, "leaks": []}
         if not dumps:
             return nothing, None, "nothing was recorded" + said_in(said)

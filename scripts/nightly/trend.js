@@ -84,7 +84,7 @@ culprit.nightDay = (date) => d3.utcFormat("%-d %b %Y")(new Date(date));
       el("span", { class: "quiet facts-line" },
         [culprit.nightDate(data.date), data.host, data.revision].filter(Boolean).join(" · "))),
       [["← →", "the night before, the next one, in a chart that has the focus"], ["Enter", "open the night's page"]]);
-    // Failures first: of those nothing may be known. Then by what is new, then by what leaks.
+    // Failures first, because they may have no data. Then by new leaks, then by all leaks.
     const worst = (command) => [command.red ? 1 : 0, command.failed ? 1 : 0,
       d3.sum(command.leaks, (leak) => (leak.state === "known" ? 0 : leak.bytes)), command.bytes];
     const commands = [...data.commands].sort((a, b) => {

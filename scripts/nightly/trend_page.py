@@ -79,7 +79,7 @@ def since(leak, nights):
 
 
 def command_data(name, history, nights, with_files):
-    """What the page shows of a command that ran in the last night."""
+    """The data that the page shows of a command that ran in the last night."""
     results = [(night["date"], next((one for one in night["commands"] if one["name"] == name), None))
                for night in nights]
     last = results[-1][1]

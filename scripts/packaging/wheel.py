@@ -25,7 +25,7 @@ import elf_versions
 
 # Versions of glibc that have a policy: https://peps.python.org/pep-0600/ and auditwheel's manylinux-policy.json.
 POLICIES = [(2, 17), (2, 24), (2, 26), (2, 27), (2, 28), (2, 31), (2, 34), (2, 35)]
-# What only compilers and packagers of an installed tree look for.
+# Files for compilers and packagers of an installed tree only.
 LEFT_OUT = ("lib/cmake/", "lib/pkgconfig/")
 ENTRY_POINTS = """
 [console_scripts]

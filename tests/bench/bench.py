@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what culprit costs. scripts/bench.sh builds the programs and passes its options to this script.
+"""Measures the cost of culprit. scripts/bench.sh builds the programs and passes its options to this script.
 
 Every measurement runs its sides in turn (nothing, culprit, ..., nothing, culprit, ...), so that other work of the
 machine affects all sides alike. One run of a program gives a sample to each row of its measurement. Where the effect is
@@ -80,7 +80,7 @@ def perform(measurement, runner, repeat, chosen_sides=None):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh",
-                                     description="Measures what culprit costs, against nothing and other tools.")
+                                     description="Measures the cost of culprit, against nothing and other tools.")
     parser.add_argument("--tree", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="only the rows that need no GPU, on the simulated driver")
     parser.add_argument("--only", metavar="ROW[,ROW]", help="only the measurements that have these rows")

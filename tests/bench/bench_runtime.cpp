@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/bench/measure.h"
+#include "tests/support/empty_kernel.h"
 
 using bench::check;
 using bench::Options;
@@ -22,14 +23,6 @@ namespace {
 
 constexpr std::size_t kBytes = 4096;
 constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
-
-// An empty kernel, compiled by the driver: no nvcc is needed and any GPU from sm_75 on runs it.
-constexpr char kEmptyKernel[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry empty_kernel() { ret; }
-)";
 
 // Otherwise the pool would return its memory to the system at every synchronization, which is what the row malloc
 // measures.

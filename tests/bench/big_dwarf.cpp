@@ -140,19 +140,34 @@ std::string DwarfSections::abbreviations() {
   return text;
 }
 
-void DwarfSections::add_unit(const DwarfUnit& unit, std::uint64_t function_bytes) {
-  const std::size_t start = info.size();
-  const auto here = [&] { return static_cast<std::uint32_t>(info.size() - start); };
-  const auto number16 = [&](std::size_t number) { put(&info, static_cast<std::uint16_t>(number)); };
-  const auto begin = [&](Abbreviation number) { info.push_back(static_cast<char>(number)); };
-  const auto register_expression = [&] { info.append({1, static_cast<char>(DW_OP_reg0 + 5)}); };
-  const auto end = [&] { info.push_back('\0'); };
+namespace {
 
-  put(&info, std::uint32_t{0});  // length, below
+void begin(std::string* info, Abbreviation number) { info->push_back(static_cast<char>(number)); }
+void end(std::string* info) { info->push_back('\0'); }
+void put16(std::string* info, std::size_t number) { put(info, static_cast<std::uint16_t>(number)); }
+void put_register(std::string* info) { info->append({1, static_cast<char>(DW_OP_reg0 + 5)}); }
+
+}  // namespace
+
+void DwarfSections::add_unit(const DwarfUnit& unit, std::uint64_t function_bytes) {
+  Places places;
+  begin_unit(unit, function_bytes, &places);
+  add_namespace(unit, &places);
+  for (std::size_t i = 0; i < unit.functions.size(); ++i)
+    add_definition(places, i, unit.code + i * function_bytes, function_bytes);
+  end(&info);  // unit
+  patch(&info, places.start, static_cast<std::uint32_t>(info.size() - places.start - 4));
+  add_lines(unit, function_bytes);
+}
+
+// The unit's head and its types.
+void DwarfSections::begin_unit(const DwarfUnit& unit, std::uint64_t function_bytes, Places* places) {
+  places->start = info.size();
+  put(&info, std::uint32_t{0});  // length, stored at the end
   put(&info, std::uint16_t{kVersion});
   put(&info, std::uint32_t{0});  // abbreviations: all units share them
   info.push_back(8);
-  begin(kUnit);
+  begin(&info, kUnit);
   put(&info, producer_);
   info.push_back(DW_LANG_C_plus_plus);
   put(&info, add_string(unit.name));
@@ -161,100 +176,101 @@ void DwarfSections::add_unit(const DwarfUnit& unit, std::uint64_t function_bytes
   put(&info, std::uint64_t{unit.functions.size() * function_bytes});
   put(&info, static_cast<std::uint32_t>(lines.size()));
 
-  const std::uint32_t int_type = here();
-  begin(kBaseType);
+  places->int_type = static_cast<std::uint32_t>(info.size() - places->start);
+  begin(&info, kBaseType);
   info.append({4, DW_ATE_signed});
   put(&info, int_);
-  const std::uint32_t float_type = here();
-  begin(kBaseType);
+  places->float_type = static_cast<std::uint32_t>(info.size() - places->start);
+  begin(&info, kBaseType);
   info.append({4, DW_ATE_float});
   put(&info, float_);
+}
 
-  begin(kNamespace);
+// A namespace with inlined functions, and a class that declares the functions.
+void DwarfSections::add_namespace(const DwarfUnit& unit, Places* places) {
+  const auto here = [&] { return static_cast<std::uint32_t>(info.size() - places->start); };
+  begin(&info, kNamespace);
   put(&info, add_string("layers"));
-  std::vector<std::uint32_t> abstracts;
   for (int i = 0; i < kAbstracts; ++i) {
-    abstracts.push_back(here());
+    places->abstracts.push_back(here());
     const std::string name = "inlined" + std::to_string(i);
-    begin(kAbstract);
+    begin(&info, kAbstract);
     put(&info, add_string(name));
     put(&info, add_string("_ZN6layers" + std::to_string(name.size()) + name + "EPf"));
     info.push_back(2);
-    number16(10 + static_cast<std::size_t>(i));
+    put16(&info, 10 + static_cast<std::size_t>(i));
     info.push_back(DW_INL_declared_inlined);
   }
-  begin(kClass);
+  begin(&info, kClass);
   put(&info, add_string(unit.name.substr(0, unit.name.find('.'))));
   info.append({64, 1});
-  number16(5);
+  put16(&info, 5);
   for (int i = 0; i < kMembers; ++i) {
-    begin(kMember);
+    begin(&info, kMember);
     put(&info, member_);
     info.push_back(1);
-    number16(6 + static_cast<std::size_t>(i));
-    put(&info, i % 2 == 0 ? int_type : float_type);
+    put16(&info, 6 + static_cast<std::size_t>(i));
+    put(&info, i % 2 == 0 ? places->int_type : places->float_type);
     info.push_back(static_cast<char>(4 * i));
   }
-  std::vector<std::uint32_t> declarations;
   for (std::size_t i = 0; i < unit.functions.size(); ++i) {
-    declarations.push_back(here());
-    begin(kDeclaration);
+    places->declarations.push_back(here());
+    begin(&info, kDeclaration);
     put(&info, add_string(unit.functions[i].name));
     info.push_back(1);
-    number16(30 + i);
+    put16(&info, 30 + i);
     put(&info, add_string(unit.functions[i].linkage_name));
     for (int parameter = 0; parameter < 3; ++parameter) {
-      begin(kThis);
-      put(&info, parameter == 2 ? int_type : float_type);
+      begin(&info, kThis);
+      put(&info, parameter == 2 ? places->int_type : places->float_type);
     }
-    end();
+    end(&info);
   }
-  end();  // class
-  end();  // namespace
+  end(&info);  // class
+  end(&info);  // namespace
+}
 
-  for (std::size_t i = 0; i < unit.functions.size(); ++i) {
-    const std::uint64_t code = unit.code + i * function_bytes;
-    begin(kDefinition);
-    put(&info, declarations[i]);
-    number16(100 + i * 40);
-    put(&info, code);
-    put(&info, function_bytes - 16);
-    info.append({1, static_cast<char>(DW_OP_call_frame_cfa)});
-    for (std::uint32_t name : {parameter_, pointer_, size_}) {
-      begin(kParameter);
-      put(&info, name);
-      info.push_back(1);
-      number16(100 + i * 40);
-      put(&info, name == size_ ? int_type : float_type);
-      register_expression();
-    }
-    const auto begin_inlined = [&](std::uint64_t from, std::uint64_t bytes, std::size_t which, std::size_t line) {
-      begin(kInlined);
-      put(&info, abstracts[which % abstracts.size()]);
-      put(&info, code + from);
-      put(&info, bytes);
-      info.push_back(1);
-      number16(line);
-      begin(kInlinedParameter);
-      put(&info, float_type);
-      register_expression();
-    };
-    begin_inlined(64, 128, i, 110 + i * 40);
-    begin_inlined(96, 32, i + 1, 12);
-    end();
-    end();
-    begin_inlined(192, 16, i + 2, 120 + i * 40);
-    end();
-    for (std::uint64_t call = 0; call < 6; ++call) {
-      begin(kCallSite);
-      put(&info, code + 32 + call * 32);
-      put(&info, abstracts[(i + call) % abstracts.size()]);
-    }
-    end();
+// A function at `code`, with its parameters, inlined calls and calls.
+void DwarfSections::add_definition(const Places& places, std::size_t number, std::uint64_t code,
+                                   std::uint64_t function_bytes) {
+  const std::size_t line = 100 + number * 40;
+  begin(&info, kDefinition);
+  put(&info, places.declarations[number]);
+  put16(&info, line);
+  put(&info, code);
+  put(&info, function_bytes - 16);
+  info.append({1, static_cast<char>(DW_OP_call_frame_cfa)});
+  for (std::uint32_t name : {parameter_, pointer_, size_}) {
+    begin(&info, kParameter);
+    put(&info, name);
+    info.push_back(1);
+    put16(&info, line);
+    put(&info, name == size_ ? places.int_type : places.float_type);
+    put_register(&info);
   }
-  end();  // unit
-  patch(&info, start, static_cast<std::uint32_t>(info.size() - start - 4));
-  add_lines(unit, function_bytes);
+  const auto begin_inlined = [&](std::uint64_t from, std::uint64_t bytes, std::size_t which, std::size_t at) {
+    begin(&info, kInlined);
+    put(&info, places.abstracts[which % places.abstracts.size()]);
+    put(&info, code + from);
+    put(&info, bytes);
+    info.push_back(1);
+    put16(&info, at);
+    begin(&info, kInlinedParameter);
+    put(&info, places.float_type);
+    put_register(&info);
+  };
+  begin_inlined(64, 128, number, line + 10);
+  begin_inlined(96, 32, number + 1, 12);
+  end(&info);
+  end(&info);
+  begin_inlined(192, 16, number + 2, line + 20);
+  end(&info);
+  for (std::uint64_t call = 0; call < 6; ++call) {
+    begin(&info, kCallSite);
+    put(&info, code + 32 + call * 32);
+    put(&info, places.abstracts[(number + call) % places.abstracts.size()]);
+  }
+  end(&info);
 }
 
 void DwarfSections::add_lines(const DwarfUnit& unit, std::uint64_t function_bytes) {

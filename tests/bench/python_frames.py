@@ -1,9 +1,9 @@
 """Allocates below few and below many Python frames, on the simulated driver with its calls made free: python_frames.py
 LIBRARY [few|many CALLS]
 
-Prints python_frame=NS: what a pair of cuMemAllocAsync and cuMemFreeAsync costs more for each Python frame of its stack,
-which is always the same one. With a second argument so many pairs are made below few or many frames, and nothing is
-timed: for counting instructions.
+Prints python_frame=NS: the added cost of a pair of cuMemAllocAsync and cuMemFreeAsync for each Python frame of its
+stack, which is always the same one. With a second argument so many pairs are made below few or many
+frames, and nothing is timed: for counting instructions.
 """
 import ctypes
 import statistics
@@ -41,6 +41,6 @@ if len(sys.argv) > 2:
 else:
     few, many = below(FEW, timed), below(MANY, timed)
     few(), many()
-    # Taken in turn: what disturbs the machine disturbs both.
+    # Taken in turn, so that other work of the machine disturbs both.
     added = [many() - few() for _ in range(ROUNDS)]
     print(f"python_frame={statistics.median(added) / (MANY - FEW):.2f}")

@@ -130,7 +130,7 @@ def instructions_of(program, row, name):
 
 
 def python_frames(runner, side):
-    """What one more Python frame costs a pair whose stack is known."""
+    """The cost of one more Python frame for a pair whose stack is known."""
     program = [sys.executable, "-S", str(HERE / "python_frames.py"), runner.program("python_pairs.so")]
     return {"python-frame": runner.run(program, side, simulated=True, SIMCUDA_FREE_CALLS="1")["python_frame"]}
 

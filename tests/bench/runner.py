@@ -175,8 +175,8 @@ def kill(pid):
 
 
 def kill_children():
-    """All that this process started: its programs have sessions of their own, which no terminal's Ctrl-C reaches. By
-    what the kernel says, because an interruption may come before a program is known to be there."""
+    """All that this process started: its programs have sessions of their own, which no terminal's Ctrl-C reaches. Read
+    from /proc, because an interruption may come before a program is registered here."""
     for path in Path("/proc/self/task").glob("*/children"):
         for child in path.read_text(encoding="ascii").split():
             kill(int(child))

@@ -261,6 +261,11 @@ class Page(BrowserTest):
         self.assertEqual(self.tile("clean"), "Nothing")
         self.assertEqual(self.all("#flame"), [])
 
+    def test_killed_process_has_a_tile_for_each_kind_of_memory(self):
+        self.open("killed.html")
+        self.assertEqual(self.texts('[data-tile="leaked"] .tile-label'), ["Leaked"])
+        self.assertEqual(self.texts('[data-tile="live"] .tile-label'), ["Live when killed"])
+
     def test_light_and_dark(self):
         self.open("clean.html")
 

@@ -1,5 +1,5 @@
-// What the picture in report/README.md shows, and html_test.py looks at: a training loop on two GPUs that loses memory
-// in several ways, over two seconds.
+// The program of the picture in report/README.md and of html_test.py: a training loop on two GPUs that loses memory in
+// several ways, over two seconds.
 #include <cuda_runtime_api.h>
 #include <culprit.h>
 #include <unistd.h>

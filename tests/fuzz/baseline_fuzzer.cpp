@@ -2,14 +2,8 @@
 #include "report/base/file_error.h"
 #include "report/select/baseline.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/json_mutator.h"
 
 using namespace culprit;
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
-                                               unsigned int seed) {
-  return fuzz::mutate_json(data, size, most, seed);
-}
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

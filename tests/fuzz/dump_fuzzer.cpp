@@ -26,7 +26,7 @@ std::uint64_t field_value(std::mt19937& random, const std::uint8_t* data, std::s
       return random() % 300;
     case 3:  // a reference to some record
       return random() % (size / kRefUnit);
-    case 4: {  // what stands somewhere else
+    case 4: {  // a word from elsewhere in the input
       std::uint64_t value = 0;
       std::memcpy(&value, data + random() % (size / 8) * 8, sizeof(value));
       return value;

@@ -1,5 +1,5 @@
-#include "tests/fuzz/json_mutator.h"
-
+// The mutator of the targets that read JSON: changes a JSON text at one place, so that it stays JSON. Text that is no
+// JSON is changed by bytes.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -8,7 +8,6 @@
 
 #include "tests/fuzz/fuzz.h"
 
-namespace culprit::fuzz {
 namespace {
 
 // With the order of its members: a merged file is known by its beginning.
@@ -68,7 +67,8 @@ void change(Json* json, const std::vector<Json*>& all, std::mt19937* random) {
 
 }  // namespace
 
-std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, unsigned int seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned int seed) {
   std::mt19937 random(seed);
   Json json = Json::parse(data, data + size, nullptr, false);
   if (json.is_discarded() || random() % 16 == 0) return LLVMFuzzerMutate(data, size, most);
@@ -84,5 +84,3 @@ std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, 
   std::copy(text.begin(), text.end(), data);
   return text.size();
 }
-
-}  // namespace culprit::fuzz

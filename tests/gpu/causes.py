@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the report says why: an exception in a PyTorch training step leaves cached segments and nothing else; programs
+"""The causes of a report: an exception in a PyTorch training step leaves cached segments and nothing else; programs
 that clean up leak nothing."""
 from preloaded import FAIL, PASS, SKIP, finish, installed, row, run
 

@@ -8,15 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace {
+#include "tests/support/empty_kernel.h"
 
-// An empty kernel, compiled by the driver: the program needs no nvcc and runs on any GPU from sm_75 on.
-constexpr char kEmptyKernel[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry empty_kernel() { ret; }
-)";
+namespace {
 
 void check(CUresult status, const char* what) {
   if (status == CUDA_SUCCESS) return;
@@ -26,7 +20,7 @@ void check(CUresult status, const char* what) {
   std::exit(1);
 }
 
-// Best of several rounds, in nanoseconds per call of `body`: what disturbs a measurement only ever makes it slower.
+// Best of several rounds, in nanoseconds per call of `body`: a disturbance of a measurement only makes it slower.
 template <typename Body>
 double best_ns(int calls, CUstream stream, Body body) {
   constexpr int kRounds = 7;

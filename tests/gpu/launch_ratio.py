@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernel launches cost the same with and without the library; the cost of an allocation is printed beside it.
 
-Both are measured alternately and the best of each is compared: what disturbs a run only ever makes it slower.
+Both are measured alternately and the best of each is compared: a disturbance of a run only makes it slower.
 """
 import re
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Marks, NVTX ranges and leak checks in PyTorch: ranges that the program pushes are read, culprit.check() finds what a
-block keeps, and the program's own use of NVTX goes on as before."""
+block keeps, the program's own use of NVTX goes on as before, and NCCL's ranges end where NCCL ends them."""
 import json
 import sys
 
-from preloaded import FAIL, LIBRARY, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import FAIL, LIBRARY, PACKAGE, PASS, SKIP, TREE, finish, groups, installed, row, run
 
 SCRIPT = """
 import json, sys
@@ -32,11 +32,39 @@ import os
 os._exit(0)
 """
 
+NCCL = """
+import os, sys, tempfile
+import torch, torch.distributed as dist
+store = tempfile.mkdtemp()
+dist.init_process_group("nccl", init_method=f"file://{store}/store", world_size=1, rank=0)
+dist.all_reduce(torch.ones(1 << 20, device="cuda"))
+dist.barrier()
+a = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+linear = torch.nn.Linear(4096, 4096).cuda()  # with cuBLAS
+linear(torch.randn(64, 4096, device="cuda")).sum().item()
+os._exit(0)
+"""
+
+
+def nccl_ranges():
+    """NCCL pushes a range with a core function of NVTX, and ends it with one of the payload extension."""
+    name = "NCCL: its ranges end"
+    finished = run([sys.executable, "-c", NCCL], PYTORCH_NO_CUDA_MEMORY_CACHING="1",
+                   NVTX_INJECTION64_PATH=str(LIBRARY))
+    if finished.returncode != 0:
+        row(SKIP, name, f"NCCL does not work here: {finished.stderr[-300:]}")
+        return
+    seen = [mark["name"] for mark in finished.report.get("marks", [])]
+    late = {label["range"] for group in groups(finished.report) for label in group.get("marks", [])
+            if group["bytes"] in (5 << 20, 64 << 20) and label.get("range")}
+    row(FAIL if late else PASS, name, f"after NCCL: {sorted(late)}; ranges with allocations: {sorted(set(seen))}")
+
 
 def main():
     if not installed("torch"):
         row(SKIP, "torch: NVTX ranges and culprit.check()", "PyTorch is not installed")
         return
+    nccl_ranges()
     name = "torch: NVTX ranges and culprit.check()"
     package = TREE / "share" / "culprit" / "python"  # of an installed tree
     if not package.is_dir():

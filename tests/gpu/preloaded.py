@@ -1,4 +1,4 @@
-"""What the checks on a GPU share: run a command under libculprit.so, read its report, print one row of the table.
+"""Parts that the checks on a GPU share: run a command under libculprit.so, read its report, print one row of the table.
 
 A check is a script that prints rows "PASS|FAIL|SKIP<tab>name<tab>detail" and exits 0, or 1 when a row failed.
 CULPRIT_TREE names the tree with bin/culprit and lib/libculprit.so: an unpacked package, which has these scripts too,

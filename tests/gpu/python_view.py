@@ -15,7 +15,7 @@ INSTALLED = ("import runpy, site, sys\n"
 
 
 def inside(framework, way, pool, **environment):
-    """What the report says of the inside of this framework's pool."""
+    """The inside of this framework's pool in the report."""
     finished = run([sys.executable, "-c", INSTALLED, TREE / "subjects" / "python_holders.py", framework, way],
                    **environment)
     if finished.returncode != 0:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/package.sh made: artefacts_test.py SOURCE_FOLDER BUILD_FOLDER
+"""The packages of scripts/package.sh: artefacts_test.py SOURCE_FOLDER BUILD_FOLDER
 
 The files of the tar.gz, the Debian package and the wheel, and the wheel in a virtual environment of this machine.
 Exit code 77: there are no packages in BUILD_FOLDER/package. roots_test.py runs them in old distributions.
@@ -24,7 +24,7 @@ import wheel_use  # noqa: E402
 
 OLDEST_GLIBC = (2, 28)
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
-# What dpkg needs, so that every Debian has it.
+# Every Debian has them, because dpkg needs them.
 OF_DPKG = {"libz.so.1", "liblzma.so.5", "libbz2.so.1.0"}
 
 

@@ -42,7 +42,7 @@ class ManualPages(unittest.TestCase):
         self.assertIn("run", commands)
         sections = dict(re.findall(r'\.SS "culprit (\w+)"\n(.*?)(?=\.S[SH] )', plain("culprit.1"), re.DOTALL))
         self.assertEqual(list(sections), commands)
-        # What every sub-command has stands once, before them.
+        # Options of every sub-command are described once, before them.
         everywhere = options_of(None)
         before = plain("culprit.1").split('.SH COMMANDS')[0]
         self.assertLessEqual({"-h", "--help", "-v", "--verbose", "-q", "--quiet"}, everywhere)

@@ -1,4 +1,4 @@
-// `culprit attach` and `culprit detach`: what is recorded, and that the process is afterwards in its original state.
+// `culprit attach` and `culprit detach`: the recorded events, and that the process is afterwards in its original state.
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -264,12 +264,129 @@ TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
   check_fine(run);
   const std::string text = file_text(out);
   INFO(text << file_text(err));
-  CHECK(has(text, "SURVIVORS"));
+  CHECK(has(text, "SURVIVORS 58.6 KiB in 3 allocations"));
+  CHECK_FALSE(has(text, "LEAKED"));
   CHECK(has(text, "58.6 KiB  3x"));
   CHECK(has(text, "attach_target.cpp"));
   CHECK(has(text, "/min"));
   CHECK(has(text, "leak_after"));
   CHECK_FALSE(has(text, "leak_before"));
+}
+
+TEST_CASE("attach --for obeys --fail-on and --error-exitcode", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    const auto attach = [&](const std::vector<std::string>& options, const std::string& orders) {
+      fs::remove(folder.file("x.dump"));
+      const std::string err = folder.file("err");
+      std::string line =
+          culprit_path().string() + " attach " + std::to_string(pid) + " --for 2s --out " + folder.file("x.dump");
+      for (const std::string& option : options) line += " " + option;
+      ProgramOptions shell;
+      shell.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
+      const std::string script = "rm -f " + err + "; (" + line + " >/dev/null 2>" + err + "; echo exit $? >" +
+                                 folder.file("code") + ") </dev/null >/dev/null 2>&1 &";
+      fs::remove(folder.file("code"));
+      run_program({"/bin/sh", "-c", script}, shell);
+      for (int i = 0; i < 20000 && !contains(file_text(err), "recording for"); ++i) usleep(1000);
+      tell(pid, orders);
+      for (int i = 0; i < 20000 && !contains(file_text(folder.file("code")), "\n"); ++i) usleep(1000);
+      return file_text(folder.file("code"));
+    };
+    CHECK(attach({"--fail-on", "leaks"}, "x") == "exit 1\n");
+    CHECK(attach({"--error-exitcode", "9"}, "x") == "exit 9\n");
+    CHECK(attach({"--fail-on", "errors"}, "x") == "exit 0\n");
+    // There is no baseline to compare with: such a gate would always be green.
+    CHECK(run_culprit({"attach", std::to_string(pid), "--for", "1s", "--fail-on", "new"}).exit_code == 2);
+  });
+  check_fine(run);
+}
+
+TEST_CASE("memory of an attached process that runs on has survived and is leaked once the process has exited",
+          "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string dump = folder.path() / "x.dump";
+  const auto headline = [&] {
+    std::string text = run_culprit({"report", dump}).out;
+    return text.substr(text.find("58.6 KiB in 3 allocations") - 10, 35);
+  };
+  for (const bool detached : {true, false}) {
+    INFO(detached);
+    const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+      const std::string number = std::to_string(pid);
+      CHECK(run_culprit({"attach", number, "--out", dump}).exit_code == 0);
+      tell(pid, 3);
+      CHECK(has(headline(), "SURVIVORS 58.6 KiB"));
+      CHECK(run_culprit({"report", dump, "--fail-on", "leaks"}).exit_code == 1);
+      if (detached) CHECK(run_culprit({"detach", number}).exit_code == 0);
+      if (detached) CHECK(has(headline(), "SURVIVORS 58.6 KiB"));
+    });
+    check_fine(run);
+    CHECK(has(headline(), detached ? "SURVIVORS 58.6 KiB" : "LEAKED 58.6 KiB"));
+    fs::remove(dump);
+  }
+}
+
+TEST_CASE("attach --for of a process that ends meanwhile says how it ended and LEAKED", "[attach]") {
+  if (!may_trace()) return;
+  for (const bool killed : {false, true}) {
+    INFO(killed);
+    const TemporaryFolder folder;
+    const std::string out = folder.file("out");
+    const std::string err = folder.file("err");
+    const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+      const std::string command = culprit_path().string() + " attach " + std::to_string(pid) + " --for 1h --out " +
+                                  folder.file("x.dump") + " >" + out + " 2>" + err + " &";
+      ProgramOptions options;
+      options.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
+      run_program({"/bin/sh", "-c", command}, options);
+      for (int i = 0; i < 20000 && !contains(file_text(err), "recording for"); ++i) usleep(1000);
+      tell(pid, 3);
+      if (killed) kill(pid, SIGKILL);
+    });
+    for (int i = 0; i < 20000 && !contains(file_text(out), "next"); ++i) usleep(1000);
+    const std::string text = file_text(out);
+    INFO(text << file_text(err));
+    CHECK(has(text, killed ? "\nLIVE WHEN KILLED 58.6 KiB in 3 allocations" : "\nLEAKED 58.6 KiB in 3 allocations"));
+    CHECK(has(text, killed ? " · killed\n" : " · exit 0\n"));
+    CHECK_FALSE(has(text, "SURVIVORS"));
+    CHECK(has(file_text(err), "note    the process has ended"));
+    CHECK(run.signal == (killed ? SIGKILL : 0));
+  }
+}
+
+TEST_CASE("start and stop and top say what helps with a process that was attached or detached", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const Run run = run_alone("attach_target", {}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    const auto refused = [&](const char* command, const std::string& because) {
+      const Finished finished = run_culprit({command, number});
+      INFO(command << finished.err);
+      CHECK(finished.exit_code == 3);
+      CHECK(has(finished.err, because));
+    };
+    refused("start", "does not run under culprit: culprit attach " + number + " begins to record in it");
+    refused("stop", "does not run under culprit: nothing is recorded");
+    refused("top", "does not run under culprit: culprit attach " + number);
+    REQUIRE(run_culprit({"attach", number, "--out", folder.file("first.dump")}).exit_code == 0);
+    tell(pid, 3);
+    refused("start", "is recorded already, by culprit attach");
+    refused("stop", "is recorded by culprit attach: culprit detach " + number);
+    CHECK(has(run_culprit({"top", number}).out, "58.6 KiB   3x"));
+    REQUIRE(run_culprit({"detach", number}).exit_code == 0);  // as `stop` advises
+    refused("stop", "was detached: nothing is recorded");
+    refused("start", "was detached: culprit attach " + number + " records again");
+    refused("top", "was detached, and records nothing: culprit attach " + number + " records again");
+    CHECK(has(run_culprit({"top", folder.file("first.dump")}).out, "58.6 KiB   3x"));
+    REQUIRE(run_culprit({"attach", number, "--out", folder.file("second.dump")}).exit_code == 0);  // as `start` advises
+    tell(pid, 1);
+    CHECK(has(run_culprit({"top", number}).out, "19.5 KiB   1x"));
+    CHECK(run_culprit({"detach", number}).exit_code == 0);
+  });
+  check_fine(run);
 }
 
 TEST_CASE("a signal to culprit in the middle of attaching leaves the process as it was", "[attach]") {
@@ -428,7 +545,7 @@ TEST_CASE("a process in a container is attached from outside", "[attach]") {
   check_fine(run);
 }
 
-TEST_CASE("attach says who may trace a process", "[attach]") {
+TEST_CASE("attach names the users that may trace a process", "[attach]") {
   if (!may_trace() || getuid() != 0) return;
   constexpr uid_t kNobody = 65534;
   const auto refused = [](pid_t pid, const std::function<void()>& before, const std::string& because) {

@@ -47,7 +47,7 @@ TEST_CASE("an event that the driver refuses to destroy is still there", "[events
   }
   RunOptions options;
   options.environment["SIMCUDA_FAIL"] = "cuEventDestroy_v2:3:700";
-  SECTION("for good") {
+  SECTION("permanently") {
     const Run run = run_preloaded("cuda_events", {"refused"}, options);
     INFO("stderr: " << run.err);
     REQUIRE(run.exit_code == 0);

@@ -118,7 +118,7 @@ TEST_CASE("CULPRIT_OUT=/dev/null records and leaves no file", "[descriptors]") {
   CHECK(run.dumps.empty());
 }
 
-TEST_CASE("CULPRIT_OUT that can not hold a dump costs one line that says what to do", "[descriptors]") {
+TEST_CASE("CULPRIT_OUT that cannot hold a dump costs one line that says what to do", "[descriptors]") {
   RunOptions options;
   options.folder = std::make_shared<TemporaryFolder>();
   options.environment["CULPRIT_OUT"] = options.folder->path().string();

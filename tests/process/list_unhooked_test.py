@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of scripts/list-unhooked.py on small headers: what it must demand and what it must let pass."""
+"""Tests of scripts/list-unhooked.py on small headers: the functions that it must demand, and those that it must
+accept."""
 
 import pathlib
 import subprocess

@@ -113,18 +113,27 @@ TEST_CASE("option --since-mark shows what came after", "[marks]") {
   CHECK(has(passed.err, "LEAKED 1007 B in 1 allocation"));
 }
 
-TEST_CASE("NVTX ranges that are pushed are read", "[marks]") {
+// The mark and the range of each allocation of marked PART, with the library as NVTX's tool in either way. Calls check
+// for each.
+template <typename Check>
+static void for_each_nvtx_tool(const char* part, Check check) {
   for (const bool by_command : {true, false}) {
     TemporaryFolder folder;
     const fs::path out = folder.path() / "kept.dump";
     RunOptions options;
     options.environment["NVTX_INJECTION64_PATH"] = by_command ? "" : library_path().string();
-    const Run run = by_command ? culprit_run({"--out", out.string()}, {"marked", "ranges"}, options)
-                               : run_preloaded("marked", {"ranges"}, options);
+    const Run run = by_command ? culprit_run({"--out", out.string()}, {"marked", part}, options)
+                               : run_preloaded("marked", {part}, options);
     INFO(run.err);
     REQUIRE(run.exit_code == 0);
-    const std::map<std::uint64_t, std::string> found = labels(read_report(by_command ? out : run.dump()));
-    if (found.empty()) return;  // built without NVTX's headers
+    const Report report = read_report(by_command ? out : run.dump());
+    const std::map<std::uint64_t, std::string> found = labels(report);
+    if (!found.empty()) check(found, report.json.at("marks"));  // empty: built without NVTX's headers
+  }
+}
+
+TEST_CASE("NVTX ranges that are pushed are read", "[marks]") {
+  for_each_nvtx_tool("ranges", [](const std::map<std::uint64_t, std::string>& found, const nlohmann::json& marks) {
     CHECK(found.at(1000) == "|");
     CHECK(found.at(1001) == "|outer");
     CHECK(found.at(1002) == "|registered");
@@ -132,9 +141,18 @@ TEST_CASE("NVTX ranges that are pushed are read", "[marks]") {
     CHECK(found.at(1004) == "a mark too|registered");
     CHECK(found.at(1005) == "a mark too|wide");
     CHECK(found.at(1006) == "a mark too|");
-    const nlohmann::json marks = read_report(by_command ? out : run.dump()).json.at("marks");
+    CHECK(found.at(1007) == "a mark too|");  // the range's domain is destroyed
     for (const nlohmann::json& mark : marks) CHECK(mark.at("name") != "never allocates");
-  }
+  });
+}
+
+TEST_CASE("NVTX ranges that the payload extension ends are over", "[marks]") {
+  for_each_nvtx_tool("payload_ranges", [](const std::map<std::uint64_t, std::string>& found, const nlohmann::json&) {
+    CHECK(found.at(1001) == "|initialize");
+    CHECK(found.at(1002) == "|");
+    CHECK(found.at(1003) == "|(unnamed)");
+    CHECK(found.at(1004) == "|");
+  });
 }
 
 TEST_CASE("a profiler keeps its NVTX ranges", "[marks]") {

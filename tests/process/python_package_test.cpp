@@ -163,7 +163,7 @@ TEST_CASE("memory that only Python objects still refer to is held", "[python_pac
   }
 }
 
-TEST_CASE("a tensor that the traceback of an uncaught exception held is told with its line", "[python_package]") {
+TEST_CASE("a tensor that the traceback of an uncaught exception held is reported with its line", "[python_package]") {
   RunOptions options;
   SECTION("PyTorch") {
     options.environment["CULPRIT_TORCH_HISTORY"] = "1";

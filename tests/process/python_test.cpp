@@ -115,7 +115,7 @@ TEST_CASE("Python frames are those that traceback shows", "[python]") {
   }
 }
 
-TEST_CASE("code objects that take the place of others are told apart", "[python]") {
+TEST_CASE("code objects that take the place of others are distinguished", "[python]") {
   for (const std::string& interpreter : interpreters()) {
     const Run run = run_python(interpreter, {"python_stacks.py", "2000", "1", "executed"});
     INFO(interpreter << ": " << run.err);

@@ -45,6 +45,78 @@ TEST_CASE("the ranks of an mpirun are one report and the odd one stands out", "[
   }
 }
 
+// Open MPI starts a daemon on each other node with ssh; here a shell with an empty environment stands for the node.
+TEST_CASE("an mpirun passes what recording needs to other nodes, and says what the user passes, too", "[ranks]") {
+  if (mpirun().empty()) {
+    WARN("SKIPPED: no mpirun; scripts/install-packages.sh openmpi-bin brings it");
+    return;
+  }
+  const TemporaryFolder folder;
+  const fs::path agent = folder.path() / "agent";
+  // Each daemon has a session folder of its own, as on two machines.
+  std::ofstream(agent) << "#!/bin/sh\nnode=" << folder.path().string()
+                       << "/$1\nmkdir -p $node\nshift\nexec env -i PATH=/usr/bin:/bin HOME=/ TMPDIR=$node "
+                          "LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH\" sh -c \"$*\"\n";
+  fs::permissions(agent, fs::perms::owner_all);
+  for (const bool user_passes : {false, true}) {
+    INFO((user_passes ? "the user gives -x, too" : "the user gives no -x"));
+    std::vector<std::string> command = {
+        mpirun(), "--allow-run-as-root", "--mca", "plm_rsh_agent", agent.string(), "--host", "node-a:1,node-b:1", "-n",
+        "2"};
+    if (user_passes) command.insert(command.end(), {"-x", "HOME"});
+    command.insert(command.end(), {"/usr/bin/env", "CULPRIT_ANYTHING=1", subject_path("rank_leak")});
+    const Run run = culprit_run({"--fail-on", "errors"}, command);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(has(run.err, "2 processes, ranks 0, 1, on "));
+    CHECK(has(run.err, "LEAKED 1.95 KiB in 2 allocations"));
+  }
+}
+
+// Dumps in a folder of the other node: what was found is no whole job.
+TEST_CASE("a rank whose dump stays on another node makes the verdict unknown", "[ranks]") {
+  RunOptions options;
+  const std::string lonely = "WORLD_SIZE=2 RANK=0 exec " + subject_path("free_null").string();
+  const Run run = culprit_run({"--fail-on", "leaks"}, {"/bin/sh", "-c", lonely}, options);
+  INFO(run.err);
+  CHECK(run.exit_code == 4);
+  CHECK(has(run.err, "NOT KNOWN: no dump of rank 1 of 2: it ran on another node (--out must name a folder that all"));
+  // Started by the launcher itself, culprit sees its own rank only.
+  options.environment["RANK"] = "0";
+  options.environment["WORLD_SIZE"] = "2";
+  CHECK(culprit_run({"--fail-on", "leaks"}, {"/bin/sh", "-c", lonely}, options).exit_code == 0);
+}
+
+// A job's leak stood below the reports of its launcher and of rank 0, and nothing was merged.
+TEST_CASE("a job's report begins with its merged ranks, and the launcher is one line", "[ranks]") {
+  const Run run = culprit_run({}, {"launcher", subject_path("rank_leak")});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.err.rfind("culprit · ", 0) == 0);
+  CHECK(has(run.err.substr(0, run.err.find('\n')), "2 processes, ranks 0, 1, on "));
+  CHECK(has(run.err, "\nLEAKED 1.95 KiB in 2 allocations, 1 group\n"));
+  CHECK(has(run.err, "spread     all 2 ranks: 1000 B each"));
+  CHECK(has(run.err, "\n1 process allocated nothing: launcher ["));
+  const Run everything = culprit_run({"--all"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(everything.err, "NOTHING LEAKED · 0 allocations, 0 frees"));
+  CHECK_FALSE(has(everything.err, "allocated nothing"));
+  const Run markdown = culprit_run({"--format", "markdown"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(markdown.err, "1 process allocated nothing: launcher"));
+  const Run apart = culprit_run({"--no-merge"}, {"launcher", subject_path("rank_leak")});
+  CHECK(has(apart.err, "rank 0 of 2"));
+  CHECK(has(apart.err, "rank 1 of 2"));
+}
+
+TEST_CASE("a launcher that leaks is reported after its ranks", "[ranks]") {
+  const Run run = culprit_run({}, {"start_other", "fork", subject_path("launcher"), subject_path("rank_leak")});
+  INFO(run.err);
+  const std::size_t job = run.err.find("2 processes, ranks 0, 1");
+  const std::size_t other = run.err.find("LEAKED 10.7 KiB");
+  CHECK(job != std::string::npos);
+  CHECK(other != std::string::npos);
+  CHECK(job < other);
+}
+
 TEST_CASE("a rank of torchrun and no rank at all", "[ranks]") {
   RunOptions options;
   options.environment["RANK"] = "5";

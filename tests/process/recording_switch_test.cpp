@@ -1,5 +1,7 @@
 // Recording switched on and off by a signal and by culprit start and stop.
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/catch.h"
 #include "tests/process/culprit_run.h"
@@ -136,11 +138,22 @@ TEST_CASE("a signal that the program ignores stays ignored, and that is said", "
         "culprit: warning: signal USR2 is ignored: nothing is recorded, and no signal switches it on. Name another "
         "with CULPRIT_SIGNAL.\n");
   options.when_ready = [](pid_t pid) {
-    const Finished start = run_culprit({"start", std::to_string(pid)});
-    CHECK(start.exit_code == 3);
-    CHECK(has(start.err, "ignores signal USR2"));
+    const std::string advice = "ignores signal USR2: run it again with the name of another signal in CULPRIT_SIGNAL\n";
+    for (const char* command : {"start", "stop", "top"}) {
+      INFO(command);
+      const Finished refused = run_culprit({command, std::to_string(pid)});
+      CHECK(refused.exit_code == 3);
+      CHECK(has(refused.err, advice));
+    }
   };
   CHECK(run_preloaded("switched", {"a", "w"}, options).exit_code == 0);
+  // The advice helps.
+  options.environment["CULPRIT_SIGNAL"] = "WINCH";
+  options.when_ready = [](pid_t pid) {
+    CHECK(run_culprit({"start", std::to_string(pid)}).exit_code == 0);
+    CHECK(has(run_culprit({"top", std::to_string(pid)}).err, "has recorded nothing yet"));
+  };
+  CHECK(read_report(run_preloaded("switched", {"a", "w", "a"}, options).dump()).leaked_bytes() == 10002);
 }
 
 TEST_CASE("a long value is cut between two characters", "[switch]") {
@@ -230,6 +243,21 @@ TEST_CASE("culprit start says why a process cannot be switched", "[switch]") {
     CHECK(has(start.err, "culprit run --paused"));
   };
   CHECK(run_preloaded("switched", {"w"}, options).exit_code == 0);
+}
+
+TEST_CASE("a process that has ended and was not collected is said to have ended", "[switch]") {
+  const pid_t zombie = fork();
+  if (zombie == 0) _exit(0);
+  siginfo_t ended = {};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(zombie), &ended, WEXITED | WNOWAIT) == 0);
+  for (const char* command : {"start", "stop", "top", "attach", "detach"}) {
+    INFO(command);
+    const Finished refused = run_culprit({command, std::to_string(zombie)});
+    CHECK(refused.exit_code == 3);
+    CHECK(has(refused.err, "has ended"));
+    CHECK_FALSE(has(refused.err, "culprit attach"));
+  }
+  waitpid(zombie, nullptr, 0);
 }
 
 TEST_CASE("culprit run --paused takes the pid of culprit run too", "[switch][run]") {

@@ -160,6 +160,90 @@ TEST_CASE("a sweep of a program that allocates nothing says so", "[sweep]") {
   CHECK(has(killed.err, "although nothing was made to fail"));
 }
 
+// A script that does something in the clean run of a sweep, and something else in the runs with a failure.
+std::vector<std::string> by_run(const std::string& clean, const std::string& failing) {
+  return {"/bin/sh", "-c", "case $CULPRIT_FAIL in sites) " + clean + ";; *) " + failing + ";; esac"};
+}
+
+TEST_CASE("a sweep is not green when something was not recorded, and says what", "[sweep][verdict]") {
+  const std::string target = subject_path("sweep_target").string();
+  const std::string remove = "; rm -f \"$(dirname \"$CULPRIT_OUT\")\"/culprit.*";
+  struct Row {
+    const char* name;
+    std::vector<std::string> command;
+    const char* reason;
+  };
+  const Row rows[] = {
+      {"the clean run lacks its dump",
+       {"/bin/sh", "-c", target + " clean" + remove},
+       "the clean run: 1 more process recorded, but the dump was not found"},
+      {"the others lack theirs", by_run(target + " clean", target + " clean" + remove),
+       "3 runs: 1 more process recorded, but the dump was not found"},
+      {"no run comes to its site", by_run(target + " clean", "true"),
+       "3 runs did not come to their allocation site: nothing failed there"},
+      {"a damaged dump",
+       by_run(target + " clean", target + " clean; truncate -s 9000 \"$(dirname \"$CULPRIT_OUT\")\"/culprit.*"),
+       "3 runs were not started, or left a dump that cannot be read"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    for (const std::vector<std::string>& gate :
+         {std::vector<std::string>{"--fail-on", "leaks"}, {"--fail-on", "leaks,errors"}, {"--error-exitcode", "9"}}) {
+      const Run run = culprit_command("sweep", gate, row.command);
+      INFO(run.err);
+      CHECK(run.exit_code == 4);
+      CHECK(has("\n" + run.err, std::string("\nNOT KNOWN: ") + row.reason));
+      CHECK(has(run.err, "NOT KNOWN: no new leak among the recorded allocations"));
+      CHECK_FALSE(has(run.err, "NOTHING NEW LEAKED"));
+    }
+    // Without a gate the verdict is said. Only a clean run of which nothing was seen ends with 4, as `culprit run`
+    // does.
+    const int code = row.reason[0] == 't' ? 4 : 0;
+    const SweepRun asked_nothing = sweep(row.command);
+    CHECK(asked_nothing.run.exit_code == code);
+    CHECK(asked_nothing.json["summary"]["verdict"] == "not-known");
+    CHECK(has(asked_nothing.json["summary"]["not_known"].dump(), row.reason));
+    CHECK(sweep(row.command, {"--fail-on", "leaks"}).run.exit_code == 4);
+    CHECK(sweep(row.command, {"--fail-on", "none"}).run.exit_code == code);
+  }
+}
+
+TEST_CASE("a sweep that finds a leak ends with 1, complete or not", "[sweep][verdict]") {
+  const std::string target = subject_path("sweep_target").string();
+  const SweepRun complete = sweep({"sweep_target", "leak"}, {"--fail-on", "leaks"});
+  CHECK(complete.run.exit_code == 1);
+  CHECK(complete.json["summary"]["verdict"] == "found");
+  CHECK(complete.json["summary"]["not_known"].empty());
+  CHECK(sweep({"sweep_target", "clean"}).json["summary"]["verdict"] == "clean");
+  // A process without a dump beside one that has it.
+  const std::vector<std::string> command = {
+      "/bin/sh", "-c", target + " clean; rm -f \"$(dirname \"$CULPRIT_OUT\")\"/culprit.*; " + target + " leak"};
+  const Run run = culprit_command("sweep", {"--fail-on", "leaks"}, command);
+  INFO(run.err);
+  CHECK(run.exit_code == 1);
+  CHECK(has(run.err, " leak that the clean run does not have · NOT KNOWN what else"));
+}
+
+TEST_CASE("a sweep whose report cannot be written keeps the dumps", "[sweep][verdict]") {
+  RunOptions options;
+  options.folder = std::make_shared<TemporaryFolder>();
+  options.environment["TMPDIR"] = options.folder->path().string();
+  const std::string gone = options.folder->file("gone");
+  REQUIRE(std::filesystem::create_directory(gone));
+  const Run run = culprit_command(
+      "sweep", {"-o", gone + "/report.txt"},
+      {"/bin/sh", "-c", "rm -rf " + gone + "; " + subject_path("sweep_target").string() + " leak"}, options);
+  INFO(run.err);
+  CHECK(run.exit_code == 3);
+  const std::string begin = "culprit: the dumps are kept: ";
+  REQUIRE(has(run.err, begin));
+  std::string path = run.err.substr(run.err.find(begin) + begin.size());
+  path.resize(path.find(','));
+  CHECK_FALSE(std::filesystem::is_empty(path));
+  // That of the run with the leak.
+  CHECK_FALSE(std::filesystem::is_empty(std::filesystem::path(path).parent_path() / "2"));
+}
+
 TEST_CASE("the example that forgets its first buffer is found by a sweep", "[sweep]") {
   if (!std::filesystem::exists(example("out_of_memory_second_buffer"))) {
     WARN("skipped: the examples are not here");

@@ -70,7 +70,7 @@ TEST_CASE("a library whose calls cannot be seen is named beside what was recorde
   }
 }
 
-TEST_CASE("a library that is loaded as usual is seen, and is not accused", "[unseen]") {
+TEST_CASE("a library that is loaded as usual is seen, and is not reported", "[unseen]") {
   for (const char* name : kLibraries) {
     INFO(name);
     const Run run = run_preloaded("loads_apart", {"plain", library(name)});

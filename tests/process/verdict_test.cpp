@@ -145,6 +145,36 @@ TEST_CASE("a percent sign in the name of a folder is a percent sign", "[verdict]
   }
 }
 
+TEST_CASE("a gate sees the leaks of a program whose standard output is closed", "[verdict]") {
+  RunOptions options;
+  options.before_exec = [] {
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+  };
+  const Run leaky = culprit_run({"--fail-on", "leaks"}, {"driver_leak_one"}, options);
+  INFO(leaky.err);
+  CHECK(leaky.exit_code == 1);
+  CHECK(has(leaky.err, "LEAKED 10.7 KiB"));
+  CHECK(culprit_run({"--fail-on", "leaks"}, {"free_null"}, options).exit_code == 0);
+}
+
+TEST_CASE("-o never replaces the dump of the run", "[verdict]") {
+  TemporaryFolder folder;
+  RunOptions options;
+  options.working_directory = folder.path().string();
+  const Run same = culprit_run({"--out", "a.dump", "-o", "./a.dump"}, {"leak_one"}, options);
+  CHECK(same.exit_code == 3);
+  CHECK(same.out.empty());  // the program did not start
+  // A name that is known only afterwards.
+  fs::create_symlink("b.dump", folder.file("link"));
+  const Run later = culprit_run({"--out", "%q{NONE}b.dump", "-o", "link"}, {"driver_leak_one"}, options);
+  INFO(later.err);
+  CHECK(later.exit_code == 3);
+  CHECK(has(later.err, "link: is an input of this command"));
+  CHECK(has(later.err, "the dump is kept: culprit report " + folder.file("b.dump")));
+  CHECK(read_report(folder.file("b.dump")).leaked_bytes() == 11001);
+}
+
 TEST_CASE("a report that has no reader fails, and its dump stays", "[verdict]") {
   TemporaryFolder folder;
   RunOptions options;
@@ -176,6 +206,26 @@ TEST_CASE("run --require-cuda fails when no CUDA call was seen", "[verdict]") {
   CHECK(culprit_run({"--fail-on", "leaks"}, {"/bin/true"}).exit_code == 0);
   CHECK(culprit_run({"--require-cuda"}, {"/bin/true"}).exit_code == 4);
   CHECK(culprit_run({"--require-cuda"}, {"driver_leak_one"}).exit_code == 0);
+}
+
+TEST_CASE("no folder of a command whose output has no reader outlives it", "[verdict]") {
+  for (const char* command : {"run", "sweep"}) {
+    INFO(command);
+    TemporaryFolder folder;
+    RunOptions options;
+    options.environment["TMPDIR"] = folder.path().string();
+    // The descriptor of a pipe without a reader: SIGPIPE ends culprit at its first line.
+    options.before_exec = [] {
+      int ends[2];
+      if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(125);
+      close(ends[0]);
+      close(ends[1]);
+      signal(SIGPIPE, SIG_DFL);
+    };
+    const Run run = culprit_command(command, {}, {"sweep_target", "clean"}, options);
+    CHECK(run.signal == SIGPIPE);
+    CHECK(fs::is_empty(folder.path()));
+  }
 }
 
 TEST_CASE("no folder of the command outlives it, however it ends", "[verdict]") {

@@ -209,7 +209,7 @@ class StartupHook(InFolder):
             file.write(os.path.join(BUILD, "subjects", "python_fakes") + "\n")
 
     def torch_of(self, *options):
-        """What the report says of the inside of PyTorch's cache; None: nothing."""
+        """The inside of PyTorch's cache in the report; None: the report has none."""
         self.write("train.py", "import torch; kept = torch.empty(700 * 1024)")
         done = self.run_python(None, "train.py", python=os.path.join(self.venv, "bin", "python"), options=options,
                                FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"),

@@ -19,21 +19,7 @@
 #include <thread>
 
 #include "tests/subjects/check.h"
-
-SUBJECT_FUNCTION void leak(int count, int depth) {
-  if (depth > 0) {
-    leak(count, depth - 1);
-    asm volatile("");
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    void* pointer = nullptr;
-    void* kept = nullptr;
-    CHECKED(cudaMalloc(&pointer, 11001));
-    CHECKED(cudaMalloc(&kept, 11001));
-    CHECKED(cudaFree(pointer));
-  }
-}
+#include "tests/subjects/leak_at_depth.h"
 
 static void touch_lost_file(const char* path) {
   const int file = open(path, O_RDWR | O_CREAT, 0600);

@@ -130,7 +130,7 @@ SUBJECT_FUNCTION int one_step() {
   return cudaFree(pointer);
 }
 
-// Handed on for good, except by the call whose copy fails.
+// Handed on and never freed, except by the call whose copy fails.
 SUBJECT_FUNCTION int one_handed_on() {
   void* pointer = nullptr;
   CHECKED(cudaMalloc(&pointer, 11001));

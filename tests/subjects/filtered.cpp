@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/subjects/check.h"
+#include "tests/subjects/leak_at_depth.h"
 
 #define CALL(name) \
   { #name, SYS_##name }
@@ -93,21 +94,6 @@ static void install_filter(int count, char** names) {
   code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
   const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) exit(4);
-}
-
-SUBJECT_FUNCTION void leak(int count, int depth) {
-  if (depth > 0) {
-    leak(count, depth - 1);
-    asm volatile("");
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    void* pointer = nullptr;
-    void* freed = nullptr;
-    CHECKED(cudaMalloc(&pointer, 11001));
-    CHECKED(cudaMalloc(&freed, 11001));
-    CHECKED(cudaFree(freed));
-  }
 }
 
 int main(int argc, char** argv) {

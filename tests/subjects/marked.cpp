@@ -11,6 +11,10 @@
 #include "tests/subjects/check.h"
 #if CULPRIT_HAS_NVTX
 #include <nvtx3/nvToolsExt.h>
+#if __has_include(<nvtx3/nvToolsExtPayload.h>)
+#include <nvtx3/nvToolsExtPayload.h>
+#define HAS_NVTX_PAYLOADS 1
+#endif
 #endif
 
 SUBJECT_FUNCTION void* allocate(std::size_t bytes) {
@@ -88,6 +92,34 @@ static void use_ranges() {
   EXPECTED(0, nvtxRangePop());
   nvtxRangeEnd(process_wide);
   allocate(1006);
+  EXPECTED(0, nvtxDomainRangePushEx(domain, &event));
+  nvtxDomainDestroy(domain);
+  allocate(1007);
+#endif
+}
+
+// Ranges that a function of the payload extension begins or ends, as NCCL does.
+static void use_payload_ranges() {
+#if HAS_NVTX_PAYLOADS
+  const nvtxDomainHandle_t domain = nvtxDomainCreateA("library");
+  EXPECTED(1, nvtxDomainIsEnabled(domain));
+  nvtxEventAttributes_t event = {};
+  event.version = NVTX_VERSION;
+  event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  event.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  event.message.ascii = "initialize";
+  const std::uint64_t bytes = 64;
+  const nvtxPayloadData_t payload = {NVTX_PAYLOAD_ENTRY_TYPE_UINT64, sizeof(bytes), &bytes};
+  EXPECTED(0, nvtxDomainRangePushEx(domain, &event));
+  allocate(1001);
+  EXPECTED(0, nvtxRangePopPayload(domain, &payload, 1));
+  allocate(1002);
+  EXPECTED(0, nvtxRangePushPayload(domain, &payload, 1));
+  EXPECTED(1, nvtxDomainRangePushEx(domain, &event));
+  EXPECTED(1, nvtxRangePopPayload(domain, &payload, 1));
+  allocate(1003);
+  EXPECTED(0, nvtxDomainRangePop(domain));
+  allocate(1004);
 #endif
 }
 
@@ -124,6 +156,7 @@ int main(int, char** argv) {
   if (what == "epochs") use_epochs();
   if (what == "deep") use_deep_marks();
   if (what == "ranges") use_ranges();
+  if (what == "payload_ranges") use_payload_ranges();
   if (what == "snapshot") take_snapshot(argv[2]);
   if (what == "fork") change_marks_and_fork();
   if (what == "errors") {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Allocates device memory from random Python stacks and prints, as JSON, what the traceback module says of each place.
+"""Allocates device memory from random Python stacks and prints, as JSON, the description of each place by the
+traceback module.
 
     python_stacks.py COUNT SEED [WAY]
 

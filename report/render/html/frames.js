@@ -4,7 +4,7 @@
 culprit.Frames = class {
   constructor(data) {
     this.program = ""; // the path of the executable; its frames need no module beside them
-    this.frames = data.frames.map(([name, file, line, module, offset, flags], number) => ({
+    this.frames = data.frames.map(([name, file, line, module, offset, flags, plumbing], number) => ({
       number,
       name: data.strings[name],
       file: data.strings[file],
@@ -14,6 +14,7 @@ culprit.Frames = class {
       inlined: (flags & 1) !== 0,
       python: (flags & 2) !== 0,
       approximate: (flags & 4) !== 0,
+      plumbing: data.strings[plumbing], // the library whose glue code this is, else empty
     }));
     this.sources = new Map((data.sources || []).map((source) => [data.strings[source.file], source]));
   }

@@ -39,7 +39,9 @@ culprit.LeakTable = class extends culprit.Table {
       : " · " + culprit.bytes(d3.sum(this.shown, (one) => one.bytes));
     const leftOut = this.model.report[this.list.name + "_left_out"];
     const shortened = this.model.report[this.list.name + "_shortened"];
-    return (this.list.items.length === 0 ? "nothing leaked" : this.shownText() + what) +
+    const complete = this.model.report.incomplete.length === 0;
+    const none = complete ? "nothing leaked" : "no leak among the recorded allocations";
+    return (this.list.items.length === 0 ? none : this.shownText() + what) +
       (leftOut
         ? " · " + culprit.number(leftOut.groups) + " smaller ones (" + culprit.bytes(leftOut.bytes) +
           ") are left out here; other formats have them"

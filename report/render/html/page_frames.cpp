@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/base/printable.h"
+#include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 
@@ -30,8 +31,10 @@ std::size_t PageFrames::number_of(const Frame* frame) {
   const auto [at, added] = frame_numbers_.try_emplace(frame, frames_.size());
   if (added) {
     const std::uint64_t flags = (frame->inlined ? 1U : 0U) + (frame->python ? 2U : 0U) + (frame->approximate ? 4U : 0U);
+    const char* const plumbing = plumbing_name(*frame);
     frames_.push_back({number_of(frame_function(*frame)), number_of(frame->file), frame->line,
-                       number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset, flags});
+                       number_of(frame->module != nullptr ? frame->module->path : ""), frame->offset, flags,
+                       number_of(plumbing == nullptr ? "" : plumbing)});
     bytes_ += page_text(frames_.back()).size() + 1;
   }
   return at->second;

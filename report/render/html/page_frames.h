@@ -46,8 +46,8 @@ class PageFrames {
  private:
   std::size_t number_of(const Frame* frame);
 
-  // Function, file, line, module, offset, flags: function, file and module are numbers of strings.
-  using Row = std::array<std::uint64_t, 6>;
+  // Function, file, line, module, offset, flags, plumbing_name(): names are numbers of strings.
+  using Row = std::array<std::uint64_t, 7>;
 
   std::vector<Row> frames_;
   std::size_t bytes_ = 40;  // the members' names and brackets

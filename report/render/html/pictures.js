@@ -63,13 +63,13 @@ culprit.pictures = (function () {
 
   // The failures, which a reader must see first.
   function failures(report) {
-    return section(report, "out-of-memory", "Out of memory", "What the program had allocated when an allocation failed",
+    return section(report, "out-of-memory", "Out of memory", "Memory that the program had when an allocation failed",
       (report.pictures || []).filter((one) => one.reason === "out-of-memory"), 1);
   }
 
   function peaks(report) {
     return section(report, "peaks", "At the peak",
-      "Who held the memory when use was highest, although it may be freed since; approximate",
+      "The holders of the memory when use was highest, although it may be freed since; approximate",
       (report.pictures || []).filter((one) => one.reason === "peak").sort((a, b) => b.live_bytes - a.live_bytes), 0);
   }
 

@@ -1,13 +1,11 @@
 // The HTML page: embeds the facts of the JSON report for the scripts in report/render/html/, which draw them.
 #include "report/render/html/render_html.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "report/base/host_name.h"
 #include "report/base/words.h"
 #include "report/causes/event.h"
 #include "report/model/memory_words.h"
@@ -31,9 +29,8 @@ constexpr std::size_t kMostFailedAllocations = 20;
 
 // Whether all its processes ran on this machine.
 bool is_of_this_host(const Report& report) {
-  char name[HOST_NAME_MAX + 1] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0) return false;
-  return report.process.host == name &&
+  const std::string name = host_name();
+  return !name.empty() && report.process.host == name &&
          std::all_of(report.job.begin(), report.job.end(), [&](const JobProcess& one) { return one.host == name; });
 }
 
@@ -79,7 +76,7 @@ void trim_head(std::size_t most, Json* head, Json* trimmed) {
 // One report's data. Not thread-safe.
 class PageData {
  public:
-  // `most`: the size of what write() writes, but for some kilobytes.
+  // `most`: the size of the output of write(), except for some kilobytes.
   PageData(const Report& report, const RenderOptions& options, std::size_t most)
       : report_(report),
         options_(options),
@@ -100,6 +97,7 @@ class PageData {
     head["totals_by_words"] = Json::array();
     for (const MemoryTotal& total : totals_by_words(report_, options_.strict)) {
       head["totals_by_words"].push_back({{"verb", total.words->sentence},
+                                         {"may_be_freed", total.words->may_be_freed},
                                          {"bytes", total.bytes},
                                          {"allocations", total.allocations},
                                          {"groups", total.groups}});
@@ -111,7 +109,7 @@ class PageData {
     }
     trim_head(most_ / 3, &head, &trimmed_);
     for (const auto& [key, value] : head.items()) write_member(key, value, out);
-    // Each list may use what those before it left, less some room for those after it.
+    // Each list may use the room that those before it left, less some for those after it.
     const std::size_t errors = room_for(report_.errors.size());
     const std::size_t resources = room_for(report_.resources.size());
     const std::size_t sources = options_.source ? most_ / 6 : 0;
@@ -125,7 +123,7 @@ class PageData {
     return used();
   }
 
-  // What is left out or shortened, for a reader of the command's messages; empty: nothing.
+  // The parts that are left out or shortened, in words for a message of the command; empty: none.
   const std::string& left_out() const { return left_out_; }
 
  private:
@@ -310,8 +308,9 @@ std::string title_of(const std::vector<Report>& reports) {
         const std::vector<MemoryTotal> totals = totals_by_words(report, true);
         return std::all_of(totals.begin(), totals.end(), [&](const MemoryTotal& one) { return one.words == &words; });
       });
-  std::string title =
-      bytes == 0 ? "Nothing leaked" : format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
+  const bool complete = std::all_of(reports.begin(), reports.end(), is_complete);
+  std::string title = complete ? "Nothing leaked" : "Not known";
+  if (bytes != 0) title = format_bytes(bytes) + " " + (all_may_be_freed ? words.fate : "leaked");
   if (reports.size() == 1) {
     const std::string& executable = reports.front().process.executable;
     return title + " · " + std::string(base_name(executable)) + " · culprit";
@@ -319,14 +318,14 @@ std::string title_of(const std::vector<Report>& reports) {
   return title + " · " + std::to_string(reports.size()) + " processes · culprit";
 }
 
-// Writes the data of all reports. Returns what is left out of them.
+// Writes the data of all reports. Returns PageData::left_out() of all.
 std::string write_reports_data(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& data) {
   data << "{\"view\": \"report\", \"strict\": " << (options.strict ? "true" : "false") << ", \"reports\": [";
   std::size_t room = kMostPageDataBytes;
   std::string left_out;
   std::size_t done = 0;
   for (; done < reports.size() && (done == 0 || room > kLeastForReport); ++done) {
-    // Every process gets an equal part, and what the others did not need.
+    // Every process gets an equal part, and the room that the others did not need.
     const std::size_t part = std::max(room / (reports.size() - done), kLeastForReport);
     PageData page(reports[done], options, std::min(room, part));
     data << (done == 0 ? "\n{" : ",\n{");

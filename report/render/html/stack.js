@@ -38,18 +38,40 @@
     return details;
   }
 
+  // As report/model/folded_stack.h: Python's frames first; glue code of libraries apart, and beside Python's frames all
+  // native ones without a source line.
+  function foldedStack(frames, at) {
+    const hasPython = frames.some((frame) => frame.python);
+    const isFolded = (frame, i) =>
+      i !== at && !frame.python && (frame.plumbing !== "" || (hasPython && !frame.file));
+    const folded = frames.filter(isFolded);
+    const rest = frames.filter((frame, i) => !isFolded(frame, i));
+    if (rest.length === 0) return { shown: frames, folded: [] };
+    return { shown: [...rest.filter((frame) => frame.python), ...rest.filter((frame) => !frame.python)], folded };
+  }
+
   // `at`: index of the stack's naming frame.
   culprit.stack = function (model, numbers, at) {
     const frames = model.stack(numbers);
     if (frames.length === 0) return el("p", { class: "quiet" }, "The stack was not recorded.");
-    const lines = (from, to) => frames.slice(from, to).map((frame, i) => frameLine(model, frame, from + i === at));
-    const first = Math.max(shownFrames, (at || 0) + 4);
+    const { shown, folded } = foldedStack(frames, at);
+    const lines = (from, to) =>
+      shown.slice(from, to).map((frame) => frameLine(model, frame, frame === frames[at]));
+    const first = Math.max(shownFrames, shown.indexOf(frames[at]) + 4);
     const box = el("div", { class: "stack" }, lines(0, first));
-    if (frames.length > first) {
+    if (shown.length > first) {
       const more = el("button",
-        { class: "link-button more-frames", onclick: () => more.replaceWith(...lines(first, frames.length)) },
-        culprit.plural(frames.length - first, "more caller", "more callers"));
+        { class: "link-button more-frames", onclick: () => more.replaceWith(...lines(first, shown.length)) },
+        culprit.plural(shown.length - first, "more caller", "more callers"));
       box.append(more);
+    }
+    if (folded.length !== 0) {
+      const names = [...new Set(folded.map((frame) => frame.plumbing || culprit.baseName(frame.module).split(".")[0]))]
+        .filter(Boolean);
+      box.append(el("details", { class: "folded-frames" },
+        el("summary", null, culprit.plural(folded.length, "native frame", "native frames") +
+          (names.length === 0 ? "" : " of " + names.slice(0, 4).join(", ") + (names.length > 4 ? ", ..." : ""))),
+        folded.map((frame) => frameLine(model, frame, false))));
     }
     return box;
   };

@@ -41,7 +41,8 @@ culprit.tiles = function (model, open, choose) {
   const leaked = summary.leaked_bytes > 0 || summary.groups > 0;
   const tiles = [
     ...(leaked
-      ? report.totals_by_words.map((total) => tile("leaked", culprit.bytes(total.bytes), total.verb,
+      ? report.totals_by_words.map((total) => tile(total.may_be_freed ? "live" : "leaked", culprit.bytes(total.bytes),
+          total.verb,
           culprit.plural(total.allocations, "allocation", "allocations") + " in " +
             culprit.plural(total.groups, "group", "groups") +
             (summary.complete ? "" : "; not known what else"), "leaks"))

@@ -36,7 +36,9 @@ void render_sweep_json(const Sweep& sweep, std::ostream& out) {
                     {"hangs", sweep.count(SweepOutcome::kHang)},
                     {"gave_up", sweep.count(SweepOutcome::kGaveUp)},
                     {"not_reached", sweep.count(SweepOutcome::kNotReached)},
-                    {"unreadable", sweep.count(SweepOutcome::kUnreadable)}};
+                    {"unreadable", sweep.count(SweepOutcome::kUnreadable)},
+                    {"verdict", verdict_name(sweep)},
+                    {"not_known", reasons_not_known(sweep)}};
   all["leaks"] = Json::array();
   all["errors"] = Json::array();
   for (const SweepFinding& finding : sweep.findings) {
@@ -52,6 +54,7 @@ void render_sweep_json(const Sweep& sweep, std::ostream& out) {
     one["calls"] = run.site.calls;
     one["outcome"] = outcome_name(run.outcome);
     one.update(ended_json(run.result));
+    one["not_known"] = run.not_known;
     if (run.gave_up != nullptr) one["exit_stack"] = Json::parse(stack_as_json(*run.gave_up->exit_stack));
     one["stack"] = run.site.stack == nullptr ? Json::array() : Json::parse(stack_as_json(*run.site.stack));
     all["runs"].push_back(std::move(one));

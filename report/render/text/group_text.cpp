@@ -27,12 +27,6 @@ std::string device_text(Kind kind, const std::optional<unsigned>& device) {
   return kind_class(kind) == KindClass::kHostMemory ? "host" : report::device_text(device);
 }
 
-std::string device_text(const Group& group) {
-  if (group.devices.size() < 2 || kind_class(group.kind) == KindClass::kHostMemory)
-    return device_text(group.kind, group.device);
-  return std::to_string(group.devices.size()) + " GPUs";
-}
-
 std::string thread_text(const ThreadInfo& thread) {
   return std::to_string(thread.tid) + " \"" + printable(thread.name) + "\"" + (thread.ended ? ", ended" : "");
 }
@@ -60,6 +54,12 @@ bool is_foreign(const ResolvedStack& stack) {
 }
 
 }  // namespace
+
+std::string device_text(const Group& group) {
+  if (group.devices.size() < 2 || kind_class(group.kind) == KindClass::kHostMemory)
+    return device_text(group.kind, group.device);
+  return std::to_string(group.devices.size()) + " GPUs";
+}
 
 std::string GroupText::cause_text(const Group& group) const {
   std::string text = title_of(report_, group.cause);

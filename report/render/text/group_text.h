@@ -18,13 +18,15 @@ struct ResolvedStack;
 
 // "GPU 1", "host".
 std::string device_text(const std::optional<unsigned>& device);
+// Of a merged report "2 GPUs", too.
+std::string device_text(const Group& group);
 
 // Not thread-safe: caches the text of frames.
 class GroupText {
  public:
   // The arguments must outlive this object.
   GroupText(const Report& report, const RenderOptions& options, std::ostream& out)
-      : report_(report), palette_(options.colours), out_(out), fields_(palette_, out) {}
+      : report_(report), palette_(options.colours), out_(out), fields_(palette_, options, out) {}
 
   // Each prints an empty line first.
   void print(const Group& group, std::size_t number);

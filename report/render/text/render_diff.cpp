@@ -55,7 +55,7 @@ std::string place_text(const ListedLeak& listed) {
 class DiffText {
  public:
   DiffText(const Diff& diff, const RenderOptions& options, std::ostream& out)
-      : diff_(diff), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+      : diff_(diff), options_(options), palette_(options.colours), out_(out), fields_(palette_, options, out) {}
 
   void print() {
     for (const LeakList* list : {&diff_.before, &diff_.now}) {

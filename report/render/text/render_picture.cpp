@@ -72,7 +72,7 @@ void print_failure(const Report& report, const Picture& picture, const RenderOpt
   print_entries(picture, options.all ? picture.entries.size() : kShownAtFailure, out);
 }
 
-// What the process had allocated on the device at most, if that is more than the picture shows; else 0.
+// The most bytes that the process had on the device, if that is more than the picture shows; else 0.
 std::uint64_t higher_use(const Report& report, const Picture& picture) {
   if (!report.job.empty() || !picture.device) return 0;
   for (const DeviceInfo& device : report.devices) {

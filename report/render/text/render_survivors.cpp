@@ -11,6 +11,7 @@
 #include "report/cuda/kinds.h"
 #include "report/model/frame_rules.h"
 #include "report/model/frame_text.h"
+#include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
@@ -59,6 +60,14 @@ std::uint64_t recorded_ns(const Report& report) {
   return end - std::min(begin, end);
 }
 
+// " · exit 0" of a process that ended while it was recorded.
+std::string end_text(const ProcessStatus& status) {
+  if (status.ended == Ended::kExit) return " · exit " + std::to_string(status.exit_status);
+  if (status.ended == Ended::kKilled)
+    return " · killed" + (status.signal != 0 ? " by " + signal_text(status.signal) : "");
+  return "";
+}
+
 }  // namespace
 
 void render_survivors(const Report& report, const RenderOptions& options, std::ostream& out) {
@@ -66,12 +75,12 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   for (const std::string& reason : reasons_not_known(report)) out << palette.bad("NOT KNOWN") << ": " << reason << "\n";
   const std::uint64_t ns = recorded_ns(report);
   std::map<std::string, Survivors> lines;
-  Survivors all;
+  std::map<std::string, Survivors> all;  // by headline, LEAKED first
   for (const std::vector<Group>* groups : {&report.leaks, &report.library}) {
     for (const Group& group : *groups) {
       if (group.bytes == 0) continue;
       Survivors& line = lines[line_text(group)];
-      for (Survivors* sum : {&line, &all}) {
+      for (Survivors* sum : {&line, &all[words_of(report, group.cause).headline]}) {
         sum->bytes += group.bytes;
         sum->count += group.count;
       }
@@ -86,18 +95,28 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
   std::string command;
   for (const std::string& word : report.process.command) command += (command.empty() ? "" : " ") + word;
   out << "culprit · " << printable(command) << " [" << report.process.pid << "] · recorded for " << format_time(ns)
-      << "\n";
+      << end_text(report.process.status) << "\n";
   for (const RecordedSpan& span : report.recording.spans) {
     if (!span.device) continue;
     out << format_bytes(span.used_bytes) << " of GPU " << *span.device << " in use "
         << (span.read_at_begin ? "when it began" : "at its first allocation") << "\n";
   }
   if (rows.empty()) {
-    out << palette.good("SURVIVORS none") << " of " << plural(report.summary.allocations, "allocation", "allocations")
-        << "\n";
+    const std::string verdict = verdict_without_leaks(report);
+    out << (is_complete(report) ? palette.good(verdict) : palette.warn(verdict)) << " · "
+        << plural(report.summary.allocations, "allocation", "allocations") << "\n";
   } else {
-    out << palette.bad("SURVIVORS " + format_bytes(all.bytes) + " in " + plural(all.count, "allocation", "allocations"))
-        << " of " << report.summary.allocations << " made in that time · " << a_minute(all.bytes, ns) << "\n\n";
+    std::uint64_t bytes = 0;
+    const char* separator = "";
+    for (const auto& [headline, sum] : all) {
+      out << separator
+          << palette.bad(headline + " " + format_bytes(sum.bytes) + " in " +
+                         plural(sum.count, "allocation", "allocations"));
+      bytes += sum.bytes;
+      separator = " · ";
+    }
+    out << " of " << report.summary.allocations << " made in that time · " << a_minute(bytes, ns)
+        << (is_complete(report) ? "" : " · NOT KNOWN what else") << "\n\n";
   }
   const std::size_t shown = options.all ? rows.size() : std::min(rows.size(), kShownGroups);
   for (std::size_t i = 0; i < shown; ++i) {
@@ -115,7 +134,7 @@ void render_survivors(const Report& report, const RenderOptions& options, std::o
         << " refused of memory that was not recorded\n";
   if (report.summary.errors != 0)
     out << "note    " << plural(report.summary.errors, "free was", "frees were") << " refused\n";
-  out << "next    culprit report " << printable(report.dump_path) << "\n";
+  if (options.kept) out << "next    culprit report " << printable(report.dump_path) << "\n";
 }
 
 }  // namespace culprit::report

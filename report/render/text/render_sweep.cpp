@@ -33,9 +33,15 @@ std::string site_text(const AllocationSite& site) {
 class SweepText {
  public:
   SweepText(const Sweep& sweep, const RenderOptions& options, std::ostream& out)
-      : sweep_(sweep), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+      : sweep_(sweep),
+        not_known_(reasons_not_known(sweep)),
+        options_(options),
+        palette_(options.colours),
+        out_(out),
+        fields_(palette_, options, out) {}
 
   void print() {
+    print_not_known();
     print_header();
     std::size_t number = 0;
     for (const SweepFinding& finding : sweep_.findings) print_finding(finding, ++number);
@@ -45,6 +51,16 @@ class SweepText {
   }
 
  private:
+  // Printed first, because everything below is incomplete.
+  void print_not_known() {
+    constexpr std::size_t kMostShown = 5;
+    for (std::size_t i = 0; i < not_known_.size() && i < kMostShown; ++i)
+      out_ << palette_.bad("NOT KNOWN") << ": " << not_known_[i] << "\n";
+    if (not_known_.size() > kMostShown)
+      out_ << palette_.bad("NOT KNOWN") << ": and " << not_known_.size() - kMostShown
+           << " more reasons: --format json\n";
+  }
+
   void print_header() {
     std::string command;
     for (const std::string& word : sweep_.command) command += (command.empty() ? "" : " ") + printable(word);
@@ -55,10 +71,17 @@ class SweepText {
     const std::size_t hangs = sweep_.count(SweepOutcome::kHang);
     const bool bad = !sweep_.findings.empty() || crashes + hangs != 0;
     const std::string leaks = plural(sweep_.leaks(), "leak", "leaks") + " that the clean run does not have";
-    out_ << (bad ? palette_.bad(leaks) : palette_.good("NOTHING NEW LEAKED"));
+    if (bad) {
+      out_ << palette_.bad(leaks);
+    } else if (not_known_.empty()) {
+      out_ << palette_.good("NOTHING NEW LEAKED");
+    } else {
+      out_ << palette_.warn("NOT KNOWN: no new leak among the recorded allocations");
+    }
     if (sweep_.errors() != 0) out_ << " · " << palette_.bad(plural(sweep_.errors(), "bad free", "bad frees"));
     if (crashes != 0) out_ << " · " << palette_.bad(plural(crashes, "crash", "crashes"));
     if (hangs != 0) out_ << " · " << palette_.bad(plural(hangs, "hang", "hangs"));
+    if (bad && !not_known_.empty()) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
     out_ << "\n";
     std::uint64_t groups = 0;
     for (const auto& report : sweep_.clean_reports) groups += report->summary.groups;
@@ -128,6 +151,7 @@ class SweepText {
   }
 
   const Sweep& sweep_;
+  const std::vector<std::string> not_known_;
   const RenderOptions& options_;
   Palette palette_;
   std::ostream& out_;

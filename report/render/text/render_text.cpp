@@ -1,6 +1,5 @@
 // The text report: leaks, worst first, each with the line that allocated it (group_text.h); then errors; then totals.
 #include "report/render/text/render_text.h"
-#include "report/judge/pool_rules.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,13 +12,14 @@
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
 #include "report/merge/spread.h"
-#include "report/model/frame_text.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/peak_use.h"
 #include "report/model/pool.h"
+#include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
+#include "report/render/text/no_leak_sections.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/render_grouped.h"
 #include "report/render/text/render_picture.h"
@@ -33,7 +33,6 @@ using namespace format;
 namespace {
 
 constexpr std::size_t kLongestCommand = 120;
-constexpr std::size_t kShownSegments = 3;
 constexpr std::size_t kShownSpans = 4;
 constexpr std::size_t kShownFailed = 4;
 
@@ -58,7 +57,7 @@ class StringBuffer : public std::streambuf {
 class TextReport {
  public:
   TextReport(const Report& report, const RenderOptions& options, std::ostream& out)
-      : report_(report), options_(options), palette_(options.colours), out_(out), fields_(palette_, out) {}
+      : report_(report), options_(options), palette_(options.colours), out_(out), fields_(palette_, options, out) {}
 
   void print() {
     print_dropped();
@@ -82,10 +81,12 @@ class TextReport {
     } else {
       render_grouped(report_, options_, out_);
     }
-    if (!options_.strict) print_caches(&number);
-    if (!report_.library.empty()) {
+    if (!options_.strict) render_caches(report_, options_, &number, out_);
+    if (!report_.library.empty() && (options_.all || options_.full_stacks)) {
       out_ << "\n" << palette_.title("HELD BY LIBRARIES FOR THEMSELVES") << " (--strict counts it)\n";
       print_groups(report_.library, &number);
+    } else {
+      render_held_by_libraries(report_, options_, &number, out_);
     }
     if (!report_.errors.empty()) {
       out_ << "\n" << palette_.bad("ERRORS") << "\n";
@@ -263,52 +264,6 @@ class TextReport {
     }
   }
 
-  // One entry for each allocator, with the places that caused most of its memory.
-  void print_caches(std::size_t* number) {
-    if (report_.summary.caches.empty()) return;
-    out_ << "\n" << palette_.title("CACHED") << " (--strict counts it)\n";
-    for (const CacheTotal& cache : report_.summary.caches) {
-      out_ << "\n"
-           << padded_to_width(std::to_string(++*number), 3) << palette_.title(format_bytes(cache.bytes)) << "  "
-           << plural(cache.segments, "segment", "segments") << "  " << cache.pool->name << "\n";
-      for (const CacheInside& inside : report_.caches_inside) {
-        if (inside.pool == cache.pool->name) print_inside(inside);
-      }
-      std::size_t shown = 0;
-      for (const Group& group : report_.leaks) {  // largest first
-        if (group.pool != cache.pool || ++shown > kShownSegments) continue;
-        const Frame* user = user_of_pool(*group.stack, *cache.pool);
-        fields_.field(shown == 1 ? "largest" : "", format_bytes(group.bytes) + "  " + std::to_string(group.count) +
-                                                       "x  " +
-                                                       (user == nullptr ? "(stack not recorded)" : described(*user)));
-      }
-      if (cache.pool->hint != nullptr) fields_.field("hint", cache.pool->hint);
-    }
-  }
-
-  // The framework's own report about its cache.
-  void print_inside(const CacheInside& inside) {
-    fields_.field("tensors", format_bytes(inside.live_bytes) + " live · " + format_bytes(inside.idle_bytes) + " idle" +
-                                 (inside.at_exit ? ", when Python began to end" : ""));
-    std::size_t shown = 0;
-    for (const CacheInside::Place& place : inside.largest) {
-      if (++shown > kShownSegments) break;
-      std::string text = format_bytes(place.bytes) + "  " + std::to_string(place.count) + "x";
-      if (!place.file.empty()) {
-        text += "  " + printable(base_name(place.file)) + ":" + std::to_string(place.line) + "  " +
-                printable(place.function);
-      }
-      if (!place.held_by.empty()) text += "  held by " + printable(place.held_by);
-      fields_.field(shown == 1 ? "live" : "", text);
-    }
-    if (!inside.hint.empty()) fields_.field("lines", inside.hint);
-  }
-
-  static std::string described(const Frame& frame) {
-    const std::string place = frame.file.empty() ? "" : frame_place(frame) + "  ";
-    return place + frame_function(frame);
-  }
-
   void print_totals() {
     out_ << "\n";
     std::map<std::pair<std::optional<unsigned>, std::string>, std::string> lines;
@@ -426,11 +381,13 @@ class TextReport {
 
 void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
   bool first = true;
-  for (const Report& report : reports) {
+  for (const Report* report : reports_in_full(reports, options.all)) {
     if (!first) out << "\n";
     first = false;
-    TextReport(report, options, out).print();
+    TextReport(*report, options, out).print();
   }
+  const std::string quiet = quiet_processes_text(reports, options.all);
+  if (!quiet.empty()) out << "\n" << quiet << (options.all ? "" : ": --all") << "\n";
 }
 
 }  // namespace culprit::report

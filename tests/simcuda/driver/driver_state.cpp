@@ -1,4 +1,4 @@
-// The life of the driver: cuInit, the lock, what happens after fork and at exit.
+// The life cycle of the driver: cuInit, the lock, fork and exit.
 //
 // At exit the driver shuts down first: a handler that cuInit registers makes every later call return
 // CUDA_ERROR_DEINITIALIZED, so that calls in destructors of the program and cudart come too late, as with the real

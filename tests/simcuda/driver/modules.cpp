@@ -52,13 +52,6 @@ struct Library : Object {
   std::map<std::string, std::uint64_t> managed;
 };
 
-struct LinkState : Object {
-  static constexpr ObjectType kType = ObjectType::kLinkState;
-  explicit LinkState(Context* link_context) : Object(kType, link_context) {}
-
-  char image[64] = "simcuda linked image";
-};
-
 void Module::release(DriverState& state) {
   for (auto& [name, function] : functions) state.destroy(function);
 
@@ -110,13 +103,6 @@ CUresult global_of(DriverState& state, Module& module, const char* name, CUdevic
   if (out != nullptr) *out = address;
   if (bytes != nullptr) *bytes = kGlobalBytes;
   return CUDA_SUCCESS;
-}
-
-bool file_exists(const char* path) {
-  FILE* file = path == nullptr ? nullptr : fopen(path, "re");
-  if (file == nullptr) return false;
-  fclose(file);
-  return true;
 }
 
 CUresult load_module(CUmodule* out, const void* image) {
@@ -181,6 +167,13 @@ CUresult active_blocks(int* out, const void* function, int block_size) {
 
 }  // namespace
 
+bool file_exists(const char* path) {
+  FILE* file = path == nullptr ? nullptr : fopen(path, "re");
+  if (file == nullptr) return false;
+  fclose(file);
+  return true;
+}
+
 bool is_launchable(const DriverState& state, const void* handle) {
   return state.find<Function>(handle) != nullptr || state.find<Kernel>(handle) != nullptr;
 }
@@ -190,7 +183,6 @@ bool is_launchable(const DriverState& state, const void* handle) {
 using simcuda::Function;
 using simcuda::Kernel;
 using simcuda::Library;
-using simcuda::LinkState;
 using simcuda::Module;
 
 SIM(cuModuleLoad)(CUmodule* out, const char* path) {
@@ -460,44 +452,6 @@ SIM(cuOccupancyAvailableDynamicSMemPerBlock)(std::size_t* bytes, CUfunction func
   if (CUresult status = simcuda::check_launchable(function)) return status;
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *bytes = 49152;
-  return CUDA_SUCCESS;
-}
-
-SIM(cuLinkCreate_v2)(unsigned, CUjit_option*, void**, CUlinkState* out) {
-  SIM_CALL(kContext);
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUlinkState>(call.state().add(new LinkState(&call.context())));
-  return CUDA_SUCCESS;
-}
-
-SIM(cuLinkAddData_v2)
-(CUlinkState handle, CUjitInputType, void* data, std::size_t, const char*, unsigned, CUjit_option*, void**) {
-  SIM_CALL(kInit);
-  if (call.state().find<LinkState>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return data == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-SIM(cuLinkAddFile_v2)(CUlinkState handle, CUjitInputType, const char* path, unsigned, CUjit_option*, void**) {
-  SIM_CALL(kInit);
-  if (call.state().find<LinkState>(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return simcuda::file_exists(path) ? CUDA_SUCCESS : CUDA_ERROR_FILE_NOT_FOUND;
-}
-
-SIM(cuLinkComplete)(CUlinkState handle, void** image, std::size_t* bytes) {
-  SIM_CALL(kInit);
-  LinkState* link = call.state().find<LinkState>(handle);
-  if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *image = link->image;
-  if (bytes != nullptr) *bytes = sizeof(link->image);
-  return CUDA_SUCCESS;
-}
-
-SIM(cuLinkDestroy)(CUlinkState handle) {
-  SIM_CALL(kInit);
-  LinkState* link = call.state().find<LinkState>(handle);
-  if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  call.state().destroy(link);
   return CUDA_SUCCESS;
 }
 

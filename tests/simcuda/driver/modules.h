@@ -7,6 +7,9 @@
 
 namespace simcuda {
 
+// Whether an image can be loaded from this path; false for nullptr.
+bool file_exists(const char* path);
+
 bool is_launchable(const DriverState& state, const void* function_or_kernel);
 
 }  // namespace simcuda

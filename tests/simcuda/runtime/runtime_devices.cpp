@@ -16,6 +16,15 @@ int attribute(CUdevice_attribute which, int device) {
   return value;
 }
 
+// The primary context of a device; the selected device stays.
+cudaError_t context_of(int device, CUcontext* context) {
+  const int here = simcudart::selected_device();
+  if (cudaError_t error = simcudart::select_device(device)) return error;
+  legacy.cuCtxGetCurrent(context);
+  simcudart::select_device(here);
+  return cudaSuccess;
+}
+
 cudaError_t entry_point(const char* symbol, void** out, int version, unsigned long long flags,
                         cudaDriverEntryPointQueryResult* result) {
   RUNTIME_NEEDS_DRIVER();
@@ -171,21 +180,15 @@ RUNTIME_API(cudaDeviceGetP2PAttribute)(int* value, cudaDeviceP2PAttr which, int 
 
 RUNTIME_API(cudaDeviceEnablePeerAccess)(int peer, unsigned flags) {
   RUNTIME_NEEDS_CONTEXT();
-  int here = simcudart::selected_device();
-  if (cudaError_t error = simcudart::select_device(peer)) return failed(error);
   CUcontext context = nullptr;
-  legacy.cuCtxGetCurrent(&context);
-  simcudart::select_device(here);
+  if (cudaError_t error = context_of(peer, &context)) return failed(error);
   return done(legacy.cuCtxEnablePeerAccess(context, flags));
 }
 
 RUNTIME_API(cudaDeviceDisablePeerAccess)(int peer) {
   RUNTIME_NEEDS_CONTEXT();
-  int here = simcudart::selected_device();
-  if (cudaError_t error = simcudart::select_device(peer)) return failed(error);
   CUcontext context = nullptr;
-  legacy.cuCtxGetCurrent(&context);
-  simcudart::select_device(here);
+  if (cudaError_t error = context_of(peer, &context)) return failed(error);
   return done(legacy.cuCtxDisablePeerAccess(context));
 }
 

@@ -40,3 +40,38 @@ TEST_CASE("a symbol that a module does not define is not found in it") {
   CHECK(find_symbol(libc, "") == 0);
   CHECK(find_symbol(libc, "a name that no library has") == 0);
 }
+
+TEST_CASE("relocations are those of the module's tables") {
+  ElfModule libc;
+  REQUIRE(dl_iterate_phdr(find_libc, &libc) == 1);
+  const Relocations relocations = relocations_of(libc);
+  REQUIRE(relocations.calls.begin() < relocations.calls.end());
+  for (const ElfW(Rela) & relocation : relocations.calls) {
+    const auto type = ELF64_R_TYPE(relocation.r_info);
+    REQUIRE((type == R_X86_64_JUMP_SLOT || type == R_X86_64_IRELATIVE));
+    REQUIRE(libc.contains(libc.load_bias + relocation.r_offset));
+  }
+  REQUIRE(relocations.data.begin() + relocations.relative <= relocations.data.end());
+  for (std::uint64_t i = 0; i < relocations.relative; ++i)
+    REQUIRE(ELF64_R_TYPE(relocations.data.begin()[i].r_info) == R_X86_64_RELATIVE);
+}
+
+TEST_CASE("the data ranges of a module have its variables, and not its constants") {
+  static volatile int variable = 7;
+  static const char* const constant = "a pointer that the loader relocates";
+  const auto holds = [](const volatile void* wanted) {
+    const auto address = reinterpret_cast<std::uint64_t>(wanted);
+    bool found = false;
+    any_loaded_module([&](const struct dl_phdr_info& module) {
+      for_each_data_range(module, [&](std::uint64_t begin, std::uint64_t end) {
+        CHECK(begin < end);
+        CHECK((begin % 8 == 0 && end % 8 == 0));
+        found = found || (address >= begin && address < end);
+      });
+      return false;
+    });
+    return found;
+  };
+  CHECK(holds(&variable));
+  CHECK_FALSE(holds(&constant));
+}

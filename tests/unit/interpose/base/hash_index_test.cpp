@@ -45,7 +45,7 @@ TEST_CASE("an index does what a multimap does, through growth and erasure") {
   }
 }
 
-TEST_CASE("an index that can not grow says so and keeps what it has") {
+TEST_CASE("an index that cannot grow says so and keeps what it has") {
   RealOs restore;
   Zeroed<HashIndex> index;
   std::uint32_t stored = 0;

@@ -66,7 +66,7 @@ TEST_CASE("sites alone fail nothing") {
   CHECK(rules->any());
 }
 
-TEST_CASE("rules that can not be understood make no call fail") {
+TEST_CASE("rules that cannot be understood make no call fail") {
   auto rules = std::make_unique<FailRules>();
   for (const char* text : {"alloc",
                            "alloc:",

@@ -113,7 +113,7 @@ TEST_CASE("a character device makes a dump in memory, and nothing with a suffix"
   CHECK(access((link + ".1").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a path that can not hold a dump is an error, and no file is made beside it") {
+TEST_CASE("a path that cannot hold a dump is an error, and no file is made beside it") {
   TemporaryFolder folder;
   const std::string fifo = folder.file("fifo"), sub = folder.file("sub");
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);

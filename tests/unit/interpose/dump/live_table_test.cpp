@@ -33,7 +33,7 @@ TEST_CASE_METHOD(Fixture, "the same address on two devices is two allocations") 
   CHECK(table->take(
             kAddress, 0x1000, [] { return std::uint8_t{1}; }, *dump) == second);
   table->retire(second, *dump);
-  SECTION("what is left is found from any device") { CHECK(table->find(kAddress, 0x1000, 1, *dump) == first); }
+  SECTION("the remaining record is found from any device") { CHECK(table->find(kAddress, 0x1000, 1, *dump) == first); }
 }
 
 TEST_CASE_METHOD(Fixture, "a free is hidden before the driver is called and comes back when it refuses") {
@@ -54,7 +54,7 @@ TEST_CASE_METHOD(Fixture, "a free is hidden before the driver is called and come
     CHECK(again == ref);
     CHECK(dump->at<AllocationRecord>(again)->state >> format::kStateBits != before);
   }
-  SECTION("meanwhile handed to somebody else") {
+  SECTION("meanwhile handed to another thread") {
     Ref other = table->add(allocation(0x1000, 44), *dump);
     table->retire(ref, *dump);
     CHECK(table->find(kAddress, 0x1000, 0, *dump) == other);
@@ -67,7 +67,7 @@ TEST_CASE_METHOD(Fixture, "an address that the driver hands out again replaces w
   CHECK(count() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "different kinds of address can be mistaken for each other, handles of other kinds can not") {
+TEST_CASE_METHOD(Fixture, "different kinds of address can be mistaken for each other, handles of other kinds cannot") {
   table->add(allocation(0x1000, 11, 0, Kind::kPinnedHost), *dump);
   CHECK(table->find(space_of(Kind::kDevice), 0x1000, 0, *dump) != 0);
   CHECK(table->find(space_of(Kind::kStream), 0x1000, 0, *dump) == 0);
@@ -132,7 +132,7 @@ TEST_CASE_METHOD(Fixture, "records that a thread leaves behind serve others befo
   CHECK(again == made);
 }
 
-TEST_CASE_METHOD(Fixture, "a sweep ends what it is told to, each once, however many there are") {
+TEST_CASE_METHOD(Fixture, "a sweep ends the chosen records, each once, however many there are") {
   for (std::uint64_t i = 1; i <= 50000; ++i)
     table->add(allocation(i * 512, i, static_cast<std::uint8_t>(i % 2)), *dump);
   std::uint64_t bytes = 0;

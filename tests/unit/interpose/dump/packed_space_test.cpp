@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "where everything is needed a packed space does not as
   CHECK(sweeps < 500);  // each looks at 6,000 records: 30 for each new one
 }
 
-TEST_CASE("an index keeps what it is told to keep, and becomes small again") {
+TEST_CASE("an index keeps the chosen entries, and becomes small again") {
   Zeroed<HashIndex> index;
   constexpr std::uint32_t kEntries = 100000;
   for (std::uint32_t i = 1; i <= kEntries; ++i) REQUIRE(index->insert(mix(i % 1000), i, 0));

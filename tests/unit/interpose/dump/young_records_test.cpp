@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
     CHECK(std::unique(made.begin(), made.end()) == made.end());
     CHECK(count() == 7);
   }
-  SECTION("somebody else takes what was made of it") {
+  SECTION("another thread takes the record that was made of it") {
     REQUIRE(make(2) == ref);
     CHECK(take_event(2, nullptr) == ref);
     CHECK(table->end_event(2, *dump, &*own) == 0);

@@ -113,7 +113,7 @@ TEST_CASE("exception table: the handler that caught it waits for the other call 
     table.call_site(0x20, 5, 0x70, 1);
     CHECK(ask(Parsed(table), 0x25, 0x15, 1) == SameHandler::kNo);
   }
-  SECTION("two blocks that catch everything cannot be told apart") {
+  SECTION("two blocks that catch everything cannot be distinguished") {
     table.call_site(0x10, 5, 0x60, 9);
     table.call_site(0x20, 5, 0x70, 9);
     CHECK(ask(Parsed(table), 0x25, 0x15, 1) == SameHandler::kPerhaps);

@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "paths: a call outside the owner proves that an earlie
   const std::uint64_t cfa = verdict_of(made_in_step, thrown_below_step, caught_in_main).cfa;
   const std::uint32_t since = paths->running_since(made_in_step, cfa);
   Flight* flight = paths->begin_flight(&records, thrown_below_step, 0);
-  SECTION("what is called while frames are unwound proves nothing") { paths->see(in_main); }
+  SECTION("a call while frames are unwound proves nothing") { paths->see(in_main); }
   CHECK(paths->running_since(made_in_step, cfa) == since);
   const std::uint32_t clock = flight->clock;
   paths->end_flight(flight);

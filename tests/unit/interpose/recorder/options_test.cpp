@@ -1,6 +1,6 @@
 #include "interpose/recorder/options.h"
-#include "interpose/base/job_rank.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/recorder/job_rank.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ TEST_CASE("the rank in a job is what the launcher says") {
     CHECK(find_job_rank().rank == 11);
     CHECK(find_job_rank().size == 16);
   }
-  SECTION("a size that nobody says") {
+  SECTION("a size without a usual name") {
     Variable rank("PMI_RANK", "0");
     CHECK(find_job_rank().rank == 0);
     CHECK(find_job_rank().size == 0);
@@ -107,7 +107,7 @@ TEST_CASE("the rank in a job is what the launcher says") {
   }
 }
 
-TEST_CASE("variables are read, and one that can not be used is named") {
+TEST_CASE("variables are read, and one that cannot be used is named") {
   Options options;
   SECTION("good") {
     Variable depth("CULPRIT_DEPTH", "256"), log("CULPRIT_LOG", "Debug"), quiet("CULPRIT_QUIET", "1");

@@ -212,7 +212,7 @@ TEST_CASE_METHOD(Fixture, "nothing is freed while a thread is in a section, and 
   CHECK(dump->header()->merged_stacks == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a thread that can not be watched keeps everything") {
+TEST_CASE_METHOD(Fixture, "a thread that cannot be watched keeps everything") {
   Thread self(*holders);
   std::uint64_t number = 1;
   holders->enter_unwatched();

@@ -73,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "stacks that must not be remembered are not") {
   CHECK(memo->look_up(stack.words, 7, &path) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are told apart and all known") {
+TEST_CASE_METHOD(Fixture, "stacks with the same inner frames are distinguished and all known") {
   // Sixty-four stacks: the words at 9, 13, 20, 30, 41 and 55 each have one of two values.
   const int forks[] = {9, 13, 20, 30, 41, 55};
   auto enter = [&](unsigned which) {

@@ -91,7 +91,7 @@ TEST_CASE("a process that cannot be attached to is named before any attempt", "[
   CHECK_THROWS_AS(TracedProcess(501, machine.proc()), AttachError);
 }
 
-TEST_CASE("a refused ptrace is told with its reason and what to do", "[attach]") {
+TEST_CASE("a refused ptrace is reported with its reason and a remedy", "[attach]") {
   Machine machine;
   CHECK(has(machine.refused(ESRCH), "has ended"));
   CHECK(has(machine.refused(), "a security module (SELinux, AppArmor) forbids it"));

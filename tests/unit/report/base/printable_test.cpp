@@ -1,4 +1,4 @@
-// What printable() lets pass, and that streams pass on nothing else.
+// The text that printable() lets pass, and that streams pass on nothing else.
 #include <sstream>
 
 #include "report/base/printable.h"

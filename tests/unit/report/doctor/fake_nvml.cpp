@@ -8,7 +8,7 @@
 //
 // Keys of a GPU: minor total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
 // retirement_pending remapped remap_pending remap_failed; handle, memory and processes are codes that the calls return
-// instead; v2=0: an older library. What is not given is "not supported".
+// instead; v2=0: an older library. A value that is not given is "not supported".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -209,7 +209,7 @@ TEST_CASE("a process stuck in the kernel", "[doctor]") {
   CHECK(holder.next.empty());
 }
 
-TEST_CASE("an MPS server and an X server are told from programs", "[doctor]") {
+TEST_CASE("an MPS server and an X server are distinguished from programs", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(gpu_line() + "process mps 300 " + text(30 * kMiB) + "\nprocess graphics 301 " + text(90 * kMiB) +
                    "\n");

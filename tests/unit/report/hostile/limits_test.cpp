@@ -234,7 +234,7 @@ TEST_CASE("a lack of memory is an error message in every command", "[report][hos
   }
 }
 
-TEST_CASE("what a thread throws reaches the caller", "[report][hostile][limits]") {
+TEST_CASE("an exception of a thread reaches the caller", "[report][hostile][limits]") {
   CHECK_THROWS_AS(parallel_for(100000,
                                [](std::size_t i) {
                                  if (i == 77777) throw std::bad_alloc();

@@ -168,7 +168,7 @@ struct Poisoned {
   static std::string quoted(const std::string& word) { return " '" + word + "' "; }
 };
 
-// Runs the command; what it prints and what it says must be harmless.
+// Runs the command; its output and its messages must be harmless.
 std::string checked(const std::string& command, int exit_code = 0) {
   INFO(printable(command));
   const Finished both = shell(command + " 2>&1");

@@ -5,6 +5,7 @@
 #include "report/render/text/evidence_text.h"
 #include "report/render/text/palette.h"
 #include "report/render/text/text_fields.h"
+#include "report/select/render_options.h"
 #include "tests/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/judge/cause_program.h"
@@ -20,7 +21,8 @@ namespace {
 std::string text_of(const Group& group) {
   const Palette palette(false);
   std::ostringstream out;
-  TextFields fields(palette, out);
+  const RenderOptions options;
+  TextFields fields(palette, options, out);
   for (const Evidence& evidence : group.evidence) print_evidence(group, evidence, &fields);
   return out.str();
 }

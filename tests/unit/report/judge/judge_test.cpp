@@ -1,4 +1,4 @@
-// The judge's rules, one by one: what is a leak, with which cause and evidence, and what is not.
+// The judge's rules, one by one: which memory is a leak, with which cause and evidence, and which is not.
 #include "report/judge/judge.h"
 
 #include "report/judge/fingerprint.h"

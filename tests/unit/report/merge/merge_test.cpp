@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "report/base/progress.h"
+#include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/merge/spread.h"
@@ -180,8 +181,10 @@ TEST_CASE("one odd rank stands out", "[report][merge]") {
   CHECK(spread.odd == std::vector<std::uint32_t>{3});
   CHECK(spread_of(through(report, "only_one"), 4).odd == std::vector<std::uint32_t>{1});
   CHECK(spread_of(through(report, "risky"), 4).odd.empty());
-  // Two processes have no majority.
-  CHECK(spread_of(through(report, "only_one"), 2).odd.empty());
+  // Two processes have no majority, but the one that leaks is named.
+  const Group& only_one = through(report, "only_one");
+  CHECK(spread_of(only_one, 2).odd.empty());
+  CHECK(spread_text(only_one, {report.job[0], report.job[1]}).line.rfind("1 of 2 ranks, rank 1: ", 0) == 0);
   const std::string text = text_of(report);
   CHECK(has(text, "4 processes, ranks 0-3, on 2 hosts · 4 exit 0 · 4 GPUs"));
   CHECK(has(text, "spread     all 4 ranks: 1000 B to 64.0 KiB, median 1000 B"));
@@ -280,9 +283,20 @@ TEST_CASE("ranks are written as ranges", "[report][merge]") {
 TEST_CASE("ranks without a dump are named", "[report][merge]") {
   std::vector<Report> reports = job();
   reports.erase(reports.begin() + 1);
-  CHECK(has(missing_ranks_of(merged(std::move(reports))), "no dump of rank 1 of 4"));
-  CHECK(missing_ranks_of(merged(job())).empty());
-  CHECK(missing_ranks_of(job().front()).empty());
+  const Report lacking = merged(reports);
+  CHECK(missing_ranks_of({&lacking}, "why") == "no dump of rank 1 of 4: why, or the process made no CUDA call");
+  const Report complete = merged(job());
+  CHECK(missing_ranks_of({&complete}, "why").empty());
+
+  // Of `culprit report RANK0` the others were not asked for; `culprit run` started them.
+  std::vector<Report> only_one = {job().front()};
+  add_missing_ranks(false, &only_one);
+  CHECK(only_one.front().missing_ranks.empty());
+  add_missing_ranks(true, &only_one);
+  CHECK(has(only_one.front().missing_ranks, "no dump of ranks 1-3 of 4: it ran on another node (--out must name"));
+  std::vector<Report> apart = job();
+  add_missing_ranks(true, &apart);
+  CHECK(apart.front().missing_ranks.empty());
 }
 
 TEST_CASE("merging is associative and does not mind the order", "[report][merge]") {

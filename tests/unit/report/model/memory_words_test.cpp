@@ -11,6 +11,7 @@
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
 #include "report/render/render_sarif.h"
+#include "report/render/text/render_survivors.h"
 #include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
@@ -88,13 +89,43 @@ TEST_CASE("the words for memory depend on how the process ended", "[report][word
   }
 }
 
+TEST_CASE("the report of an attach says what became of the memory", "[report][words]") {
+  const auto survivors = [](const Report& report) {
+    std::ostringstream out;
+    render_survivors(report, RenderOptions(), out);
+    return out.str();
+  };
+  const std::string made = " of 0 made in that time";
+  CHECK(has(survivors(attached(Ended::kRunning, false)), "SURVIVORS 64 B in 1 allocation" + made));
+  CHECK(has(survivors(attached(Ended::kUnknown, true)), "SURVIVORS 64 B in 1 allocation" + made));
+  const std::string exited = survivors(attached(Ended::kExit, false));
+  CHECK(has(exited, "\nLEAKED 64 B in 1 allocation" + made));
+  CHECK(has(exited, " · exit 0\n"));
+  Report killed = process(Ended::kKilled, true);
+  killed.process.attached = "redirect";
+  CHECK(has(survivors(killed), "\nLEAKED 64 B in 1 allocation · LIVE WHEN KILLED 64 B in 1 allocation" + made));
+  CHECK(has(survivors(killed), " · killed\n"));
+  for (const bool complete : {true, false}) {
+    DumpBuilder empty;
+    if (!complete) empty.header().dropped_allocations = 2;
+    Report report = report_of(empty, FakeSymbols());
+    CHECK(has(survivors(report), complete ? "\nNOTHING LEAKED · 0 allocations" : "\nNOT KNOWN: no leak among the "));
+    report.process.attached = "redirect";
+    report.process.status.ended = Ended::kRunning;
+    CHECK(has(survivors(report), complete ? "\nNO SURVIVORS · 0 allocations" : "\nNOT KNOWN: no survivor among the "));
+  }
+}
+
 TEST_CASE("memory of a killed process with a proven cause is leaked, the rest was live", "[report][words]") {
   const Report report = process(Ended::kKilled, true);
   const std::string text = in_format(report, render_text);
   CHECK(has(text, "LEAKED 64 B in 1 allocation, 1 group · LIVE WHEN KILLED 64 B in 1 allocation, 1 group\n"));
   CHECK(has(in_format(report, render_markdown), "### Leaked 64 B, Live when killed 64 B: "));
   const Json page = Json::parse(page_data(in_format(report, render_html)))["reports"][0];
-  CHECK(page["totals_by_words"].size() == 2);
+  // The tiles of the page: one for memory that is leaked, one for memory that was live.
+  REQUIRE(page["totals_by_words"].size() == 2);
+  CHECK(page["totals_by_words"][0]["may_be_freed"] == false);
+  CHECK(page["totals_by_words"][1]["may_be_freed"] == true);
 }
 
 TEST_CASE("a job is live when killed only when all of its processes were killed", "[report][words]") {

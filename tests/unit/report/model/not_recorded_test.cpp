@@ -4,6 +4,7 @@
 
 #include "report/merge/report_merger.h"
 #include "report/model/not_recorded.h"
+#include "report/render/formats.h"
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"
 #include "report/render/render_junit.h"
@@ -12,6 +13,7 @@
 #include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/in_format.h"
 #include "tests/unit/report/page_data.h"
@@ -83,6 +85,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
     CHECK(has(invocation.at("toolExecutionNotifications").at(0).at("message").at("text").get<std::string>(),
               std::string("Not known whether all memory was freed: ") + counter.words));
 
+    CHECK(has(in_format(report, render_html), "<title>Not known · "));
     const std::string page = page_data(in_format(report, render_html));
     CHECK(has(page, std::string("\"incomplete\": [\"") + counter.words));
     CHECK(has(page, "\"complete\":false"));
@@ -148,6 +151,65 @@ TEST_CASE("libraries that call the driver past the hooks come first in every for
   merger.add(report_of(dump, FakeSymbols()));
   merger.add(report_of(dump, FakeSymbols()));
   CHECK(merger.finish(false).unseen.size() == 2);
+}
+
+TEST_CASE("each format says that not everything was recorded, or the command says it", "[report][not-recorded]") {
+  TemporaryFolder folder;
+  DumpBuilder dump;
+  dump.header().dropped_allocations = 2;
+  dump.write(folder.file("d"));
+  DumpBuilder().write(folder.file("complete"));
+  REQUIRE(shell("CULPRIT report --write-baseline " + folder.file("b.json") + " " + folder.file("complete")).exit_code ==
+          0);
+  for (const std::string& format : report_formats()) {
+    INFO(format);
+    const std::string report = "CULPRIT report --format " + format + " " + folder.file("d");
+    const Finished asked_nothing = shell(report);
+    CHECK(asked_nothing.exit_code == 0);
+    const bool in_report = find_format(format)->says_verdict;
+    const std::string warning = "culprit: warning: NOT KNOWN: 2 allocations not recorded";
+    CHECK(has(in_report ? asked_nothing.out : asked_nothing.err, in_report ? "2 allocations not recorded" : warning));
+    CHECK(asked_nothing.err.empty() == in_report);
+    // Each gate ends with 4. Where the report cannot say why, the reason is an error, which --quiet leaves.
+    const std::string baseline = " --baseline " + folder.file("b.json");
+    for (const std::string& gate :
+         {std::string(" --fail-on leaks"), std::string(" --fail-on errors"), std::string(" --fail-on resources"),
+          std::string(" --error-exitcode 7"), baseline, baseline + " --fail-on new"}) {
+      INFO(gate);
+      const Finished failed = shell(report + gate + " --quiet");
+      CHECK(failed.exit_code == 4);
+      if (!in_report) CHECK(has(failed.err, "culprit: NOT KNOWN: 2 allocations not recorded"));
+    }
+    CHECK(shell(report + " --fail-on none").exit_code == 0);
+  }
+}
+
+TEST_CASE("a job without the dump of a rank is not known, also from a merged file and in a diff",
+          "[report][not-recorded][merge]") {
+  TemporaryFolder folder;
+  std::string dumps;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    DumpBuilder dump;
+    dump.header().pid = 100 + rank;
+    dump.header().rank = rank + 1;
+    dump.header().job_size = 3;
+    dump.write(folder.file(std::to_string(rank)));
+    dumps += " " + folder.file(std::to_string(rank));
+  }
+  const std::string job = folder.file("job.json");
+  const std::string json = folder.file("report.json");
+  REQUIRE(shell("CULPRIT merge -o " + job + dumps).exit_code == 0);
+  REQUIRE(shell("CULPRIT report -o " + json + dumps).exit_code == 0);
+  const std::string reason = "no dump of rank 2 of 3";
+  for (const std::string& line :
+       {"report --fail-on leaks" + dumps, "report --fail-on leaks " + job, "diff --fail-on new " + job + " " + job,
+        "diff --fail-on new " + json + " " + json, "diff --error-exitcode 9 " + json + " " + job}) {
+    INFO(line);
+    const Finished finished = shell("CULPRIT " + line);
+    CHECK(finished.exit_code == 4);
+    CHECK(finished.out.compare(0, 11, "NOT KNOWN: ") == 0);
+    CHECK(has(finished.out, reason));
+  }
 }
 
 TEST_CASE("a dump whose hooks were never called says that nothing was recorded", "[report][not-recorded]") {

@@ -206,7 +206,7 @@ TEST_CASE("Python frames stand between native ones and hide the interpreter's", 
   CHECK(full.stack(ref).frames.size() == 5);
 }
 
-TEST_CASE("a Python whose frames cannot be read is told once", "[report][stacks]") {
+TEST_CASE("a Python whose frames cannot be read is mentioned once", "[report][stacks]") {
   auto notes = [](culprit::format::PythonState state, std::uint32_t version) {
     culprit::test::Program program;
     program.dump.header().python_state = state;

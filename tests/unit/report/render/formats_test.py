@@ -2,7 +2,7 @@
 """The golden files in the formats of others, read by what is meant to read them: formats_test.py GOLDEN_DIR READERS
 
 READERS is what scripts/format-readers.sh made: packages, the official schemas, flamegraph.pl. `go tool pprof` and
-xmllint are the machine's. What is missing is skipped and said.
+xmllint are the machine's. A missing reader is skipped, with a message.
 """
 import copy
 import gzip

@@ -48,6 +48,20 @@ struct Everything {
   FakeSymbols symbols;
 
   Everything() {
+    describe_process();
+    add_stacks();
+    add_leaks();
+    add_errors();
+    add_teardown();
+    add_device();
+  }
+
+ private:
+  Ref solve_stack_, drop_stack_, third_stack_, reset_stack_, cublas_stack_, stream_stack_;
+  std::uint32_t main_thread_, worker_;
+  std::uint16_t alloc_api_;
+
+  void describe_process() {
     const Ref executable = dump.add_string("/home/me/train");
     const Ref command =
         dump.add_string(std::string_view("./train\0--epochs\0"
@@ -63,7 +77,18 @@ struct Everything {
     header.allocations = 120;
     header.frees = 100;
     header.late_frees = 2;
+    main_thread_ = dump.add_thread(4242, "train");
+    worker_ = dump.add_thread(4250, "worker-3", ThreadState::kEnded);
+    alloc_api_ = dump.add_api("cuMemAlloc_v2");
+  }
 
+  std::uint64_t code(std::uint32_t module, const char* path, std::uint64_t at, const char* function,
+                     const char* file = "", unsigned line = 0) {
+    symbols.add(path, at, function, file, line);
+    return DumpBuilder::frame(module, at);
+  }
+
+  void add_stacks() {
     const std::uint32_t app = dump.add_module("/home/me/train", {0xaa, 0xbb}, kModuleExecutable);
     const std::uint32_t runtime = dump.add_module("/usr/local/cuda/lib64/libcudart.so.13");
     const std::uint32_t third =
@@ -71,11 +96,6 @@ struct Everything {
     const std::uint32_t cublas = dump.add_module("/usr/local/cuda/lib64/libcublas.so.13");
     const std::uint32_t libc = dump.add_module("/lib/x86_64-linux-gnu/libc.so.6");
 
-    auto code = [this](std::uint32_t module, const char* path, std::uint64_t at, const char* function,
-                       const char* file = "", unsigned line = 0) {
-      symbols.add(path, at, function, file, line);
-      return DumpBuilder::frame(module, at);
-    };
     const char* exe = "/home/me/train";
     const auto start = code(libc, "/lib/x86_64-linux-gnu/libc.so.6", 0x29d90, "__libc_start_main");
     const auto main_solve = code(app, exe, 0x1100, "main", "/src/train.cu", 88);
@@ -97,48 +117,54 @@ struct Everything {
     const auto third_solve = code(third, "/opt/third/libthird.so.2", 0x5000, "third_solve");
     const auto cublas_create = code(cublas, "/usr/local/cuda/lib64/libcublas.so.13", 0x6000, "cublasCreate_v2");
 
-    const Ref solve_stack = dump.add_stack({cuda_malloc, step, main_solve, start});
-    const Ref drop_stack = dump.add_stack({cuda_free, drop, main_solve, start});
-    const Ref third_stack = dump.add_stack({cuda_malloc, third_solve, main_third, start}, kStackTruncated, 103);
-    const Ref reset_stack = dump.add_stack({cuda_reset, main_reset, start});
-    const Ref cublas_stack = dump.add_stack({cuda_malloc, cublas_create, main_solve, start});
-    const Ref stream_stack = dump.add_stack({cuda_stream, main_solve, start});
-    const std::uint32_t main_thread = dump.add_thread(4242, "train");
-    const std::uint32_t worker = dump.add_thread(4250, "worker-3", ThreadState::kEnded);
-    const std::uint16_t alloc_api = dump.add_api("cuMemAlloc_v2");
-    const std::uint16_t free_api = dump.add_api("cuMemFree_v2");
-    const std::uint16_t reset_api = dump.add_api("cuDevicePrimaryCtxReset_v2");
-    const std::uint16_t stream_api = dump.add_api("cuStreamCreate");
+    solve_stack_ = dump.add_stack({cuda_malloc, step, main_solve, start});
+    drop_stack_ = dump.add_stack({cuda_free, drop, main_solve, start});
+    third_stack_ = dump.add_stack({cuda_malloc, third_solve, main_third, start}, kStackTruncated, 103);
+    reset_stack_ = dump.add_stack({cuda_reset, main_reset, start});
+    cublas_stack_ = dump.add_stack({cuda_malloc, cublas_create, main_solve, start});
+    stream_stack_ = dump.add_stack({cuda_stream, main_solve, start});
+  }
 
-    AllocationRecord record = live_allocation(solve_stack, 1ULL << 30);
-    record.api = alloc_api;
-    record.thread = worker;
-    record.time_ns = 12400000000;
+  void add_leak(Ref stack, std::uint64_t bytes, std::uint32_t thread, std::uint64_t time_ns) {
+    AllocationRecord record = live_allocation(stack, bytes);
+    record.api = alloc_api_;
+    record.thread = thread;
+    record.time_ns = time_ns;
     dump.add_allocation(record);
-    record = live_allocation(third_stack, 256ULL << 20);
-    record.api = alloc_api;
-    record.thread = main_thread;
-    for (std::uint64_t time : {2000000000ULL, 3000000000ULL, 4000000000ULL}) {
-      record.time_ns = time;
-      dump.add_allocation(record);
-    }
+  }
+
+  void add_leaks() {
+    add_leak(solve_stack_, 1ULL << 30, worker_, 12400000000);
+    for (std::uint64_t time : {2000000000ULL, 3000000000ULL, 4000000000ULL})
+      add_leak(third_stack_, 256ULL << 20, main_thread_, time);
+    add_leak(cublas_stack_, 8ULL << 20, main_thread_, 500000000);
+    AllocationRecord record = live_allocation(stream_stack_, 0, Kind::kStream);
+    record.api = dump.add_api("cuStreamCreate");
+    record.thread = main_thread_;
+    record.time_ns = 600000000;
+    dump.add_allocation(record);
+    dump.add_allocation(record);
+  }
+
+  // A refused free, whose allocation is a leak, and a double free.
+  void add_errors() {
     ErrorRecord error = {};
     error.state = 1;
     error.type = ErrorType::kFailedFree;
     error.kind = Kind::kDevice;
-    error.api = free_api;
+    error.api = dump.add_api("cuMemFree_v2");
     error.code = 700;
-    error.stack = drop_stack;
-    error.allocation_stack = solve_stack;
+    error.stack = drop_stack_;
+    error.allocation_stack = solve_stack_;
     error.handle = 0x7f1000000000;
     error.bytes = 11001;
     error.count = 1;
     error.first_ns = error.last_ns = 15000000000;
-    error.thread = main_thread;
+    error.thread = main_thread_;
     const Ref failed = dump.add_error(error);
-    record = live_allocation(solve_stack, 11001);
-    record.api = alloc_api;
-    record.thread = main_thread;
+    AllocationRecord record = live_allocation(solve_stack_, 11001);
+    record.api = alloc_api_;
+    record.thread = main_thread_;
     record.time_ns = 14000000000;
     record.flags = kFlagFreeFailed;
     EvidenceRecord evidence = {};
@@ -148,39 +174,31 @@ struct Everything {
     dump.add_allocation(record);
     error.type = ErrorType::kDoubleFree;
     error.code = 1;
-    error.free_stack = drop_stack;
-    error.free_thread = worker;
+    error.free_stack = drop_stack_;
+    error.free_thread = worker_;
     error.first_ns = error.last_ns = 16000000000;
     error.count = 2;
     dump.add_error(error);
+  }
 
+  void add_teardown() {
     ReleaseRecord release = {};
     release.state = 1;
-    release.stack = solve_stack;
-    release.teardown_stack = reset_stack;
+    release.stack = solve_stack_;
+    release.teardown_stack = reset_stack_;
     release.kind = Kind::kManaged;
-    release.api = alloc_api;
-    release.teardown_api = reset_api;
+    release.api = alloc_api_;
+    release.teardown_api = dump.add_api("cuDevicePrimaryCtxReset_v2");
     release.count = 4;
     release.bytes = 4ULL << 20;
     release.first_ns = 1000000000;
     release.last_ns = 1500000000;
     release.teardown_ns = 17000000000;
-    release.thread = main_thread;
+    release.thread = main_thread_;
     dump.add_release(release);
+  }
 
-    record = live_allocation(cublas_stack, 8ULL << 20);
-    record.api = alloc_api;
-    record.thread = main_thread;
-    record.time_ns = 500000000;
-    dump.add_allocation(record);
-    record = live_allocation(stream_stack, 0, Kind::kStream);
-    record.api = stream_api;
-    record.thread = main_thread;
-    record.time_ns = 600000000;
-    dump.add_allocation(record);
-    dump.add_allocation(record);
-
+  void add_device() {
     DeviceRecord device = {};
     device.state = 1;
     device.uuid[0] = 0x5f;

@@ -1,4 +1,4 @@
-// Suppressions: what lines of LeakSanitizer's syntax, and of culprit's own, hide.
+// Suppressions: the leaks that lines of LeakSanitizer's syntax, and of culprit's own, hide.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -150,7 +150,7 @@ TEST_CASE("each sort of line hides what it names", "[report][suppressions]") {
 TEST_CASE("leaks that each line hid are counted, and lines that hid nothing are named", "[report][suppressions]") {
   Report report;
   std::vector<std::string> unused;
-  left("# known\nleak:nobody\nleak:Cache\nleak:main\nkind:managed\nkind:stream\n", &report, &unused);
+  left("# known\nleak:NoSuchName\nleak:Cache\nleak:main\nkind:managed\nkind:stream\n", &report, &unused);
   REQUIRE(report.suppressed.size() == 2);
   CHECK(report.suppressed[0].line == 3);
   CHECK(report.suppressed[0].text == "leak:Cache");
@@ -159,7 +159,7 @@ TEST_CASE("leaks that each line hid are counted, and lines that hid nothing are 
   CHECK(report.suppressed[1].hidden.groups == 3);  // the stream too
   CHECK(report.resources.empty());
   REQUIRE(unused.size() == 3);
-  CHECK(has(unused[0], "known.supp:2: leak:nobody"));
+  CHECK(has(unused[0], "known.supp:2: leak:NoSuchName"));
   CHECK(has(unused[1], "known.supp:5: kind:managed"));
   SECTION("a cause says nothing of resources") {
     left("cause:never-freed", &report);
@@ -199,7 +199,7 @@ TEST_CASE("suggested suppressions hide what they were made from", "[report][supp
 }
 
 TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[report][suppressions][cli]") {
-  const File kinds("kind:device\nleak:nobody\n");
+  const File kinds("kind:device\nleak:NoSuchName\n");
   const std::string dump = kinds.folder.file("a.dump");
   DumpBuilder builder;
   builder.add_allocation(live_allocation(0, 11001));
@@ -210,7 +210,7 @@ TEST_CASE("suppressions come from --suppressions or CULPRIT_SUPPRESSIONS", "[rep
   CHECK(hidden.exit_code == 0);
   CHECK(has(hidden.out, "NOTHING LEAKED"));
   CHECK(has(hidden.out, "hidden  10.7 KiB in 1 allocation by " + kinds.path + ":1 kind:device"));
-  CHECK(has(hidden.out, "this suppression hid nothing: " + kinds.path + ":2: leak:nobody"));
+  CHECK(has(hidden.out, "this suppression hid nothing: " + kinds.path + ":2: leak:NoSuchName"));
   CHECK(shell("CULPRIT_SUPPRESSIONS=" + kinds.path + " " + report).exit_code == 0);
   const nlohmann::json json = nlohmann::json::parse(shell(report + " --format json --suppressions " + kinds.path).out);
   CHECK(json["suppressed"][0]["bytes"] == 11001);

@@ -58,6 +58,64 @@ Report hostile_report() {
   return report_of(dump, symbols);
 }
 
+void add_two_devices(DumpBuilder* dump) {
+  for (unsigned ordinal = 0; ordinal < 2; ++ordinal) {
+    DeviceRecord device = {};
+    device.state = 1;
+    device.ordinal = ordinal;
+    std::strcpy(device.name, "NVIDIA H200");
+    device.uuid[0] = static_cast<std::uint8_t>(ordinal);
+    device.first = {1000, 139ULL << 30, 140ULL << 30};
+    device.peak_live_bytes = 90ULL << 30;
+    dump->add_device(device);
+    TimeLineRecord line = {};
+    line.state = 2;
+    line.device = ordinal;
+    line.bucket_ns = 1 << 27;
+    line.used = 447;
+    for (std::uint64_t i = 0; i < line.used; ++i) {
+      const std::uint64_t bytes = (i + i % 40) * (184ULL << 20);
+      line.buckets[i] = {bytes / 2, bytes, bytes / 2 + i};
+      if (bytes > line.peak_bytes) line.peak_bytes = bytes;
+      if (bytes == line.peak_bytes) line.peak_ns = i * line.bucket_ns + 1000;
+    }
+    dump->add_time_line(line);
+  }
+}
+
+// Every fourth leak was left by an exception, and every fourth by a failed call. `caught`: the stack of the handler.
+Ref evidence_of(unsigned number, const AllocationRecord& record, Ref caught, DumpBuilder* dump) {
+  EvidenceRecord evidence = {};
+  evidence.state = 1;
+  if (number % 4 == 1) {
+    ThrowRecord thrown = {};
+    thrown.state = 1;
+    thrown.type = dump->add_string("St13runtime_error");
+    thrown.what = dump->add_string("the residual is NaN in step " + std::to_string(number));
+    thrown.stack = record.stack;
+    thrown.catch_stack = caught;
+    thrown.count = 1;
+    thrown.flags = kThrowCaught;
+    thrown.first_ns = thrown.last_ns = record.time_ns + 5000;
+    evidence.thrown = dump->add_throw(thrown);
+    evidence.thrown_owner = 20;
+    return dump->add_evidence(evidence);
+  }
+  if (number % 4 == 2) {
+    FailedCallRecord call = {};
+    call.state = 1;
+    call.stack = record.stack;
+    call.code = 2;
+    call.api = record.api;
+    call.count = 1;
+    call.first_ns = call.last_ns = record.time_ns + 7000;
+    evidence.failed_call = dump->add_failed_call(call);
+    evidence.failed_call_owner = 20;
+    return dump->add_evidence(evidence);
+  }
+  return 0;
+}
+
 // `groups` leaks of all causes, on two GPUs, in five libraries, below stacks of 30 frames that share their outer parts.
 Report large_report(unsigned groups) {
   DumpBuilder dump;
@@ -77,28 +135,7 @@ Report large_report(unsigned groups) {
     modules.push_back(dump.add_module(library, {}, modules.empty() ? kModuleExecutable : 0U));
   const std::uint32_t runtime = dump.add_module("/usr/local/cuda/lib64/libcudart.so.13");
   symbols.add("/usr/local/cuda/lib64/libcudart.so.13", 0x4000, "cudaMalloc");
-  for (unsigned ordinal = 0; ordinal < 2; ++ordinal) {
-    DeviceRecord device = {};
-    device.state = 1;
-    device.ordinal = ordinal;
-    std::strcpy(device.name, "NVIDIA H200");
-    device.uuid[0] = static_cast<std::uint8_t>(ordinal);
-    device.first = {1000, 139ULL << 30, 140ULL << 30};
-    device.peak_live_bytes = 90ULL << 30;
-    dump.add_device(device);
-    TimeLineRecord line = {};
-    line.state = 2;
-    line.device = ordinal;
-    line.bucket_ns = 1 << 27;
-    line.used = 447;
-    for (std::uint64_t i = 0; i < line.used; ++i) {
-      const std::uint64_t bytes = (i + i % 40) * (184ULL << 20);
-      line.buckets[i] = {bytes / 2, bytes, bytes / 2 + i};
-      if (bytes > line.peak_bytes) line.peak_bytes = bytes;
-      if (bytes == line.peak_bytes) line.peak_ns = i * line.bucket_ns + 1000;
-    }
-    dump.add_time_line(line);
-  }
+  add_two_devices(&dump);
   const std::uint16_t api = dump.add_api("cuMemAlloc_v2");
   const std::uint32_t thread = dump.add_thread(4242, "train");
   // One function a number; those of equal number stand in one library.
@@ -121,35 +158,7 @@ Report large_report(unsigned groups) {
     record.thread = thread;
     record.device = static_cast<std::uint8_t>(i % 3 == 0);
     record.time_ns = 1000000ULL * (i % 50000);
-    if (i % 4 == 1) {
-      ThrowRecord thrown = {};
-      thrown.state = 1;
-      thrown.type = dump.add_string("St13runtime_error");
-      thrown.what = dump.add_string("the residual is NaN in step " + std::to_string(i));
-      thrown.stack = stack;
-      thrown.catch_stack = dump.add_stack({frames[3], frames[4]});
-      thrown.count = 1;
-      thrown.flags = kThrowCaught;
-      thrown.first_ns = thrown.last_ns = record.time_ns + 5000;
-      EvidenceRecord evidence = {};
-      evidence.state = 1;
-      evidence.thrown = dump.add_throw(thrown);
-      evidence.thrown_owner = 20;
-      record.evidence = dump.add_evidence(evidence);
-    } else if (i % 4 == 2) {
-      FailedCallRecord call = {};
-      call.state = 1;
-      call.stack = stack;
-      call.code = 2;
-      call.api = api;
-      call.count = 1;
-      call.first_ns = call.last_ns = record.time_ns + 7000;
-      EvidenceRecord evidence = {};
-      evidence.state = 1;
-      evidence.failed_call = dump.add_failed_call(call);
-      evidence.failed_call_owner = 20;
-      record.evidence = dump.add_evidence(evidence);
-    }
+    record.evidence = evidence_of(i, record, dump.add_stack({frames[3], frames[4]}), &dump);
     dump.add_allocation(record);
   }
   return report_of(dump, symbols);
@@ -170,7 +179,7 @@ TEST_CASE("a page needs nothing but itself", "[report][html]") {
   CHECK(has(page, "<title>4.00 KiB leaked"));
 }
 
-TEST_CASE("names can not become markup", "[report][html]") {
+TEST_CASE("names cannot become markup", "[report][html]") {
   const std::string page = page_of({hostile_report()});
   CHECK_FALSE(has(page, "<script>window.hacked"));
   CHECK_FALSE(has(page, "<img src=x"));
@@ -214,5 +223,8 @@ TEST_CASE("the pages that the browser test looks at", "[.pages]") {
   std::ofstream(std::string(folder) + "/large.html") << page_of({large_report(5000)});
   Program clean;
   std::ofstream(std::string(folder) + "/clean.html") << page_of({clean.report()});
+  Report killed = large_report(12);
+  killed.process.status.ended = Ended::kKilled;
+  std::ofstream(std::string(folder) + "/killed.html") << page_of({killed});
   std::ofstream(std::string(folder) + "/two.html") << page_of({clean.report(), large_report(12)});
 }

@@ -1,5 +1,6 @@
-#include "report/base/terminal_colours.h"
+#include "report/base/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +14,15 @@ bool wants_colours(int descriptor) {
   const char* terminal = std::getenv("TERM");
   if (terminal == nullptr || std::string_view(terminal) == "dumb") return false;
   return ::isatty(descriptor) == 1;
+}
+
+Terminal terminal_of(int descriptor) {
+  Terminal terminal;
+  if (::isatty(descriptor) != 1) return terminal;
+  terminal.colours = wants_colours(descriptor);
+  winsize size = {};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0) terminal.columns = size.ws_col;
+  return terminal;
 }
 
 }  // namespace culprit::report

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Checks the documents: scripts/check-readmes.py
+
+Prints a line for each problem; exit code 1 when there are any. scripts/check.sh runs it.
+
+- Each link to a file or heading of the repository leads somewhere, and each source file that is named in `code` exists.
+- Each folder of interpose/, report/ and tests/ with a CMakeLists.txt has a README.md of at most 25 lines.
+- README.md has at most 150 lines, the glossary at most 40 rows.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LONGEST = {"README.md": 150, "interpose/README.md": None, "report/README.md": None}  # None: any length
+LONGEST_OF_FOLDER = 25
+MOST_WORDS = 40
+# A name with a placeholder (NAME.cpp) or a wildcard stands for many files.
+NAMED_FILE = re.compile(r"[a-z0-9_./-]+\.(?:c|cpp|h|def|S|inc|cmake|py|sh|css|js|txt)")
+FOREIGN = {"Python.h", "cuda.h", "train.py", "app.py", "d3.js"}
+
+
+def tracked():
+    done = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                          capture_output=True, text=True)
+    return [name for name in done.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def anchors(path):
+    """The names that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(name, text):
+    folder = (ROOT / name).parent
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = folder / file if file else ROOT / name
+        if not path.exists():
+            yield f"{name}: the link {target} leads nowhere"
+        elif anchor and path.suffix == ".md" and anchor not in anchors(path):
+            yield f"{name}: the link {target} names no heading"
+
+
+def named_files(name, text, files):
+    """A file may be named by the end of its path."""
+    for span in re.findall(r"`([^`\n]+)`", text):
+        if not NAMED_FILE.fullmatch(span) or span in FOREIGN:
+            continue
+        end = re.sub(r"^(\.\./)+", "", span)
+        if not any(file == end or file.endswith("/" + end) for file in files):
+            yield f"{name}: there is no file {span}"
+
+
+def lengths(name, text):
+    longest = LONGEST.get(name, LONGEST_OF_FOLDER if name.split("/")[0] in ("interpose", "report", "tests") else None)
+    lines = text.count("\n")
+    if longest is not None and name.endswith("README.md") and lines > longest:
+        yield f"{name}: {lines} lines, {longest} at most"
+
+
+def glossary(name, text):
+    words = re.search(r"^## Glossary\n(.*?)^## ", text, re.M | re.S)
+    rows = len(re.findall(r"^\| ", words[1], re.M)) - 2 if words else 0  # the first two are the head
+    if rows > MOST_WORDS:
+        yield f"{name}: the glossary has {rows} rows, {MOST_WORDS} at most"
+
+
+def folders(files):
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        if name == "CMakeLists.txt" and folder.count("/") == 1 and folder.split("/")[0] in (
+                "interpose", "report", "tests") and f"{folder}/README.md" not in files:
+            yield f"{folder}/: no README.md"
+
+
+def main():
+    files = tracked()
+    problems = list(folders(files))
+    for name in files:
+        if not name.endswith(".md") or name == "CHANGELOG.md":
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for check in (links(name, text), named_files(name, text, files), lengths(name, text), glossary(name, text)):
+            problems += check
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+sys.exit(main())

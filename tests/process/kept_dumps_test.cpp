@@ -1,0 +1,133 @@
+// `culprit run --keep`: each path of a dump that is printed names a file that is there afterwards.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/catch.h"
+#include "tests/process/culprit_run.h"
+#include "tests/support/text.h"
+
+namespace culprit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The paths behind "culprit report" and behind "most ... by rank N:".
+std::vector<std::string> named_dumps(const std::string& text) {
+  std::vector<std::string> paths;
+  const std::regex name("(?:culprit report |most [^\n]*: )(\\S+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) paths.push_back((*at)[1]);
+  return paths;
+}
+
+void add_dumps(const nlohmann::json& report, std::vector<std::string>* paths) {
+  paths->push_back(report.at("dump"));
+  if (!report.contains("processes")) return;
+  for (const nlohmann::json& process : report["processes"]) paths->push_back(process.at("dump"));
+}
+
+std::vector<std::string> dumps_in_json(const std::string& file) {
+  std::ifstream stream(file);
+  const nlohmann::json json = nlohmann::json::parse(stream);
+  std::vector<std::string> paths;
+  for (const nlohmann::json& one : json.contains("reports") ? json["reports"] : nlohmann::json::array({json}))
+    add_dumps(one, &paths);
+  return paths;
+}
+
+std::vector<std::string> ranks(const std::string& program) {
+  return {"/bin/sh", "-c", "for i in 0 1; do RANK=$i WORLD_SIZE=2 LOCAL_RANK=$i " + program + "; done"};
+}
+
+}  // namespace
+
+TEST_CASE("each dump that culprit run --keep names is there", "[run][keep]") {
+  const std::string leaks = subject_path("driver_leak_one").string();
+  const std::string other = subject_path("leak_one").string();
+  struct Row {
+    const char* name;
+    std::vector<std::string> options;
+    std::vector<std::string> command;
+    std::size_t named;  // at least
+  };
+  const Row rows[] = {
+      {"one process", {"--keep"}, {leaks}, 1},
+      {"a gate", {"--keep", "--fail-on", "leaks"}, {leaks}, 1},
+      {"a pattern of its own", {"--out", "a/b/%p.dump"}, {leaks}, 1},
+      {"a pattern without a conversion, twice", {"--out", "same.dump"}, {"/bin/sh", "-c", leaks + "; " + leaks}, 2},
+      {"a process and its child", {"--keep"}, {"start_other", "spawn", other}, 2},
+      {"a launcher without CUDA", {"--keep"}, {"/bin/sh", "-c", "cd /; " + leaks + "; true"}, 1},
+      {"one of two without a leak",
+       {"--keep"},
+       {"/bin/sh", "-c", subject_path("free_null").string() + "; " + leaks},
+       1},
+      {"the other one removed", {"--keep"}, {"/bin/sh", "-c", other + "; rm -f culprit.*; " + leaks}, 1},
+      {"ranks of a job", {"--keep"}, ranks(leaks), 1},
+      {"a process that executes another program", {"--keep"}, {"start_other", "exec", other}, 1},
+      {"a process that is killed", {"--keep"}, {"/bin/sh", "-c", subject_path("end_how").string() + " kill; true"}, 1},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    for (const bool into_file : {false, true}) {
+      TemporaryFolder folder;
+      RunOptions options;
+      options.working_directory = folder.path().string();
+      std::vector<std::string> words = row.options;
+      if (into_file) words.insert(words.end(), {"-o", folder.file("report.txt")});
+      const Run run = culprit_run(words, row.command, options);
+      const std::string text = run.err + (into_file ? file_text(folder.file("report.txt")) : "");
+      INFO(text);
+      const std::vector<std::string> named = named_dumps(text);
+      CHECK(named.size() >= row.named);
+      for (const std::string& path : named) CHECK(fs::exists(path));
+    }
+    TemporaryFolder folder;
+    RunOptions options;
+    options.working_directory = folder.path().string();
+    std::vector<std::string> words = row.options;
+    words.insert(words.end(), {"-o", folder.file("report.json")});
+    culprit_run(words, row.command, options);
+    std::size_t there = 0;
+    for (const std::string& path : dumps_in_json(folder.file("report.json"))) {
+      INFO(path);
+      there += path.empty() ? 0 : 1;
+      CHECK((path.empty() || fs::exists(path)));
+    }
+    CHECK(there >= row.named);
+  }
+}
+
+TEST_CASE("without --keep no report names a dump", "[run][keep]") {
+  const std::string leaks = subject_path("driver_leak_one").string();
+  for (const std::vector<std::string>& command : {std::vector<std::string>{leaks}, ranks(leaks)}) {
+    TemporaryFolder folder;
+    const Run run = culprit_run({}, command);
+    INFO(run.err);
+    CHECK(has(run.err, "LEAKED "));
+    CHECK(named_dumps(run.err).empty());
+    CHECK_FALSE(has(run.err, ".dump"));
+    culprit_run({"-o", folder.file("report.json")}, command);
+    for (const std::string& path : dumps_in_json(folder.file("report.json"))) CHECK(path.empty());
+  }
+}
+
+TEST_CASE("a merged file does not name dumps that are gone", "[run][keep]") {
+  TemporaryFolder folder;
+  RunOptions options;
+  options.working_directory = folder.path().string();
+  const Run run =
+      culprit_run({"--keep", "--out", folder.file("%p.dump")}, ranks(subject_path("driver_leak_one")), options);
+  INFO(run.err);
+  const std::string job = folder.file("job.json");
+  std::vector<std::string> words = {"merge", "-o", job};
+  for (const auto& entry : fs::directory_iterator(folder.path())) words.push_back(entry.path().string());
+  REQUIRE(words.size() == 5);
+  REQUIRE(run_culprit(words).exit_code == 0);
+  CHECK(named_dumps(run_culprit({"report", job}).out).size() == 2);
+  for (std::size_t i = 3; i < words.size(); ++i) fs::remove(words[i]);
+  const std::string text = run_culprit({"report", job}).out;
+  CHECK(has(text, "LEAKED "));
+  CHECK(named_dumps(text).empty());
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""culprit-nightly of the build, and as it is installed: nightly_test.py SOURCE BUILD"""
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, BUILD = (pathlib.Path(argument) for argument in sys.argv[1:3])
+del sys.argv[1:3]
+ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "simcuda"), "NO_COLOR": "1"}
+ENVIRONMENT.pop("CULPRIT_OUT", None)
+
+
+def subject(name):
+    return str(BUILD / "subjects" / name)
+
+
+class Nightly(unittest.TestCase):
+    """culprit-nightly of the build, and as it is installed."""
+    # The command, and the culprit beside it.
+    BIN = BUILD / "bin"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="culprit-nightly-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def night(self, commands, *options, program=None):
+        if commands is not None:
+            (self.folder / "commands").write_text(commands, encoding="utf-8")
+        words = [str(program or self.BIN / "culprit-nightly"), "--commands", "commands", "--history", "history",
+                 *options]
+        return subprocess.run(words, cwd=self.folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=100, check=False)
+
+    def accept(self, *options):
+        words = [str(self.BIN / "culprit-nightly"), "accept", "--history", "history", *options]
+        return subprocess.run(words, cwd=self.folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=100, check=False)
+
+    def nights(self):
+        return [json.loads(path.read_text()) for path in sorted((self.folder / "history").glob("*.json"))]
+
+    def last(self, number=0):
+        return self.nights()[-1]["commands"][number]
+
+    def page(self):
+        """The data of the trend page."""
+        text = (self.folder / "history" / "index.html").read_text(encoding="utf-8")
+        html.parser.HTMLParser().feed(text)
+        self.assertNotIn("{{", text)
+        self.assertNotRegex(text, r"(src|href)=\"?http")
+        return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+    def test_a_new_leak_is_red_until_it_is_accepted(self):
+        leaks = f"# the commands\nmain </script>: {subject('driver_leak_one')}\nclean: {subject('free_null')}\n"
+        first = self.night(leaks, "--build", "touch built")
+        self.assertEqual(first.returncode, 1, first.stderr)
+        self.assertTrue((self.folder / "built").exists())
+        self.assertIn("culprit-nightly accept --history history", first.stdout)
+        main, clean = self.nights()[0]["commands"]
+        self.assertEqual((main["leaked_bytes"], main["new"], main["verdict"], main["gate"]), (11001, 1, "red", 1))
+        self.assertEqual([leak["state"] for leak in main["leaks"]], ["new"])
+        self.assertEqual((clean["leaks"], clean["verdict"], clean["gate"]), ([], "green", 0))
+        # The night before had it too: that makes it no better.
+        for _ in range(2):
+            self.assertEqual(self.night(None).returncode, 1)
+            self.assertEqual(self.last()["new"], 1)
+        self.assertEqual(self.accept().returncode, 0)
+        green = self.night(None)
+        self.assertEqual(green.returncode, 0, green.stdout)
+        self.assertIn("GREEN", green.stdout)
+        self.assertEqual([leak["state"] for leak in self.last()["leaks"]], ["known"])
+        # The accepted leaks are a baseline of culprit.
+        accepted = list((self.folder / "history" / "accepted").glob("main*.json"))
+        self.assertEqual(json.loads(accepted[0].read_text())["schema"], "culprit.baseline/1")
+
+        worse = self.night(f"main </script>: {subject('driver_leak_one')}; {subject('leak_one')} >/dev/null; true\n")
+        self.assertEqual(worse.returncode, 1, worse.stdout)
+        self.assertEqual((self.last()["new"], len(self.last()["leaks"])), (1, 2))
+        new = next(leak["id"] for leak in self.last()["leaks"] if leak["state"] == "new")
+        data = self.page()
+        self.assertEqual(data["missing"], ["clean"])
+        self.assertEqual([night["red"] for night in data["nights"]], [True, True, True, False, True])
+        shown = data["commands"][0]
+        self.assertEqual((shown["name"], shown["reasons"]), ("main </script>", ["1 new"]))
+        self.assertEqual({leak["id"]: leak["since"] for leak in shown["leaks"]}[new], self.nights()[-1]["date"])
+        # Only that one is accepted; the other stays accepted.
+        self.assertEqual(self.accept("--only", "main </script>", "--leak", new).returncode, 0)
+        self.assertEqual(self.night(None).returncode, 0)
+
+    def test_growth_is_red_until_it_is_accepted(self):
+        self.night(f"main: {subject('driver_leak_one')}\n")
+        self.accept()
+        twice = self.night(f"main: {subject('driver_leak_one')}; {subject('driver_leak_one')}\n")
+        self.assertEqual(twice.returncode, 1, twice.stdout)
+        self.assertEqual(self.last()["reasons"], ["1 grown"])
+        self.assertEqual(self.page()["commands"][0]["leaks"][0]["was"], 11001)
+        self.accept()
+        self.assertEqual(self.night(None).returncode, 0)
+
+    def test_each_night_keeps_its_page_and_dumps(self):
+        self.night(f"one: {subject('driver_leak_one')}\n")
+        self.night(None)
+        for night in self.nights():
+            result = night["commands"][0]
+            page = (self.folder / "history" / result["page"]).read_text(encoding="utf-8")
+            self.assertIn("leak_here", page)
+            self.assertEqual(len(result["dumps"]), 1)
+            dump = self.folder / "history" / result["dumps"][0]
+            report = subprocess.run([str(self.BIN / "culprit"), "report", str(dump)], env=ENVIRONMENT,
+                                    capture_output=True, text=True, timeout=100, check=False)
+            self.assertIn("10.7 KiB", report.stdout)
+        pages = [night["page"] for night in self.page()["commands"][0]["nights"]]
+        self.assertEqual(pages, [night["commands"][0]["page"] for night in self.nights()])
+        # Removed pages are no longer linked.
+        self.night(None, "--keep", "1")
+        self.assertEqual([bool(night["page"]) for night in self.page()["commands"][0]["nights"]], [False, False, True])
+        self.assertEqual(len(list((self.folder / "history" / "nights").iterdir())), 1)
+        self.assertEqual(len(self.nights()), 3)
+
+    def test_a_history_may_have_any_name(self):
+        done = self.night(f"a/../%n <x>: {subject('driver_leak_one')}\n", "--history", "50%n of it")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        night = json.loads(next((self.folder / "50%n of it").glob("*.json")).read_text())
+        result = night["commands"][0]
+        for path in [result["page"], *result["dumps"]]:
+            self.assertTrue((self.folder / "50%n of it" / path).is_file(), path)
+            self.assertTrue(path.startswith("nights/"))
+
+    def test_a_command_that_fails_every_night_is_never_green(self):
+        self.night(f"fails: {subject('driver_leak_one')}; echo the reason; exit 3\n"
+                   f"crashes: {subject('free_null')}; kill -SEGV $$\n")
+        self.accept()
+        for _ in range(2):
+            done = self.night(None)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("fails: RED: leaked 10.7 KiB in 1 group; exit status 3\n", done.stdout)
+            self.assertIn("crashes: RED: leaked 0 B in 0 groups; killed by SIGSEGV\n", done.stdout)
+            self.assertEqual((self.last(0)["exit_code"], self.last(0)["verdict"]), (3, "red"))
+            self.assertIn("the reason", self.last(0)["output"])
+        self.assertEqual([command["reasons"] for command in self.page()["commands"]],
+                         [["exit status 3"], ["killed by SIGSEGV"]])
+
+    def test_leaks_that_were_accepted_stay_so_when_the_command_fails(self):
+        self.night(f"main: {subject('driver_leak_one')}\n")
+        self.accept()
+        self.night(f"main: {subject('free_null')}; exit 1\n")
+        self.accept()
+        self.assertEqual(self.night(f"main: {subject('driver_leak_one')}\n").returncode, 0)
+
+    def test_nothing_recorded_is_not_green(self):
+        done = self.night("none: true\n")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        result = self.last()
+        self.assertTrue(result["unknown"])
+        self.assertRegex(result["reasons"][0], r"nothing was recorded \(no CUDA call was seen")
+        refused = self.accept()
+        self.assertIn("nothing is accepted", refused.stdout)
+
+    def test_a_gate_that_does_not_know_is_red_with_its_reason(self):
+        # A culprit that runs as ever, and whose report ends with another status than 0 and 1.
+        fake = self.folder / "fake-culprit"
+        culprit = self.BIN / "culprit"
+        for status, words in ((4, "not known: not everything was recorded (the disk was full)"),
+                              (3, "its report could not be made (the disk was full)"),
+                              (77, "the report: exit status 77 (the disk was full)")):
+            fake.write_text(f"#!/bin/sh\n'{culprit}' \"$@\" || exit\n[ \"$1\" = run ] && exit 0\n"
+                            f"echo 'culprit: the disk was full' >&2\nexit {status}\n", encoding="utf-8")
+            fake.chmod(0o755)
+            done = self.night(f"clean: {subject('free_null')}\n", "--culprit", str(fake))
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertEqual((self.last()["gate"], self.last()["reasons"]), (status, [words]))
+            self.assertIn(words, done.stdout)
+
+    def test_a_command_that_hangs_is_killed_and_still_reported(self):
+        done = self.night(f"slow: {subject('driver_leak_one')}; sleep 1000\n", "--timeout", "2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        command = self.last()
+        self.assertEqual(command["exit_code"], "timeout")
+        self.assertEqual(command["reasons"], ["killed after 2 s", "1 new"])
+        self.assertIn("leak_here", (self.folder / "history" / command["page"]).read_text(encoding="utf-8"))
+
+    def test_nights_of_an_older_version_are_shown(self):
+        history = self.folder / "history"
+        history.mkdir()
+        known = {"id": "c094f60f7b52ea78", "bytes": 1, "count": 1, "kind": "device", "cause": "never-freed",
+                 "api": "cuMemAlloc", "where": "leak_here", "comment": ""}
+        old = {"name": "main", "command": "x", "exit_code": 3, "seconds": 1, "output": [], "leaks": [known], "new": 0,
+               "grown": 0, "gone": 0, "processes": 1, "leaked_bytes": 1, "leaked_allocations": 1, "cached_bytes": 0,
+               "errors": 0}
+        for day, result in (("01", old), ("02", {**old, "exit_code": 0})):
+            (history / f"2026-01-{day}.json").write_text(json.dumps(
+                {"schema": "culprit.night/1", "date": f"2026-01-{day}T02:00:00.000Z", "host": "a", "revision": "",
+                 "commands": [result]}), encoding="utf-8")
+        self.night(f"main: {subject('driver_leak_one')}\n")
+        shown = self.page()["commands"][0]
+        self.assertEqual([night["red"] for night in shown["nights"]], [True, False, True])
+        self.assertIn("exit status 3", shown["nights"][0]["words"])
+        self.assertEqual(shown["leaks"][0]["since"], "2026-01-01T02:00:00.000Z")
+
+    def test_what_cannot_be_used_is_named(self):
+        self.assertEqual(self.night("x: true\n", "--timeout", "0").returncode, 2)
+        missing = self.night("x: true\n", "--culprit", "/nonexistent/culprit")
+        self.assertEqual(missing.returncode, 3)
+        self.assertIn("/nonexistent/culprit", missing.stderr)
+        for bad, part in (("no colon here\n", "commands:1"), ("", "no command"), ("a: true\na: true\n", "commands:2")):
+            done = self.night(bad)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(part, done.stderr)
+        failed = self.night("x: true\n", "--build", "false")
+        self.assertEqual(failed.returncode, 3)
+        self.assertIn("the build failed", failed.stderr)
+        self.assertEqual(self.accept().returncode, 3)  # there is no night yet
+        self.night("x: true\n")
+        for options in (("--only", "y"), ("--leak", "0123456789abcdef")):
+            unknown = self.accept(*options)
+            self.assertEqual(unknown.returncode, 3)
+            self.assertIn(options[1], unknown.stderr)
+        (self.folder / "history" / "0.json").write_text("{", encoding="utf-8")
+        damaged = self.night("x: true\n")
+        self.assertEqual(damaged.returncode, 3)
+        self.assertIn("0.json", damaged.stderr)
+
+    def test_the_script_of_the_sources_runs_the_same(self):
+        if BUILD.resolve() != (SOURCE / "build").resolve():
+            self.skipTest("this is another build")
+        done = self.night(f"clean: {subject('free_null')}\n", program=SOURCE / "scripts" / "nightly.sh")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class InstalledNightly(Nightly):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="culprit-installed-")
+        cls.addClassCleanup(folder.cleanup)
+        subprocess.run(["cmake", "--install", str(BUILD), "--prefix", folder.name + "/first"], timeout=100, check=True,
+                       stdout=subprocess.DEVNULL)
+        # It runs where it is moved, and through a link.
+        shutil.move(folder.name + "/first", folder.name + "/moved")
+        cls.BIN = pathlib.Path(folder.name, "moved", "bin")
+        link = pathlib.Path(folder.name, "culprit-nightly")
+        link.symlink_to(cls.BIN / "culprit-nightly")
+        cls.link = link
+
+    def test_a_link_runs_it(self):
+        done = self.night(f"clean: {subject('free_null')}\n", program=self.link)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    test_the_script_of_the_sources_runs_the_same = None
+
+
+if __name__ == "__main__":
+    unittest.main()
