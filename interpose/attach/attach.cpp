@@ -113,6 +113,7 @@ format::AttachResult attach(format::AttachRequest* request) {
     if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
     begin_span_at_attach(*process);
     begin_recording(*process);
+    request_view(*process, kViewLoad | kViewAttach);
     return result;
   }
   set_detached();

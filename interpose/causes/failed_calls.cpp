@@ -25,8 +25,10 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
   call.bytes = bytes;
   call.thread = thread_state.index;
   if (thread_state.failures.injected) call.flags = format::kFailedInjected;
-  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.failures.injected)
+  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.failures.injected) {
     process.pictures.note_out_of_memory(process, api, call.stack, bytes);
+    request_view(process, kViewRanOut);
+  }
   format::Ref ref = process.tables.failed_calls.add(call, process.dump);
   if (ref == 0) {
     add_counter(process.dump.header()->dropped_others, 1);

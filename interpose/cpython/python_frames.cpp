@@ -100,6 +100,16 @@ inline std::uint64_t PythonFrames::innermost(std::uint64_t thread) const {
   return python_plausible(cframe) ? python_field<std::uint64_t>(cframe, layout_.cframe.current_frame) : 0;
 }
 
+int PythonFrames::count_frames(int most) const {
+  const auto thread = reinterpret_cast<std::uint64_t>(symbols_.this_thread_state());
+  if (!python_plausible(thread)) return most;
+  const std::size_t previous = layout_.frame_object.unit != 0 ? layout_.frame_object.previous : layout_.frame.previous;
+  int count = 0;
+  for (std::uint64_t frame = innermost(thread); frame != 0 && count < most; ++count)
+    frame = python_plausible(frame) ? python_field<std::uint64_t>(frame, previous) : 0;
+  return count;
+}
+
 // read_chain() for 3.9 and 3.10.
 bool PythonFrames::read_objects(std::uint64_t thread, int depth, Chain* chain) const {
   const PythonLayout& layout = layout_;

@@ -51,6 +51,9 @@ class PythonFrames {
   // false for ever when merge() or find() sees that the interpreter is not as expected.
   bool is_readable() const { return readable_.load(std::memory_order_acquire); }
 
+  // The depth of the calling thread, which runs Python code and has the GIL; counts up to `most`. Thread-safe.
+  int count_frames(int most) const;
+
   // For a caller of the next two functions. `memo`: the calling thread's, nullptr = it has none.
   struct Use {
     DumpWriter& dump;

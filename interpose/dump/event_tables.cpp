@@ -154,6 +154,23 @@ ThreadRecord* ThreadTable::record(std::uint32_t index, DumpWriter& dump) {
 }
 
 void ThreadTable::set_name(std::uint32_t index, const char* name, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  write_name(index, name, dump);
+}
+
+bool ThreadTable::set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  for (std::uint32_t index = 0; index < next_; ++index) {
+    const ThreadRecord* thread = record(index, dump);
+    if (thread == nullptr || thread->tid != tid || thread->state != format::ThreadState::kAlive) continue;
+    write_name(index, name, dump);
+    return true;
+  }
+  return false;
+}
+
+// With the lock.
+void ThreadTable::write_name(std::uint32_t index, const char* name, DumpWriter& dump) {
   ThreadRecord* thread = record(index, dump);
   if (thread == nullptr) return;
   Ref& room = names_[index];

@@ -127,14 +127,17 @@ class ThreadTable {
 
   format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
 
-  // Names the calling thread, which has this index, with at most kMostName bytes. The room is reused for later threads
-  // with this index.
+  // Names the thread of this index with at most kMostName bytes. The room is reused for later threads with this index.
   static constexpr std::uint32_t kMostName = 111;
   void set_name(std::uint32_t index, const char* name, DumpWriter& dump);
+
+  // Likewise the running thread with the kernel's number `tid`. Returns false when there is none.
+  bool set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump);
 
  private:
   static constexpr std::uint32_t kCapacity = 65536;
   static constexpr std::uint32_t kPage = 256;
+  void write_name(std::uint32_t index, const char* name, DumpWriter& dump);
   void reuse_if_unnamed(std::uint32_t index, DumpWriter& dump);
 
   SpinLock lock_;

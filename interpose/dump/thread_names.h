@@ -15,6 +15,9 @@ class ThreadTable;
 // Names are cut to 111 bytes. Thread-safe, without allocation or lock.
 void keep_thread_name(const char* name);
 
+// Likewise the name of another thread, by the kernel's number, which has no record yet.
+void keep_name_of_thread(std::uint32_t thread, const char* name);
+
 // Stores the kept name in the calling thread's record (`index`), if the thread set a name and there is room for it.
 void apply_thread_name(ThreadTable& threads, std::uint32_t index, DumpWriter& dump);
 

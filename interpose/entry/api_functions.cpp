@@ -9,6 +9,7 @@
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/snapshot.h"
+#include "interpose/view/python_view.h"
 
 namespace {
 using namespace culprit;
@@ -33,13 +34,25 @@ CULPRIT_EXPORT void culprit_api_start() { switch_recording(true); }
 
 CULPRIT_EXPORT void culprit_api_stop() { switch_recording(false); }
 
-CULPRIT_EXPORT int culprit_api_snapshot(const char* path) {
+namespace {
+
+int take_snapshot(const char* path, bool with_view) {
   KeepErrno keep;
   if (path == nullptr) return EINVAL;
   int error = ENODATA;
-  inspect([&](Process& process) { error = write_snapshot(process, path); });
+  inspect([&](Process& process) {
+    error = write_snapshot(process, path);
+    if (error == 0 && with_view) request_snapshot_view(process, path);
+  });
   return error;
 }
+
+}  // namespace
+
+CULPRIT_EXPORT int culprit_api_snapshot(const char* path) { return take_snapshot(path, true); }
+
+// For the Python package, which writes the view itself.
+CULPRIT_EXPORT int culprit_api_snapshot_only(const char* path) { return take_snapshot(path, false); }
 
 CULPRIT_EXPORT void culprit_api_mark_push(const char* name) {
   KeepErrno keep;

@@ -1,4 +1,4 @@
-// The functions that the Python package's start-up hook looks up in the process (interpose/python/_culprit_startup.py).
+// The functions that the start-up hook of Python packages up to 0.1.0 looks up in the process.
 #include <errno.h>
 
 #include <cstring>

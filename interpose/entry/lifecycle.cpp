@@ -29,6 +29,7 @@
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/thread_end.h"
+#include "interpose/view/python_view.h"
 
 namespace culprit {
 namespace {
@@ -140,6 +141,7 @@ __attribute__((constructor)) void on_load() {
   prepare_recording_switch();
   prepare_thread_end(note_thread_end);
   prepare_exit_handlers(begin_exit, at_quick_exit_handler);
+  prepare_view(serve_view_requests);
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   on_exit(at_the_very_end, nullptr);
 }

@@ -52,6 +52,13 @@ enum class PythonState : std::uint32_t {
   kDiffers = 4,         // no: the interpreter's layout differs from its version's
 };
 
+// Whether the code that takes views from inside an interpreter is there.
+enum class PythonViewState : std::uint32_t {
+  kNone = 0,    // not asked for: no interpreter was seen, or CULPRIT_PYTHON=0
+  kAsked = 1,   // the interpreter's main thread has run no Python code since
+  kLoaded = 2,  // it is
+};
+
 // Whether new allocations are recorded. The frees of recorded ones are always recorded.
 enum class RecordingState : std::uint32_t { kOn = 0, kOff = 1 };
 
@@ -76,7 +83,7 @@ enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 520;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 536;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -155,6 +162,9 @@ struct Header {
   std::uint32_t stack_sweeps;       // live: collections of unreferenced stacks; see StackRecord::born
   std::uint64_t objects;            // live: those of `allocations` that made no memory (contexts, streams, events, ...)
   std::uint64_t object_frees;       // live: those of `frees` that ended no memory; a reader adds both of ThreadCounters
+  std::uint64_t view_failures;      // live: views from inside Python that could not be taken
+  PythonViewState view_state;       // live
+  std::uint32_t reserved3;
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

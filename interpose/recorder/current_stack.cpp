@@ -119,6 +119,8 @@ format::Ref add_python_frames(Process& process, format::Ref native) {
     collect_stacks(process);  // `native` is in the thread's memo, or in `walked`
     stack = process.python.merge(use, native, missing);
     if (!process.python.is_readable()) process.mode.fetch_and(~std::uint32_t{kModePython}, std::memory_order_release);
+    if (stack != 0 && stack != native && !process.view.complete.load(std::memory_order_relaxed))
+      request_view(process, kViewLoad);
     return stack == 0 ? native : stack;
   });
 }

@@ -23,6 +23,7 @@
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/stack_collection.h"
 #include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/view_requests.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/stack_tables.h"
 
@@ -94,6 +95,7 @@ struct Process {
   MarkTable marks;
   Pictures pictures;
   SwitchPart switching;
+  ViewPart view;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
   std::atomic<int> summary_done;
 };

@@ -27,14 +27,15 @@ bool is_closed_module(std::string_view name) {
 // Modules whose functions are checked by name: libc, and modules that may replace its malloc.
 bool may_allocate(std::string_view name, bool executable) {
   if (executable) return true;
-  for (const char* prefix : {"libc.so", "libc-2.", "libpthread", "libdl", "libjemalloc", "libtcmalloc", "libmimalloc",
-                             "libtbbmalloc", "libhoard", "libsnmalloc", "librpmalloc", "libasan", "libtsan"}) {
+  for (const char* prefix :
+       {"libc.so", "libc-2.", "libpthread", "libdl", "libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc",
+        "libhoard", "libsnmalloc", "librpmalloc", "libasan", "libtsan", "libpython"}) {
     if (begins_with(name, prefix)) return true;
   }
   return false;
 }
 
-// Functions that hold a lock of libc which loading a library may take, or that end or copy the process.
+// Functions that hold a lock of libc or of CPython which loading a library may take, or that end or copy the process.
 bool is_closed_function(std::string_view name) {
   for (const char* prefix : {"__libc_", "__GI_"}) {
     if (begins_with(name, prefix)) name.remove_prefix(std::strlen(prefix));
@@ -63,6 +64,11 @@ bool is_closed_function(std::string_view name) {
                              "daemon",
                              "posix_spawn",
                              "posix_spawnp",
+                             "Py_AddPendingCall",  // of CPython, and what it calls with the lock of its queue
+                             "_PyEval_AddPendingCall",
+                             "_PyEval_MakePendingCalls",
+                             "make_pending_calls",
+                             "handle_pending_calls",
                              "pthread_create",
                              "pthread_exit",
                              "pthread_atfork",

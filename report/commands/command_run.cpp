@@ -68,7 +68,7 @@ int start_failure(const std::string& command, int error) {
   return error == ENOENT ? kExitNotFound : kExitNotExecutable;
 }
 
-// --torch-history needs the start-up hook of the Python package, which may be missing in the program's environment.
+// --torch-history needs the view from inside Python, which may be missing.
 bool history_is_missing(const std::vector<Report>& reports) {
   bool wanted = false;
   for (const Report& report : reports) {
@@ -122,8 +122,9 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
     log::warning("no call was made to fail: the program ended before the chosen call");
   if (command.torch_history && history_is_missing(reports)) {
     log::warning(
-        "--torch-history had no effect: the Python package culprit is not installed in the program's environment (pip "
-        "install it there), or the program ended without its exit handlers");
+        "--torch-history had no effect: the program ended without Python's exit handlers, its Python is one that "
+        "culprit "
+        "does not read, or CULPRIT_PYTHON=0 is set");
   }
   const auto tell_nothing_seen = command.require_cuda ? log::error : log::warning;
   if (reports.empty() && !loaded.unreadable && command.paused) {

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
-"""The view from inside PyTorch and CuPy, written by the Python package at the end, joined by address with what culprit
-recorded."""
+"""The view from inside PyTorch and CuPy, which the library brings into the interpreter: at the end, when memory ran out,
+after an attach, and joined by address with what culprit recorded. No package of culprit is in the programs'
+environment."""
+import json
+import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from preloaded import FAIL, PACKAGE, PASS, SKIP, TREE, finish, installed, row, run
+from preloaded import CULPRIT, FAIL, LIBRARY, PASS, SKIP, TREE, finish, installed, row, run
 
 TENSOR = 700 * 1024
-# As if the package were installed: its .pth file is read.
-INSTALLED = ("import runpy, site, sys\n"
-             f"site.addsitedir({str(PACKAGE)!r})\n"
-             "sys.argv = sys.argv[1:]\n"
-             "runpy.run_path(sys.argv[0], run_name='__main__')\n")
 
 
 def inside(framework, way, pool, **environment):
     """The inside of this framework's pool in the report."""
-    finished = run([sys.executable, "-c", INSTALLED, TREE / "subjects" / "python_holders.py", framework, way],
-                   **environment)
+    finished = run([sys.executable, TREE / "subjects" / "python_holders.py", framework, way], **environment)
     if finished.returncode != 0:
         raise RuntimeError(f"exit code {finished.returncode}: {finished.stderr[-300:]}")
     for cache in finished.report["summary"]["caches"]:
@@ -59,9 +58,130 @@ def cupy_losses():
     return right, f"{found['live_bytes']} live, {found['idle_bytes']} idle, largest: {first}"
 
 
+def views_of(text, *options, code=0, **environment):
+    """The views that a program leaves under the library, and its output."""
+    with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as folder:
+        variables = dict(os.environ, LD_PRELOAD=str(LIBRARY), CULPRIT_OUT=f"{folder}/%p.dump", CULPRIT_QUIET="1",
+                         **environment)
+        done = subprocess.run([sys.executable, *options, "-c", text], env=variables, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != code:
+            raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-300:]}")
+        return [json.loads(path.read_text()) for path in Path(folder).glob("*.python.json")], done.stdout
+
+
+def holders(view):
+    return [held["holders"][0] for held in view["objects"] if held["holders"]]
+
+
+def live_bytes(view):
+    return sum(segment["live_bytes"] for cache in view["caches"] for segment in cache["segments"])
+
+
+def torch_ran_out():
+    """An exception keeps what a step had allocated; the program goes on, and loses it."""
+    (view,), out = views_of("""
+import gc, torch
+def step(size):
+    activations = [torch.empty(64 << 20, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    return torch.empty(size, dtype=torch.uint8, device="cuda"), activations
+try:
+    step(torch.cuda.get_device_properties(0).total_memory * 2)
+except torch.OutOfMemoryError:
+    pass
+gc.collect()
+print(torch.cuda.memory_allocated())
+""", CULPRIT_TORCH_HISTORY="1")
+    then = view.get("ran_out") or {"caches": [], "objects": []}
+    lines = {block.get("line") for cache in then["caches"] for segment in cache["segments"]
+             for block in segment["blocks"]}
+    right = (int(out) == 0 and view["taken"] == "exit" and live_bytes(view) == 0 and live_bytes(then) == 4 * (64 << 20)
+             and all("`activations`" in holder and "step" in holder for holder in holders(then)) and lines == {4})
+    return right, f"then {live_bytes(then)} live at lines {lines}, {holders(then)[:1]}; in the end {out.strip()}"
+
+
+def torch_ran_out_uncaught():
+    (view,), _ = views_of("""
+import torch
+def step(size):
+    activations = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    return torch.empty(size, dtype=torch.uint8, device="cuda"), activations
+step(torch.cuda.get_device_properties(0).total_memory * 2)
+""", code=1)
+    held = holders(view)
+    right = view["taken"] == "exit" and len(held) == 1 and "OutOfMemoryError" in held[0] and "activations" in held[0]
+    return right, held
+
+
+def torch_in_each_mode():
+    details = []
+    for options in (), ("-I",), ("-E",), ("-OO",), ("-X", "dev"):
+        (view,), _ = views_of("import torch\nkept = torch.empty(64 << 20, dtype=torch.uint8, device='cuda')", *options)
+        details.append((" ".join(options), holders(view), live_bytes(view)))
+    return all(detail[1:] == (["`kept`"], 64 << 20) for detail in details), details
+
+
+def torch_threads_and_lines_change_nothing():
+    """The output with the view is the output without it, and threads have their names."""
+    text = """
+import sys, threading, torch
+before = set(sys.modules)
+path = list(sys.path)
+kept = []
+def work():
+    kept.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+thread = threading.Thread(target=work, name="loader of the validation set")
+thread.start(); thread.join()
+print(sorted(set(sys.modules) - before - {"atexit", "gc"}), sys.path == path, torch.cuda.memory_allocated())
+"""
+    with_view, without = views_of(text), views_of(text, CULPRIT_PYTHON="0")
+    finished = run([sys.executable, "-c", text])
+    names = {thread["name"] for group in finished.report["leaks"] for thread in group["threads"]}
+    right = (with_view[1] == without[1] and len(with_view[0]) == 1 and not without[0]
+             and "loader of the validation set" in names and finished.report["summary"]["view_failures"] == 0)
+    return right, f"{with_view[1].strip()}; threads {sorted(names)}"
+
+
+def torch_attached():
+    """The program makes no CUDA call between the attach and its end."""
+    program = ("import sys, torch\nkept = torch.empty(64 << 20, dtype=torch.uint8, device='cuda')\n"
+               "print('ready', flush=True)\nsys.stdin.readline()\n")
+    with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as folder, subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        attached = subprocess.run([str(CULPRIT), "attach", str(process.pid), "--out", f"{folder}/1.dump"],
+                                  capture_output=True, text=True, timeout=120, check=False)
+        process.communicate("\n", timeout=120)
+        path = Path(folder) / "1.dump.python.json"
+        view = json.loads(path.read_text()) if path.exists() else {"objects": [], "caches": []}
+        right = process.returncode == 0 and holders(view) == ["`kept`"] and live_bytes(view) == 64 << 20
+        return right, f"{holders(view)}, exit code {process.returncode} {attached.stderr[-200:]}"
+
+
+def cupy_ran_out():
+    (view,), _ = views_of("""
+import cupy
+def step():
+    activations = cupy.empty(64 << 20, dtype=cupy.uint8)
+    return cupy.empty(1 << 50, dtype=cupy.uint8), activations
+try:
+    step()
+except cupy.cuda.memory.OutOfMemoryError as error:
+    kept = error
+""")
+    held = holders(view)
+    return len(held) == 1 and "activations" in held[0] and "ran_out" in view, held
+
+
 CHECKS = {"inside PyTorch: live, idle and lines": ("torch", torch_losses),
           "inside PyTorch: expandable segments": ("torch", torch_expandable),
           "inside PyTorch: a traceback holds a tensor": ("torch", torch_traceback),
+          "inside PyTorch: out of memory": ("torch", torch_ran_out),
+          "inside PyTorch: out of memory, not caught": ("torch", torch_ran_out_uncaught),
+          "inside PyTorch: modes of the interpreter": ("torch", torch_in_each_mode),
+          "inside PyTorch: threads' names, nothing else changed": ("torch", torch_threads_and_lines_change_nothing),
+          "inside PyTorch: after an attach": ("torch", torch_attached),
+          "inside CuPy: out of memory": ("cupy", cupy_ran_out),
           "inside CuPy: live and idle": ("cupy", cupy_losses)}
 
 for name, (framework, check) in CHECKS.items():

@@ -264,7 +264,7 @@ TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
   check_fine(run);
   const std::string text = file_text(out);
   INFO(text << file_text(err));
-  CHECK(has(text, "SURVIVORS 58.6 KiB in 3 allocations"));
+  CHECK(has(text, "\nSURVIVORS "));
   CHECK_FALSE(has(text, "LEAKED"));
   CHECK(has(text, "58.6 KiB  3x"));
   CHECK(has(text, "attach_target.cpp"));
@@ -309,8 +309,13 @@ TEST_CASE("memory of an attached process that runs on has survived and is leaked
   const TemporaryFolder folder;
   const std::string dump = folder.path() / "x.dump";
   const auto headline = [&] {
-    std::string text = run_culprit({"report", dump}).out;
-    return text.substr(text.find("58.6 KiB in 3 allocations") - 10, 35);
+    // Other threads of the program have memory, too, at some times.
+    const std::string text = run_culprit({"report", dump}).out;
+    CHECK(has(text, "58.6 KiB  3x  cudaMalloc"));
+    for (const std::string word : {"SURVIVORS", "LEAKED", "LIVE WHEN KILLED", "STILL HELD"}) {
+      if (contains(text, "\n" + word + " ")) return word;
+    }
+    return std::string();
   };
   for (const bool detached : {true, false}) {
     INFO(detached);
@@ -318,13 +323,13 @@ TEST_CASE("memory of an attached process that runs on has survived and is leaked
       const std::string number = std::to_string(pid);
       CHECK(run_culprit({"attach", number, "--out", dump}).exit_code == 0);
       tell(pid, 3);
-      CHECK(has(headline(), "SURVIVORS 58.6 KiB"));
+      CHECK(headline() == "SURVIVORS");
       CHECK(run_culprit({"report", dump, "--fail-on", "leaks"}).exit_code == 1);
       if (detached) CHECK(run_culprit({"detach", number}).exit_code == 0);
-      if (detached) CHECK(has(headline(), "SURVIVORS 58.6 KiB"));
+      if (detached) CHECK(headline() == "SURVIVORS");
     });
     check_fine(run);
-    CHECK(has(headline(), detached ? "SURVIVORS 58.6 KiB" : "LEAKED 58.6 KiB"));
+    CHECK(headline() == (detached ? "SURVIVORS" : "LEAKED"));
     fs::remove(dump);
   }
 }
@@ -349,7 +354,8 @@ TEST_CASE("attach --for of a process that ends meanwhile says how it ended and L
     for (int i = 0; i < 20000 && !contains(file_text(out), "next"); ++i) usleep(1000);
     const std::string text = file_text(out);
     INFO(text << file_text(err));
-    CHECK(has(text, killed ? "\nLIVE WHEN KILLED 58.6 KiB in 3 allocations" : "\nLEAKED 58.6 KiB in 3 allocations"));
+    CHECK(has(text, killed ? "\nLIVE WHEN KILLED " : "\nLEAKED "));
+    CHECK(has(text, "58.6 KiB  3x"));
     CHECK(has(text, killed ? " · killed\n" : " · exit 0\n"));
     CHECK_FALSE(has(text, "SURVIVORS"));
     CHECK(has(file_text(err), "note    the process has ended"));

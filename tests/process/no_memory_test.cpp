@@ -29,18 +29,19 @@ Finished run_without_memory(const std::vector<std::string>& words, long from, co
 }
 
 // Fewer and fewer requests fail, until the command does not notice.
-void try_all(const std::vector<std::string>& words) {
+void try_all(const std::vector<std::string>& words, long steps = 6) {
   TemporaryFolder folder;
   const Finished enough = run_without_memory(words, 0, folder.path().string());
   INFO(words[0] << ": " << enough.err);
   REQUIRE(enough.signal == 0);
   long from = 1;
   long failures = 0;
-  for (;; from += 1 + from / 6) {
+  for (;; from += 1 + from / steps) {
     const Finished one = run_without_memory(words, from, folder.path().string());
     INFO("request " << from << ": exit code " << one.exit_code << ", signal " << one.signal << "\n" << one.err);
     CHECK(one.signal == 0);
     CHECK_FALSE(one.timed_out);
+    if (words[0] == "run" && contains(one.out, "done")) CHECK(one.exit_code == kExitOfProgram);
     CHECK_FALSE(has(one.err + "-", "terminate called"));
     if (one.exit_code == enough.exit_code && !contains(one.err, "memory")) break;
     REQUIRE(from < 10000000);
@@ -58,7 +59,7 @@ TEST_CASE("a lack of memory is an error message in each command", "[memory]") {
   TemporaryFolder folder;
   const std::string dump = folder.file("a.dump");
   REQUIRE(culprit_run({"--out", dump}, {"driver_leak_one"}).exit_code == 0);
-  SECTION("run") { try_all({"run", "--", subject_path("leak_one").string()}); }
+  SECTION("run") { try_all({"run", "--", subject_path("leak_one").string()}, 20); }
   SECTION("sweep") { try_all({"sweep", "--", subject_path("sweep_target").string(), "clean"}); }
   SECTION("report") { try_all({"report", dump}); }
   SECTION("diff") { try_all({"diff", dump, dump}); }

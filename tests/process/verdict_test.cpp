@@ -158,7 +158,7 @@ TEST_CASE("a gate sees the leaks of a program whose standard output is closed", 
   CHECK(culprit_run({"--fail-on", "leaks"}, {"free_null"}, options).exit_code == 0);
 }
 
-TEST_CASE("-o never replaces the dump of the run", "[verdict]") {
+TEST_CASE("an output file never replaces the dump of the run", "[verdict]") {
   TemporaryFolder folder;
   RunOptions options;
   options.working_directory = folder.path().string();

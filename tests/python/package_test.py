@@ -5,10 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import unittest
-import venv
 
 BUILD, SOURCE = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -193,57 +191,6 @@ for bad in "", "x", "4Q", "-1", "1KBB":
             self.assertIn(f'version = "{version}"', file.read())
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
-
-
-class StartupHook(InFolder):
-    """In a virtual environment, as pip would install it: the package's folder and culprit.pth are in site-packages."""
-
-    def setUp(self):
-        super().setUp()
-        self.venv = os.path.join(self.folder, "venv")
-        venv.create(self.venv, with_pip=False, symlinks=True)
-        site = sysconfig.get_path("purelib", "venv", {"base": self.venv, "platbase": self.venv})
-        shutil.copytree(PACKAGE, site, dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-        with open(os.path.join(site, "fakes.pth"), "w", encoding="utf-8") as file:
-            file.write(os.path.join(BUILD, "subjects", "python_fakes") + "\n")
-
-    def torch_of(self, *options):
-        """The inside of PyTorch's cache in the report; None: the report has none."""
-        self.write("train.py", "import torch; kept = torch.empty(700 * 1024)")
-        done = self.run_python(None, "train.py", python=os.path.join(self.venv, "bin", "python"), options=options,
-                               FAKE_C10_CUDA=os.path.join(BUILD, "subjects", "libc10_cuda.so"),
-                               CULPRIT_TORCH_HISTORY="1")
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-        dump, = self.dumps()
-        caches = self.report(dump)["summary"]["caches"]
-        os.unlink(dump)
-        return caches[0].get("inside") if caches else None
-
-    def test_it_runs_where_site_packages_are_read(self):
-        for options in ((), ("-I",), ("-E",)):
-            with self.subTest(options=options):
-                inside = self.torch_of(*options)
-                self.assertEqual((inside["taken"], inside["live_bytes"]), ("exit", 700 * 1024))
-                self.assertEqual(inside["largest"][0]["held_by"], "`kept`")
-                self.assertEqual(inside["largest"][0]["line"], 1)
-
-    def test_without_site_packages_nothing_is_missing_but_the_view(self):
-        done = self.run_python("import sys; assert 'culprit' not in sys.modules; "
-                               "import fake_cuda; kept = fake_cuda.Memory(1001)",
-                               python=os.path.join(self.venv, "bin", "python"), options=("-S",))
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-        report = self.report(self.dumps()[0])
-        # If a program ends normally, Python frees the object.
-        self.assertEqual(report["summary"]["allocations"], 1)
-        self.assertEqual(report["leaks"], [])
-
-    def test_nothing_is_imported_for_the_program(self):
-        done = self.run_python("import sys; "
-                               "print(sorted({'torch', 'cupy', 'culprit', 'ctypes', 'json'} & set(sys.modules)))",
-                               python=os.path.join(self.venv, "bin", "python"))
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[]\n", ""))
-        self.assertEqual(self.dumps(), [])
 
 
 TESTS = """

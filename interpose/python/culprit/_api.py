@@ -39,10 +39,24 @@ def snapshot(path, referrers=False):
         return None
     if error != 0:
         raise OSError(error, os.strerror(error), os.fspath(path))
+    _write_view(path, referrers)
+    return path
+
+
+def _write_view(dump, referrers):
+    """Writes the view beside the snapshot `dump`, or removes that of an older snapshot."""
     from culprit import _view
 
-    _view.write_beside(path, "snapshot", referrers)
-    return path
+    view = _view.collect("snapshot", referrers)
+    path = os.fsdecode(dump) + _view.SUFFIX
+    if view is None:
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    part = f"{path}.{os.getpid()}.part"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+        file.write(_view.text(view))
+    os.replace(part, path)
 
 
 class mark:

@@ -1,20 +1,36 @@
 """Names the variables and containers that keep an object alive, with the referrers that the garbage collector knows.
 
 No code of the program runs here: no attribute of the program's objects is read by getattr(), only dictionaries, frames
-and containers of Python's own types are.
+and containers of Python's own types are. libculprit.so has this source inside too (interpose/view): it imports modules
+that are part of the interpreter only.
 """
 import gc
 import sys
-import types
+
+_Function = type(lambda: None)
+_Method = type(_Function.__get__(lambda self: None, object()))
+_Module = type(sys)
+_Cell = type((lambda value: lambda: value)(0).__closure__[0])
+
+
+def _type_of_tracebacks():
+    try:
+        raise ValueError
+    except ValueError as error:
+        return type(error.__traceback__)
+
+
+_Traceback = _type_of_tracebacks()
 
 # The longest chain of referrers; each level costs a walk over the heap. Seven suffice for: a tensor, a frame, its
 # traceback, the exception, a list, an object's dictionary, the object.
 _LEVELS = 7
 _MOST_IN_A_LEVEL = 2000
 # Referrers that say nothing about the owner of an object.
-_ENDS = (type, types.ModuleType, types.FunctionType, types.MethodType)
+_ENDS = (type, _Module, _Function, _Method)
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _LONGEST = 200
+_OPTIMIZED = 1  # CO_OPTIMIZED: f_locals is a copy
 
 
 def _count(number, singular):
@@ -50,14 +66,35 @@ def _exception_text(error):
     return f"{name}: {text}" if text else name
 
 
+def _is_frame(thing):
+    # An audit hook would see how this module gets the type.
+    return type(thing).__name__ == "frame" and type(thing).__module__ == "builtins"
+
+
+def _variables_of(frame):
+    """The local variables of a function. Up to Python 3.12 the frame keeps the dictionary of f_locals, which would keep
+    the objects alive after the function drops them."""
+    variables = frame.f_locals
+    if variables is frame.f_globals:
+        return {}
+    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & _OPTIMIZED:
+        return variables
+    copy = dict(variables)
+    if sys.getrefcount(variables) <= 3:  # else the program has the dictionary, from locals()
+        variables.clear()
+    return copy
+
+
 class _Names:
     """The referrers of a set of objects, found level by level for all objects at once."""
 
     def __init__(self, ignored):
         self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
         self.modules = {id(vars(module)): name for name, module in list(sys.modules.items())
-                        if type(module) is types.ModuleType}
+                        if type(module) is _Module}
         self.running = self._running_frames()
+        self.variables = [_variables_of(frame) for frame in self.running]
+        self.ignored |= {id(variables) for variables in self.variables}
         self.referrers = {}  # id -> objects
 
     @staticmethod
@@ -100,13 +137,13 @@ class _Names:
     def _is_ours(referrer, level):
         if type(referrer) is tuple:  # from Python 3.13 on: the arguments of the call to the collector
             return len(referrer) == len(level) and all(one is other for one, other in zip(referrer, level))
-        return type(referrer) is types.FrameType and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
+        return _is_frame(referrer) and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
 
     def of(self, thing, levels=_LEVELS):
         """The names of the things that keep the object alive, the most specific first; empty: unknown."""
         texts = []
-        for frame in self.running:
-            for key in _keys_of(frame.f_locals if frame.f_locals is not frame.f_globals else {}, thing):
+        for frame, variables in zip(self.running, self.variables):
+            for key in _keys_of(variables, thing):
                 texts.append(f"`{key}`, a local variable of {_place(frame)}")
         for referrer in self.referrers.get(id(thing), ()) if levels > 0 else ():
             texts += self._through(referrer, thing, levels - 1)
@@ -118,7 +155,7 @@ class _Names:
         if id(referrer) in self.modules:
             module = self.modules[id(referrer)]
             return [f"`{key if module == '__main__' else module + '.' + key}`" for key in _keys_of(referrer, thing)]
-        if kind is types.FrameType:
+        if _is_frame(referrer):
             return self._through_frame(referrer, thing, levels)
         if kind is dict:
             owners = [owner for owner in self.referrers.get(id(referrer), ()) if self._dictionary_of(owner) is referrer]
@@ -127,7 +164,7 @@ class _Names:
         if kind in _CONTAINERS or kind.__name__ == "deque":
             text = f"a {_count(len(referrer), kind.__name__)}{_created_at(referrer)}"
             return [f"{name}, {text}" for name in self.of(referrer, levels)] or [text]
-        if kind is types.CellType:
+        if kind is _Cell:
             return ["a variable of a closure"]
         if isinstance(referrer, BaseException):
             return []
@@ -137,7 +174,7 @@ class _Names:
     @staticmethod
     def _dictionary_of(thing):
         """An instance's own attributes, read without a call to a method of its class."""
-        if isinstance(thing, (type, types.ModuleType)):
+        if isinstance(thing, (type, _Module)):
             return None
         try:
             found = object.__getattribute__(thing, "__dict__")
@@ -147,11 +184,11 @@ class _Names:
 
     def _through_frame(self, frame, thing, levels):
         texts = []
-        for key in _keys_of(frame.f_locals, thing):
+        for key in _keys_of(_variables_of(frame), thing):
             line = None
             kept = ""
             for traceback in self.referrers.get(id(frame), ()):
-                if type(traceback) is not types.TracebackType:
+                if type(traceback) is not _Traceback:
                     continue
                 line = traceback.tb_lineno
                 kept = ", kept by " + self._traceback_text(traceback, levels)
@@ -169,7 +206,7 @@ class _Names:
                         return text + ", which was not caught"
                     named = self.of(referrer, levels)
                     return text + (f", held by {named[0]}" if named else "")
-                if type(referrer) is types.TracebackType and referrer.tb_next is traceback:
+                if type(referrer) is _Traceback and referrer.tb_next is traceback:
                     following = referrer
             if following is None:
                 break

@@ -1,21 +1,26 @@
-"""Writes the memory that PyTorch and CuPy report to a file beside the dump. `culprit report` joins it by address.
+"""The view from inside: the memory that PyTorch and CuPy report, as the text of a file that lies beside the dump.
+`culprit report` joins it by address.
 
 The file (schema culprit.python/1) is JSON:
 
-    {"schema": "culprit.python/1", "pid": 4242, "taken": "exit" or "snapshot",
+    {"schema": "culprit.python/1", "pid": 4242, "taken": "exit", "snapshot" or "out-of-memory",
      "caches": [{"framework": "torch", "version": "2.11.0",
                  "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n,
                                "blocks": [{"address": n, "bytes": n,
                                            "file": "train.py", "line": 41, "function": "step"}]}]}],
      "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
-     "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}]}
+     "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}],
+     "ran_out": {a view without "schema" and "pid"}}
 
-`blocks` has live blocks only, with file, line and function when the framework recorded them. A framework is asked only
-after the program has imported it and initialized CUDA.
+`blocks` has live blocks only, with file, line and function when the framework recorded them. `ran_out`, which may be
+missing, is the latest view of a moment at which memory ran out. A framework is asked only after the program has
+imported it and initialized CUDA.
+
+libculprit.so has this source inside too (interpose/view), and runs it between two lines of the program, like a signal
+handler. Therefore this code imports modules that are part of the interpreter only, and takes no lock of Python code.
 """
 import gc
-import json
-import os
+import posix
 import sys
 
 from culprit import _referrers
@@ -23,7 +28,7 @@ from culprit import _referrers
 SCHEMA = "culprit.python/1"
 SUFFIX = ".python.json"
 # To name the holders of a tensor the whole heap is walked several times: about a second for a million objects.
-MOST_OBJECTS_AT_EXIT = 1_000_000
+MOST_OBJECTS = 1_000_000
 MOST_NAMED = 64
 
 
@@ -44,13 +49,13 @@ def _user_frame(frames, package):
     """The innermost Python frame outside of the framework."""
     for frame in frames:
         file = frame.get("filename") or ""
-        if file.endswith(".py") and not file.startswith(package + os.sep):
+        if file.endswith(".py") and not file.startswith(package + "/"):
             return {"file": file, "line": int(frame.get("line") or 0), "function": str(frame.get("name") or "")}
     return {}
 
 
 def torch_cache(torch):
-    package = os.path.dirname(getattr(torch, "__file__", None) or "torch")
+    package = (getattr(torch, "__file__", None) or "torch/").rpartition("/")[0]
     segments = []
     for segment in torch.cuda.memory_snapshot():
         blocks = []
@@ -128,11 +133,32 @@ def live_objects(torch, cupy, most_objects=None):
     return result
 
 
+def is_of_a_signal_handler(error):
+    """Whether an exception comes from a handler of a signal that arrived meanwhile: it belongs to the program."""
+    import _signal  # pylint: disable=import-outside-toplevel
+
+    codes = set()
+    for number in range(1, _signal.NSIG):
+        handler = _signal.getsignal(number)
+        codes.add(getattr(getattr(handler, "__func__", handler), "__code__", None))
+    try:
+        traceback = error.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code in codes:
+                return True
+            traceback = traceback.tb_next
+    except Exception:  # pylint: disable=broad-except  # an audit hook refuses the look at a frame
+        pass
+    return False
+
+
 def _attempt(function, *arguments):
     """The function's result; None when it raises, because the framework's version is an unknown one."""
     try:
         return function(*arguments)
-    except Exception:  # pylint: disable=broad-except
+    except Exception as error:  # pylint: disable=broad-except
+        if is_of_a_signal_handler(error):
+            raise
         return None
 
 
@@ -142,7 +168,7 @@ def collect(taken, referrers):
     torch, cupy = _attempt(torch_in_use), _attempt(cupy_in_use)
     if torch is None and cupy is None:
         return None
-    view = {"schema": SCHEMA, "pid": os.getpid(), "taken": taken, "caches": [], "pools": [], "objects": []}
+    view = {"taken": taken, "caches": [], "pools": [], "objects": []}
     cache = _attempt(torch_cache, torch) if torch is not None else None
     if cache is not None:
         view["caches"].append(cache)
@@ -153,18 +179,36 @@ def collect(taken, referrers):
     return view
 
 
-def write_beside(dump, taken, referrers):
-    """Writes the view beside the dump at the path `dump`, or removes the view of an older dump. Returns whether a view
-    was written."""
-    view = collect(taken, referrers)
-    path = os.fsdecode(dump) + SUFFIX
-    if view is None:
-        if os.path.exists(path):
-            os.unlink(path)
-        return False
-    part = f"{path}.{os.getpid()}.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w",
-              encoding="utf-8") as file:
-        json.dump(view, file)
-    os.replace(part, path)
-    return True
+_ESCAPES = {**{number: f"\\u{number:04x}" for number in range(32)}, ord('"'): '\\"', ord("\\"): "\\\\"}
+
+
+def _json(value, parts):
+    """Appends the JSON text of a value to `parts`. The module json may not be imported for the program."""
+    if isinstance(value, str):
+        parts.append(f'"{value.translate(_ESCAPES)}"')
+    elif isinstance(value, dict):
+        separator = "{"
+        for key, item in value.items():
+            parts.append(f'{separator}"{key}":')
+            _json(item, parts)
+            separator = ","
+        parts.append("}" if value else "{}")
+    elif isinstance(value, list):
+        separator = "["
+        for item in value:
+            parts.append(separator)
+            _json(item, parts)
+            separator = ","
+        parts.append("]" if value else "[]")
+    else:
+        parts.append(str(int(value)))
+
+
+def text(view, ran_out=None):
+    """The file's content, from a view of collect() and perhaps one of a moment at which memory ran out."""
+    whole = {"schema": SCHEMA, "pid": posix.getpid(), **view}
+    if ran_out is not None:
+        whole["ran_out"] = ran_out
+    parts = []
+    _json(whole, parts)
+    return "".join(parts).encode("utf-8", "replace")

@@ -2,6 +2,8 @@
 import ctypes
 import os
 import sys
+import threading
+import traceback
 import types
 
 _driver = ctypes.CDLL("libcuda.so.1")
@@ -10,7 +12,8 @@ _native.take_segment.restype = _native.expand_segment.restype = ctypes.c_uint64
 _expandable = "expandable_segments:True" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
 _SEGMENT = 2 << 20
 _initialized = False
-_queued = []
+_initialization_lock = threading.Lock()
+_queued_calls = []
 _history = None
 
 
@@ -19,26 +22,33 @@ def is_initialized():
 
 
 def _lazy_call(call):
-    call() if _initialized else _queued.append(call)
+    with _initialization_lock:
+        if _initialized:
+            call()
+        else:
+            _queued_calls.append((call, traceback.format_stack()))
 
 
 def _lazy_init():
     global _initialized
     if _initialized:
         return
-    context = ctypes.c_void_p()
-    assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-    assert _driver.cuCtxSetCurrent(context) == 0
-    _initialized = True
-    for call in _queued:
-        call()
+    with _initialization_lock:
+        context = ctypes.c_void_p()
+        assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert _driver.cuCtxSetCurrent(context) == 0
+        for call, _ in _queued_calls:
+            call()
+        _initialized = True
 
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
     global _history
     assert enabled in (None, "state", "all")
     assert context in (None, "state", "alloc", "all") and stacks in ("python", "all")
-    assert _initialized, "PyTorch initializes CUDA here: a call that comes too early changes the program"
+    context = ctypes.c_void_p()
+    assert _driver.cuCtxGetCurrent(ctypes.byref(context)) == 0 and context, (
+        "PyTorch initializes CUDA here: a call that comes too early changes the program")
     _history = enabled
 
 

@@ -1,5 +1,6 @@
-// The start-up hook of the Python package in a program under culprit: names of threads, and the frameworks' own view of
-// their memory at the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes.
+// The view that the library brings into Python: names of threads, and the frameworks' own account of their memory at
+// the end. PyTorch and CuPy are the stand-ins of tests/subjects/python_fakes. tests/python/view_test.py has the
+// situations.
 #include <fstream>
 
 #include "tests/catch.h"
@@ -18,20 +19,14 @@ fs::path package_path() {
   return fs::exists(travelled) ? travelled : fs::path(CULPRIT_SOURCE_DIR) / "interpose" / "python";
 }
 
-// As if the package were installed: its .pth file is read.
-const std::string kInstalled =
-    "import os, runpy, site, sys\n"
-    "site.addsitedir(os.environ['PACKAGE'])\n"
-    "sys.argv = sys.argv[1:]\n"
-    "runpy.run_path(sys.argv[0], run_name='__main__')\n";
-
-Run run_with_package(std::vector<std::string> arguments, RunOptions options = {}) {
-  options.environment["PACKAGE"] = package_path().string();
-  options.environment["PYTHONPATH"] = subject_path("python_fakes").string();
+// With LD_PRELOAD alone: nothing of culprit is in the program's environment.
+Run run_python(std::vector<std::string> arguments, RunOptions options = {}) {
+  std::string& path = options.environment["PYTHONPATH"];
+  path = subject_path("python_fakes").string() + (path.empty() ? "" : ":" + path);
   options.environment["PYTHONDONTWRITEBYTECODE"] = "1";
   options.environment["FAKE_C10_CUDA"] = subject_path("libc10_cuda.so").string();
   arguments.front() = subject_path(arguments.front()).string();
-  arguments.insert(arguments.begin(), {"python3", "-c", kInstalled});
+  arguments.insert(arguments.begin(), "python3");
   return run_preloaded("/usr/bin/env", arguments, std::move(options));
 }
 
@@ -50,8 +45,8 @@ constexpr std::uint64_t kTensor = 700 * 1024;
 
 }  // namespace
 
-TEST_CASE("PyTorch's segments are joined with its own account of them", "[python_package]") {
-  const Run run = run_with_package({"python_holders.py", "torch", "losses"});
+TEST_CASE("PyTorch's segments are joined with its own account of them", "[python_view]") {
+  const Run run = run_python({"python_holders.py", "torch", "losses"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(run.out.empty());
@@ -75,10 +70,10 @@ TEST_CASE("PyTorch's segments are joined with its own account of them", "[python
   CHECK(has(text, "   largest    4.00 MiB  2x  cuda.py:"));
 }
 
-TEST_CASE("PyTorch's expandable segments are joined by the addresses that are mapped", "[python_package]") {
+TEST_CASE("PyTorch's expandable segments are joined by the addresses that are mapped", "[python_view]") {
   RunOptions options;
   options.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
-  const Run run = run_with_package({"python_holders.py", "torch", "losses"}, options);
+  const Run run = run_python({"python_holders.py", "torch", "losses"}, options);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   const Report report = read_report(run.dump());
@@ -90,10 +85,10 @@ TEST_CASE("PyTorch's expandable segments are joined by the addresses that are ma
   CHECK(inside.at("largest").at(0).at("held_by") == "`Trainer.losses`, a list of 3");
 }
 
-TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python_package]") {
+TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python_view]") {
   RunOptions options;
   options.environment["CULPRIT_TORCH_HISTORY"] = "1";
-  const Run run = run_with_package({"python_holders.py", "torch", "losses"}, options);
+  const Run run = run_python({"python_holders.py", "torch", "losses"}, options);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   const nlohmann::json largest = torch_inside(read_report(run.dump())).at("largest");
@@ -103,7 +98,7 @@ TEST_CASE("with PyTorch's history the lines of live tensors are shown", "[python
   CHECK_FALSE(has(text_report(run), "--torch-history shows"));
 }
 
-TEST_CASE("the Python object that holds a tensor is named", "[python_package]") {
+TEST_CASE("the Python object that holds a tensor is named", "[python_view]") {
   const std::pair<const char*, const char*> ways[] = {
       {"global", "`cache`"},
       {"closure", "a variable of a closure"},
@@ -112,7 +107,7 @@ TEST_CASE("the Python object that holds a tensor is named", "[python_package]") 
        "the loss is NaN, held by `errors`, a list of 1"},
       {"running", "`scratch`, a local variable of running_step (python_holders.py:40)"}};
   for (const auto& [way, holder] : ways) {
-    const Run run = run_with_package({"python_holders.py", "torch", way});
+    const Run run = run_python({"python_holders.py", "torch", way});
     INFO(way << run.err);
     REQUIRE(run.exit_code == 0);
     const nlohmann::json largest = torch_inside(read_report(run.dump())).at("largest");
@@ -121,11 +116,12 @@ TEST_CASE("the Python object that holds a tensor is named", "[python_package]") 
   }
 }
 
-TEST_CASE("a snapshot has the view of its moment", "[python_package]") {
+TEST_CASE("a snapshot has the view of its moment", "[python_view]") {
   TemporaryFolder folder;
   RunOptions options;
   options.environment["SNAPSHOT"] = folder.path() / "now.dump";
-  const Run run = run_with_package({"python_holders.py", "torch", "snapshot"}, options);
+  options.environment["PYTHONPATH"] = package_path().string();
+  const Run run = run_python({"python_holders.py", "torch", "snapshot"}, options);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   const nlohmann::json then = torch_inside(read_report(folder.path() / "now.dump"));
@@ -135,11 +131,11 @@ TEST_CASE("a snapshot has the view of its moment", "[python_package]") {
   CHECK(torch_inside(read_report(run.dump())).at("live_bytes") == 0);
 }
 
-TEST_CASE("memory that only Python objects still refer to is held", "[python_package]") {
+TEST_CASE("memory that only Python objects still refer to is held", "[python_view]") {
   RunOptions options;
   SECTION("PyTorch without its cache") {
     options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1";
-    const Run run = run_with_package({"python_holders.py", "torch", "traceback"}, options);
+    const Run run = run_python({"python_holders.py", "torch", "traceback"}, options);
     INFO(run.err);
     const Report report = read_report(run.dump());
     REQUIRE(report.leaks.size() == 1);
@@ -153,7 +149,7 @@ TEST_CASE("memory that only Python objects still refer to is held", "[python_pac
   }
   SECTION("CuPy without its pool") {
     options.environment["FAKE_CUPY_POOL"] = "0";
-    const Run run = run_with_package({"python_holders.py", "cupy", "losses"}, options);
+    const Run run = run_python({"python_holders.py", "cupy", "losses"}, options);
     INFO(run.err);
     const Report report = read_report(run.dump());
     REQUIRE(report.leaks.size() == 1);
@@ -163,11 +159,11 @@ TEST_CASE("memory that only Python objects still refer to is held", "[python_pac
   }
 }
 
-TEST_CASE("a tensor that the traceback of an uncaught exception held is reported with its line", "[python_package]") {
+TEST_CASE("a tensor that the traceback of an uncaught exception held is reported with its line", "[python_view]") {
   RunOptions options;
   SECTION("PyTorch") {
     options.environment["CULPRIT_TORCH_HISTORY"] = "1";
-    const Run run = run_with_package({"python_holders.py", "torch", "uncaught"}, options);
+    const Run run = run_python({"python_holders.py", "torch", "uncaught"}, options);
     INFO(run.err);
     CHECK(run.exit_code == 1);
     CHECK(has(run.err, "RuntimeError: the loss is NaN"));
@@ -185,14 +181,14 @@ TEST_CASE("a tensor that the traceback of an uncaught exception held is reported
   }
   SECTION("without its cache Python frees it afterwards") {
     options.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1";
-    const Run run = run_with_package({"python_holders.py", "torch", "uncaught"}, options);
+    const Run run = run_python({"python_holders.py", "torch", "uncaught"}, options);
     CHECK(run.exit_code == 1);
     CHECK(read_report(run.dump()).leaks.empty());
   }
 }
 
-TEST_CASE("a damaged view costs nothing but itself", "[python_package]") {
-  const Run run = run_with_package({"python_holders.py", "torch", "global"});
+TEST_CASE("a damaged view costs nothing but itself", "[python_view]") {
+  const Run run = run_python({"python_holders.py", "torch", "global"});
   REQUIRE(fs::exists(view_of(run)));
   const std::string contents[] = {
       "", "{", "[]", "{\"schema\": \"culprit.python/9\"}",
@@ -209,11 +205,12 @@ TEST_CASE("a damaged view costs nothing but itself", "[python_package]") {
   }
 }
 
-TEST_CASE("option --torch-history says when it had no effect", "[python_package]") {
+TEST_CASE("option --torch-history says when it had no effect", "[python_view]") {
   RunOptions options;
   options.environment["PYTHONPATH"] = subject_path("python_fakes").string();
   options.environment["PYTHONDONTWRITEBYTECODE"] = "1";
   options.environment["FAKE_C10_CUDA"] = subject_path("libc10_cuda.so").string();
+  options.environment["CULPRIT_PYTHON"] = "0";
   const Run run =
       culprit_run({"--torch-history"},
                   {"/usr/bin/env", "python3", subject_path("python_holders.py").string(), "torch", "global"}, options);
@@ -221,8 +218,8 @@ TEST_CASE("option --torch-history says when it had no effect", "[python_package]
   CHECK(has(run.err, "culprit: warning: --torch-history had no effect"));
 }
 
-TEST_CASE("Python's names of threads are shown", "[python_package]") {
-  const Run run = run_with_package({"python_threads.py"});
+TEST_CASE("Python's names of threads are shown", "[python_view]") {
+  const Run run = run_python({"python_threads.py"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(run.out == "['run', '_bootstrap_inner', '_bootstrap']\n");  // without frames of the package

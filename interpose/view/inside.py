@@ -1,0 +1,136 @@
+"""The part of libculprit.so that runs inside the interpreter. python_view.cpp runs this source once in an interpreter,
+in its main thread, then calls add() with the other sources, then begin().
+
+Given by the library: sys; name_thread(number, name); at_exit, which takes the last view; torch_history; and a copy of
+the builtins, which belongs to this code alone.
+
+All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
+no lock of Python code, raises no error of its own, prints nothing, and makes no name in a module of the program, except
+threading.Thread._set_native_id.
+"""
+# pylint: disable=undefined-variable,used-before-assignment,protected-access
+# ruff: noqa: F821
+
+own = type(sys.implementation)()  # the modules of this code
+state = {"names": False, "history": not torch_history, "ran_out": None}
+
+
+def import_own(name, globals_=None, locals_=None, names=(), level=0):  # pylint: disable=unused-argument
+    """The import statements of this code. A module that is missing is part of the interpreter: no finder is asked."""
+    if name == "culprit":
+        return own
+    found = sys.modules.get(name)
+    return found if found is not None else sys.modules["_frozen_importlib"]._builtin_from_name(name)
+
+
+__builtins__["__import__"] = import_own
+
+
+def add(name, variables):
+    vars(own)[name] = type(own)(**variables)
+
+
+def has_startup_hook():
+    """Whether the package of an older culprit, with a start-up hook, is in the program's environment."""
+    return "_culprit_startup" in sys.modules
+
+
+def begin():
+    import atexit
+
+    if not has_startup_hook():
+        atexit.register(at_exit)
+    _for_a_child_of_multiprocessing()
+    return update()
+
+
+def _for_a_child_of_multiprocessing():
+    """A child that multiprocessing forked ends without atexit's handlers."""
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, at_exit, exitpriority=-1000)
+
+
+def update():
+    """Looks at what the program has imported since. Returns whether nothing is left to do."""
+    names = has_startup_hook() or _name_threads()
+    return (state["history"] or _record_history()) and names
+
+
+def _name_threads():
+    threading = sys.modules.get("threading")
+    thread_type = getattr(threading, "Thread", None)
+    if getattr(threading, "_DummyThread", None) is None:  # not imported, or not completely
+        return False
+    if not state["names"]:
+        state["names"] = True
+        original = thread_type._set_native_id
+
+        # It returns before Thread.run begins, so that tracebacks do not contain it.
+        def _set_native_id(self):
+            original(self)
+            _name_thread(threading, self)
+
+        thread_type._set_native_id = _set_native_id
+    for thread in list(threading._active.values()):
+        _name_thread(threading, thread)
+    return True
+
+
+def _name_thread(threading, thread):
+    try:
+        # A thread that Python did not start has a better name in the kernel.
+        if isinstance(thread, threading._DummyThread) or (
+                thread._name == "MainThread" and isinstance(thread, threading._MainThread)):
+            return
+        name_thread(thread._native_id, thread._name.encode("utf-8", "replace"))
+    except Exception:  # pylint: disable=broad-except
+        pass
+
+
+def _record_history():
+    """PyTorch records the Python line of each block from the moment on at which the program has initialized CUDA.
+    Initializing it here would take GPU memory and forbid forking."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    is_initialized = getattr(cuda, "is_initialized", None)
+    record = getattr(getattr(cuda, "memory", None), "_record_memory_history", None)
+    if is_initialized is None or record is None:
+        return False
+
+    def record_now():
+        if not state["history"]:
+            state["history"] = True
+            try:
+                record(enabled="state", context="state", stacks="python")
+            except Exception:  # pylint: disable=broad-except
+                pass
+
+    if is_initialized():
+        record_now()
+    elif "queued" not in state and isinstance(getattr(cuda, "_queued_calls", None), list):
+        # torch.cuda._lazy_call() takes a lock that the interrupted line of the program may hold.
+        state["queued"] = True
+        cuda._queued_calls.append((record_now, []))
+    return state["history"]
+
+
+def take(taken):
+    """The text of the view of this moment; None when there is nothing to tell."""
+    view = own._view.collect(taken, own._view.MOST_OBJECTS)
+    if taken == "out-of-memory":
+        state["ran_out"] = view
+        return None if view is None else own._view.text(view)
+    if view is None and state["ran_out"] is None:
+        return None
+    return own._view.text(view or {"taken": taken, "caches": [], "pools": [], "objects": []}, state["ran_out"])
+
+
+def guarded(work, *arguments):
+    """The work's result; False when it fails. An exception of the program's signal handler goes on to the program."""
+    try:
+        return work(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        if own._view.is_of_a_signal_handler(error):
+            raise
+        return False

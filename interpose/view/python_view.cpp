@@ -1,0 +1,332 @@
+#include "interpose/view/python_view.h"
+
+#include <cstring>
+
+#include "interpose/base/keep_errno.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/dump/thread_names.h"
+#include "interpose/recorder/known_threads.h"
+#include "interpose/recorder/process.h"
+#include "interpose/stacks/stack.h"
+#include "interpose/view/interpreter.h"
+#include "interpose/view/view_file.h"
+#include "interpose/view/view_sources.h"
+
+namespace culprit {
+namespace {
+
+constexpr char kKey[] = "culprit";  // in the interpreter's own dictionary
+constexpr int kFileInput = 257;     // Py_file_input
+constexpr std::uint32_t kMostFailures = 3;
+constexpr std::uint32_t kMostQueued = 1000;
+constexpr std::uint64_t kLostAfterNs = 5'000'000'000;
+// Views at out of memory take one part in this of the time.
+constexpr std::uint64_t kShareOfRanOut = 100;
+// The code needs about twenty frames: a program near its recursion limit gets no view at that moment.
+constexpr int kMostDepth = 2000;
+
+std::uint64_t next_ran_out_ns;
+
+void count_failure(Process& process) { add_counter(process.dump.header()->view_failures, 1); }
+
+PyObject* new_none() {
+  const Interpreter& python = the_interpreter();
+  python.Py_IncRef(python.none());
+  return python.none();
+}
+
+// While an object lives, no trace or profile function of the program is called.
+class Untraced {
+ public:
+  Untraced() {
+    const Interpreter& python = the_interpreter();
+    if (python.PyThreadState_EnterTracing != nullptr && python.PyThreadState_LeaveTracing != nullptr &&
+        python.PyThreadState_Get != nullptr) {
+      state_ = python.PyThreadState_Get();
+      python.PyThreadState_EnterTracing(state_);
+    } else {
+      traced_ = has("gettrace") || has("getprofile");
+    }
+  }
+  ~Untraced() {
+    if (state_ != nullptr) the_interpreter().PyThreadState_LeaveTracing(state_);
+  }
+  Untraced(const Untraced&) = delete;
+  Untraced& operator=(const Untraced&) = delete;
+  // The program has such a function, and this interpreter (before 3.11) cannot leave it out.
+  bool is_traced() const { return traced_; }
+
+ private:
+  static bool has(const char* getter) {
+    const Interpreter& python = the_interpreter();
+    PyObject* ask = python.PySys_GetObject(getter);
+    const PythonRef found(ask == nullptr ? nullptr : python.PyObject_CallFunctionObjArgs(ask, nullptr));
+    if (!found) python.PyErr_Clear();
+    return found.get() != python.none();
+  }
+
+  void* state_ = nullptr;
+  bool traced_ = false;
+};
+
+// --- The functions that the Python code calls
+
+struct MethodDef {  // CPython's PyMethodDef
+  const char* name;
+  PyObject* (*function)(PyObject* self, PyObject* argument);
+  int flags;
+  const char* text;
+};
+constexpr int kVarArgs = 1;  // METH_VARARGS
+constexpr int kNoArgs = 4;   // METH_NOARGS
+
+// name_thread(number, name): the name of the running thread with the kernel's number.
+PyObject* name_thread(PyObject*, PyObject* arguments) {
+  const Interpreter& python = the_interpreter();
+  PyObject* number = python.PyTuple_GetItem(arguments, 0);
+  PyObject* text = number == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
+  const char* name = text == nullptr ? nullptr : python.PyBytes_AsString(text);
+  const auto thread = name == nullptr ? 0U : static_cast<std::uint32_t>(python.PyLong_AsLong(number));
+  if (python.PyErr_Occurred() != nullptr) return nullptr;
+  KeepErrno keep;
+  Process* process = process_if_recording();
+  const bool stored = process != nullptr && on_own_stack([&] {
+                        VisitInTracker visit;
+                        return process->tables.threads.set_name_of(thread, name, process->dump);
+                      });
+  if (!stored) keep_name_of_thread(thread, name);
+  return new_none();
+}
+
+PyObject* at_exit(PyObject*, PyObject*);
+
+const MethodDef kNameThread = {"name_thread", name_thread, kVarArgs, nullptr};
+const MethodDef kAtExit = {"culprit_at_exit", at_exit, kNoArgs, nullptr};
+
+// --- Loading
+
+PyObject* loaded() {
+  const Interpreter& python = the_interpreter();
+  PyObject* own = python.PyInterpreterState_GetDict(python.PyInterpreterState_Get());
+  return own == nullptr ? nullptr : python.PyDict_GetItemString(own, kKey);
+}
+
+// Runs a source in `scope`. False: an error is set.
+bool run_source(const char* source, const char* name, PyObject* builtins, PyObject* scope) {
+  const Interpreter& python = the_interpreter();
+  const PythonRef text(python.PyUnicode_FromString(name));
+  if (!text || python.PyDict_SetItemString(scope, "__name__", text.get()) != 0 ||
+      python.PyDict_SetItemString(scope, "__builtins__", builtins) != 0) {
+    return false;
+  }
+  // The name of the file in tracebacks: tools leave out those in angle brackets.
+  const PythonRef code(python.Py_CompileStringExFlags(source, "<culprit>", kFileInput, nullptr, -1));
+  if (!code) return false;
+  const PythonRef result(python.PyEval_EvalCode(code.get(), scope, scope));
+  return static_cast<bool>(result);
+}
+
+// Calls a function of inside.py. nullptr: an error is set.
+PyObject* call(PyObject* scope, const char* function, PyObject* first = nullptr, PyObject* second = nullptr) {
+  const Interpreter& python = the_interpreter();
+  PyObject* found = python.PyDict_GetItemString(scope, function);
+  return found == nullptr ? nullptr : python.PyObject_CallFunctionObjArgs(found, first, second, nullptr);
+}
+
+// `name` follows "culprit.".
+bool add_module(PyObject* scope, PyObject* builtins, const char* name, const char* source) {
+  const Interpreter& python = the_interpreter();
+  const PythonRef module(python.PyDict_New());
+  const PythonRef text(python.PyUnicode_FromString(name + std::strlen("culprit.")));
+  if (!module || !text || !run_source(source, name, builtins, module.get())) return false;
+  const PythonRef added(call(scope, "add", text.get(), module.get()));
+  return static_cast<bool>(added);
+}
+
+bool give(PyObject* scope, const char* name, PyObject* value) {
+  return value != nullptr && the_interpreter().PyDict_SetItemString(scope, name, value) == 0;
+}
+
+bool give_function(PyObject* scope, const MethodDef& method, const char* name) {
+  // CPython does not write to the definition.
+  const PythonRef function(the_interpreter().PyCFunction_NewEx(const_cast<MethodDef*>(&method), nullptr, nullptr));
+  return give(scope, name, function.get());
+}
+
+// False: an error may be set.
+bool load(const Process& process) {
+  const Interpreter& python = the_interpreter();
+  PyObject* own = python.PyInterpreterState_GetDict(python.PyInterpreterState_Get());
+  PyObject* modules = python.PySys_GetObject("modules");
+  PyObject* sys = modules == nullptr ? nullptr : python.PyDict_GetItemString(modules, "sys");
+  PyObject* builtins_module = modules == nullptr ? nullptr : python.PyDict_GetItemString(modules, "builtins");
+  if (own == nullptr || sys == nullptr || builtins_module == nullptr) return false;
+  PyObject* shared = python.PyModule_GetDict(builtins_module);
+  const PythonRef builtins(shared == nullptr ? nullptr : python.PyDict_Copy(shared));
+  const PythonRef scope(python.PyDict_New());
+  const PythonRef history(python.PyLong_FromLong(process.options.torch_history ? 1 : 0));
+  return builtins && scope && give(scope.get(), "sys", sys) && give(scope.get(), "torch_history", history.get()) &&
+         give_function(scope.get(), kNameThread, "name_thread") && give_function(scope.get(), kAtExit, "at_exit") &&
+         run_source(culprit_source_inside, "culprit", builtins.get(), scope.get()) &&
+         add_module(scope.get(), builtins.get(), "culprit._referrers", culprit_source_referrers) &&
+         add_module(scope.get(), builtins.get(), "culprit._view", culprit_source_view) &&
+         PythonRef(call(scope.get(), "begin")) && give(own, kKey, scope.get());
+}
+
+// --- Views
+
+// Calls guarded(FUNCTION, argument) of inside.py: an exception of a signal handler of the program stays set, and
+// `passes_on` is then true; the view's own errors are counted.
+PyObject* call_guarded(Process* process, const char* function, PyObject* argument, bool* passes_on) {
+  const Interpreter& python = the_interpreter();
+  PyObject* scope = loaded();
+  PyObject* work = scope == nullptr ? nullptr : python.PyDict_GetItemString(scope, function);
+  PyObject* result = work == nullptr ? nullptr : call(scope, "guarded", work, argument);
+  if (result != nullptr) return result;
+  *passes_on = python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_RecursionError) == 0 &&
+               python.PyErr_ExceptionMatches(*python.PyExc_MemoryError) == 0;
+  if (!*passes_on) {
+    python.PyErr_Clear();
+    if (process != nullptr) count_failure(*process);
+  }
+  return nullptr;
+}
+
+// Writes a view beside `dump`; nullptr: beside the latest snapshot. Returns false when an exception of the program is
+// set.
+bool take_view(Process& process, const char* taken, const char* dump) {
+  const Interpreter& python = the_interpreter();
+  bool passes_on = false;
+  const PythonRef name(python.PyUnicode_FromString(taken));
+  const PythonRef text(name ? call_guarded(&process, "take", name.get(), &passes_on) : nullptr);
+  if (!text) {
+    if (!name) python.PyErr_Clear();
+    return !passes_on;
+  }
+  if (text.get() == python.none()) return true;
+  const char* bytes = python.PyBytes_AsString(text.get());
+  const long size = bytes == nullptr ? 0 : python.PyBytes_Size(text.get());
+  if (bytes == nullptr) python.PyErr_Clear();
+  const bool written = bytes != nullptr && on_own_stack([&] {
+                         VisitInTracker visit;
+                         const auto length = static_cast<std::uint64_t>(size);
+                         return dump != nullptr ? write_view(dump, bytes, length) : write_snapshot_view(bytes, length);
+                       });
+  if (!written) count_failure(process);
+  return true;
+}
+
+// The dump of this process, unless recording ended meanwhile.
+Process* usable_process() {
+  Process* process = process_if_recording();
+  return process != nullptr && process->options.python ? process : nullptr;
+}
+
+PyObject* at_exit(PyObject*, PyObject*) {
+  KeepErrno keep;
+  Process* process = usable_process();
+  if (process == nullptr) return new_none();
+  // A program with Python inside may start the interpreter again: its modules are new then.
+  process->view.complete = false;
+  process->view.queued_ns = 0;
+  const Untraced untraced;
+  if (untraced.is_traced()) {
+    count_failure(*process);
+    return new_none();
+  }
+  return take_view(*process, "exit", process->dump.path()) ? new_none() : nullptr;
+}
+
+// Returns false when an exception of the program is set.
+bool serve_load(Process& process) {
+  const Interpreter& python = the_interpreter();
+  if (loaded() == nullptr) {
+    if (!load(process)) {
+      const bool passes_on =
+          python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0;
+      if (passes_on) return false;
+      python.PyErr_Clear();
+      if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
+      count_failure(process);
+      return true;
+    }
+    process.dump.header()->view_state = format::PythonViewState::kLoaded;
+  }
+  return true;
+}
+
+bool serve_names(Process& process) {
+  const Interpreter& python = the_interpreter();
+  bool passes_on = false;
+  const PythonRef done(call_guarded(&process, "update", nullptr, &passes_on));
+  if (passes_on) return false;
+  if (done && python.PyLong_AsLong(done.get()) == 1) process.view.complete = true;
+  python.PyErr_Clear();
+  return true;
+}
+
+bool serve_ran_out(Process& process) {
+  const std::uint64_t begin = process.clock.now();
+  if (begin < next_ran_out_ns) return true;
+  const bool done = take_view(process, "out-of-memory", process.dump.path());
+  const std::uint64_t end = process.clock.now();
+  next_ran_out_ns = end + kShareOfRanOut * (end - begin);
+  return done;
+}
+
+bool serve(Process& process, std::uint32_t requests) {
+  if (!serve_load(process)) return false;
+  if (loaded() == nullptr) return true;
+  if ((requests & kViewLoad) != 0 && !serve_names(process)) return false;
+  if ((requests & kViewRanOut) != 0 && !serve_ran_out(process)) return false;
+  return (requests & kViewSnapshot) == 0 || take_view(process, "snapshot", nullptr);
+}
+
+// The interpreter calls this in its main thread, with the GIL. -1: an exception is set.
+int run_requests(void*) {
+  KeepErrno keep;
+  Process* process = usable_process();
+  if (process == nullptr) return 0;
+  const Interpreter& python = the_interpreter();
+  process->view.queued_ns = 0;
+  if (python.PyInterpreterState_Get() != python.PyInterpreterState_Main() || python.PyErr_Occurred() != nullptr)
+    return 0;
+  const int limit = python.Py_GetRecursionLimit() / 2;
+  const int most = limit < kMostDepth ? limit : kMostDepth;
+  if (process->python.count_frames(most) >= most) return 0;  // the next stack asks again
+  const Untraced untraced;
+  if (untraced.is_traced()) return 0;
+  const std::uint32_t requests = process->view.wanted.exchange(0);
+  return requests == 0 || serve(*process, requests) ? 0 : -1;
+}
+
+}  // namespace
+
+void serve_view_requests(Process& process, std::uint32_t requests) {
+  ViewPart& view = process.view;
+  process.python.look(process.dump);
+  if (!process.python.is_readable()) return;
+  const Interpreter* python = find_interpreter();
+  if (python == nullptr || python->is_ending()) return;
+  view.wanted.fetch_or(requests & ~std::uint32_t{kViewAttach});
+  const std::uint64_t now = process.clock.now();
+  std::uint64_t queued = view.queued_ns.load();
+  // A call can be lost: with a subinterpreter that ended.
+  if ((queued != 0 && now - queued < kLostAfterNs) || (requests == kViewLoad && view.queued.load() >= kMostQueued) ||
+      // A handler may have interrupted the interpreter while it holds the lock of its queue.
+      ((requests & kViewAttach) == 0 && is_in_signal_handler()) ||
+      !view.queued_ns.compare_exchange_strong(queued, now | 1)) {
+    return;
+  }
+  view.queued.fetch_add(1);
+  if (process.dump.header()->view_state == format::PythonViewState::kNone)
+    process.dump.header()->view_state = format::PythonViewState::kAsked;
+  if (python->Py_AddPendingCall(run_requests, nullptr) != 0) view.queued_ns = 0;
+}
+
+void request_snapshot_view(Process& process, const char* path) {
+  keep_snapshot_path(path);
+  request_view(process, kViewSnapshot);
+}
+
+}  // namespace culprit

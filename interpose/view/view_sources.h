@@ -1,0 +1,8 @@
+// The Python sources of the view (view_sources.S), as text.
+#pragma once
+
+extern "C" {
+extern const char culprit_source_inside[] __attribute__((visibility("hidden")));
+extern const char culprit_source_referrers[] __attribute__((visibility("hidden")));
+extern const char culprit_source_view[] __attribute__((visibility("hidden")));
+}
