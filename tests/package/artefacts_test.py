@@ -107,6 +107,13 @@ class Files(unittest.TestCase):
                 file = tree / "share/man" / (page + (".gz" if kind == "deb" else ""))
                 self.assertTrue(file.is_file(), file)
 
+    def test_completion_of_command_lines(self):
+        for kind, tree in self.trees.items():
+            for name in ("bash-completion/completions/culprit", "zsh/site-functions/_culprit",
+                         "fish/vendor_completions.d/culprit.fish"):
+                text = (tree / "share" / name).read_text(encoding="utf-8")
+                self.assertIn("no-framework-caches", text, (kind, name))
+
     def test_licences_of_all_parts(self):
         parts = {"elfutils", "libunwind", "zlib1g", "liblzma5", "libbz2-1.0", "gcc-11-base", "libfmt-dev",
                  "libspdlog-dev", "libcli11-dev", "nlohmann-json3-dev", "libutf8proc-dev", "node-d3"}
