@@ -15,22 +15,13 @@
 #include "report/base/inherited_signals.h"
 #include "report/base/log.h"
 #include "report/base/printable_stream.h"
+#include "report/base/terminal.h"
 #include "report/commands/commands.h"
+#include "report/commands/common_options.h"
 
 namespace {
 
 using namespace culprit::report;
-
-constexpr char kAbout[] =
-    "Finds GPU memory that a CUDA program never gave back, and names the code that allocated it and the reason.";
-
-constexpr char kExitCodes[] =
-    "Exit codes: 0 fine; 1 (or --error-exitcode N) --fail-on found something; 2 wrong usage; 3 an input cannot be "
-    "read,\n"
-    "or an output cannot be written; 4 not known: --fail-on, --error-exitcode or --baseline was given and something "
-    "was "
-    "not\n"
-    "recorded, or no CUDA call was seen. `culprit run` and `culprit sweep` pass the command's own exit code through.";
 
 // Removes the words after the first "--": they are the command of `culprit run` or `sweep`, not for the parser.
 std::vector<std::string> take_command(std::vector<std::string>* arguments) {
@@ -68,31 +59,15 @@ int after_output(int code) {
   return kExitUnreadable;
 }
 
-// The options for the number of messages on stderr.
-struct Verbosity {
-  unsigned verbose = 0;
-  bool quiet = false;
-
-  std::list<Option> options() {
-    OptionList list("", "");
-    list.add("-v,--verbose", Option::Count{&verbose},
-             "Say on stderr which files are read and how long each step takes; -vv: each attempt, too (CULPRIT_LOG and "
-             "--log are about the library in the program)");
-    list.add("-q,--quiet", &quiet, "Say nothing but errors on stderr: no warnings, notes, hints and progress");
-    return list.options();
-  }
-
-  log::Level level() const {
-    if (quiet) return log::Level::kQuiet;
-    return verbose == 0 ? log::Level::kNormal : verbose == 1 ? log::Level::kVerbose : log::Level::kTrace;
-  }
-};
-
-int run_culprit(std::vector<std::string> arguments) {
+int run_culprit(std::vector<std::string> arguments, PrintableStream* out, PrintableStream* messages) {
   const std::vector<Command> commands = make_commands();
-  // The options before the sub-command take no values.
-  const auto first = std::find_if(arguments.begin(), arguments.end(),
-                                  [](const std::string& word) { return word.compare(0, 1, "-") != 0; });
+  // Of the options before the sub-command only --color takes a value.
+  bool is_value = false;
+  const auto first = std::find_if(arguments.begin(), arguments.end(), [&](const std::string& word) {
+    const bool found = !is_value && word.compare(0, 1, "-") != 0;
+    is_value = word == "--color";
+    return found;
+  });
   const auto takes_program = [&](const Command& one) {
     return one.options.program() && first != arguments.end() && one.options.command() == *first;
   };
@@ -107,22 +82,27 @@ int run_culprit(std::vector<std::string> arguments) {
   std::vector<const OptionList*> lists;
   lists.reserve(commands.size());
   for (const Command& command : commands) lists.push_back(&command.options);
-  Verbosity verbosity;
-  const Parsed parsed = parse_arguments(
-      {"culprit", "culprit " CULPRIT_VERSION, kAbout, kExitCodes, verbosity.options()}, lists, arguments);
+  CommonOptions common;
+  const Usage usage = program_usage("culprit " CULPRIT_VERSION, &common);
+  const Parsed parsed = parse_arguments(usage, lists, arguments);
   if (parsed.outcome == Parsed::Outcome::kShown) return kExitFine;
   if (parsed.outcome == Parsed::Outcome::kWrong)
     return usage_error(parsed.problem, parsed.command == nullptr ? "" : parsed.command->command());
-  if (verbosity.quiet && verbosity.verbose != 0)
-    return usage_error("--quiet excludes --verbose", parsed.command->command());
-  log::set_level(verbosity.level());
+  if (common.quiet && common.verbose != 0) return usage_error("--quiet excludes --verbose", parsed.command->command());
+  choose_colours(common.colours());
+  if (common.colours() == Colours::kAlways) {
+    out->set_terminal(true);
+    messages->set_terminal(true);
+  }
+  log::set_level(common.level());
 
   if (parsed.command->program()) {
     // `culprit run ./app --flag`, without "--": the command begins at the first word that is not an option of culprit.
     std::vector<std::string> before = parsed.program_words;
     if (!before.empty()) {
       if (before.front().compare(0, 1, "-") == 0)
-        return usage_error("unknown option " + before.front(), parsed.command->command());
+        return usage_error("unknown option " + before.front() + similar_option(before.front(), usage, *parsed.command),
+                           parsed.command->command());
       if (separated) before.push_back("--");
       words.insert(words.begin(), before.begin(), before.end());
     }
@@ -148,9 +128,9 @@ int main(int argc, char** argv) {
   fill_standard_descriptors();
   ignore_file_size_signal();
   try {
-    const PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
-    const PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
-    return after_output(run_culprit({argv + 1, argv + argc}));
+    PrintableStream out(std::cout, ::isatty(STDOUT_FILENO) == 1);
+    PrintableStream messages(std::cerr, ::isatty(STDERR_FILENO) == 1);
+    return after_output(run_culprit({argv + 1, argv + argc}, &out, &messages));
   } catch (const std::exception& error) {
     log::failure(error);
   }

@@ -3,55 +3,27 @@
 #
 # Debian's libunwind.a is not position-independent. Debian's libunwind.so must not become a dependency of a preloaded
 # library: it exports _Unwind_RaiseException and would handle the C++ exceptions of every process that does not load
-# libgcc_s itself. This script therefore builds the distribution's source package, with its patches, without a shared
-# library, without C++ exceptions, and without compressed debug information (which needs liblzma).
-#
-# The script has its own source list and package lists. The apt configuration of the machine does not change.
+# libgcc_s itself. This script therefore builds a pinned release (libunwind/source.txt, which fetch.py gets) with the
+# changes of libunwind/libunwind.patch, without a shared library, without C++ exceptions, and without compressed debug
+# information (which needs liblzma). CC chooses the compiler.
 set -euo pipefail
 deps=${1:?usage: scripts/build-libunwind.sh DEPS_FOLDER}
 prefix=$deps/libunwind
 scripts=$(cd "$(dirname "$0")" && pwd)
 # The stamp changes with every file that the build depends on.
-stamp=$(cat "$0" "$scripts"/libunwind/* | sha256sum | cut -c 1-64)
+stamp=$({ cat "$0" "$scripts"/libunwind/*; "${CC:-cc}" --version 2>/dev/null || true; } | sha256sum | cut -c 1-64)
 [ -f "$prefix/lib/libunwind.a" ] && [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && exit 0
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 prefix=$deps/libunwind
 work=$deps/libunwind-source
-rm -rf "$work" "$prefix" && mkdir -p "$work/lists/partial"
+rm -rf "$work" "$prefix" && mkdir -p "$work"
 
-# The mirrors that the machine already uses, as source entries: both apt formats (one-line and deb822).
-{
-  grep -hE '^deb(-src)? ' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-    sed -E 's/^deb(-src)? (\[[^]]*\] )?/deb-src \2/' || true
-  for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] || continue
-    awk 'BEGIN { RS = ""; FS = "\n" }
-         { uris = suites = components = signed = ""
-           for (i = 1; i <= NF; i++) {
-             if ($i ~ /^URIs:/)       { uris = $i;       sub(/^URIs: */, "", uris) }
-             if ($i ~ /^Suites:/)     { suites = $i;     sub(/^Suites: */, "", suites) }
-             if ($i ~ /^Components:/) { components = $i; sub(/^Components: */, "", components) }
-             if ($i ~ /^Signed-By: *\//) {
-               signed = $i;  sub(/^Signed-By: */, "", signed); signed = "[signed-by=" signed "] " }
-           }
-           n = split(suites, suite, " "); m = split(uris, uri, " ")
-           for (u = 1; u <= m; u++) for (s = 1; s <= n; s++)
-             print "deb-src " signed uri[u] " " suite[s] " " components }' "$file"
-  done
-} | grep -E 'debian|ubuntu' | sort -u >"$work/sources.list"
-
-apt=(apt-get -qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
-     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::srcpkgcache=" -o "Dir::Cache::pkgcache="
-     -o APT::Sandbox::User=root)
-"${apt[@]}" update </dev/null
-(cd "$work" && "${apt[@]}" source libunwind </dev/null)
-source_folder=$(find "$work" -mindepth 1 -maxdepth 1 -type d -name 'libunwind-*' | head -1)
-[ -n "$source_folder" ] || { echo "build-libunwind.sh: apt-get source libunwind brought no folder" >&2; exit 1; }
-
-cd "$source_folder"
-python3 "$scripts/libunwind/patch.py" .
-[ -x configure ] || autoreconf -fi
+archive=$("$scripts/fetch.py" "$scripts/libunwind/source.txt" "$deps/downloads")
+tar -C "$work" -xzf "$archive"
+cd "$work"/libunwind-*
+patch --quiet --strip=1 --fuzz=0 <"$scripts/libunwind/libunwind.patch"
+cp "$scripts/libunwind/mempool.c" src/mi/mempool.c
 flags=(-O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections -fdata-sections
   -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE)
 CFLAGS="${flags[*]}" ./configure --quiet --prefix="$prefix" --with-pic \
@@ -73,5 +45,4 @@ cp -rL include/. "$prefix/private/"
 cp src/*.h "$prefix/private/"
 cp COPYING "$prefix/"  # for the package
 echo "$stamp" >"$prefix/stamp"  # last: the stamp means that the build is complete
-rm -rf "$work/lists"
 echo "libunwind: $prefix/lib/libunwind.a"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds: scripts/build.sh [--target NAME]... [cmake options...]
 #
-# Installs missing packages (Debian, Ubuntu), gets the CUDA headers where no toolkit is installed, and builds the static
-# libunwind. Then builds everything, or with --target only these targets and what they need, into build/:
+# Installs missing packages (Debian, Ubuntu; no D3 with -DCULPRIT_D3=FILE), gets the CUDA headers where no toolkit is
+# installed, and builds the static libunwind. Then builds everything, or with --target only these targets and what they
+# need, into build/:
 #   build/bin/culprit   build/lib/libculprit.so   build/simcuda/ (the simulated driver)   build/examples/
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,10 +13,9 @@ while [ "${1:-}" = --target ]; do
   targets+=(--target "${2:?build.sh: --target needs a name}")
   shift 2
 done
-# The last line is for build-libunwind.sh, which builds the distribution's source package.
-scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils \
-  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev node-d3 \
-  dpkg-dev autoconf automake libtool xz-utils patch
+scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binutils patch \
+  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libdw-dev libelf-dev libutf8proc-dev zlib1g-dev
+[[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps
 cmake -S . -B build -G Ninja "$@" </dev/null >build/configure.log || { cat build/configure.log >&2; exit 1; }

@@ -1,36 +1,67 @@
 #!/usr/bin/env bash
-# Builds culprit, runs a program that leaks under `culprit run`, and prints the report.
+# Runs a program that leaks under `culprit run`, and prints the report.
 #
-# scripts/demo.sh [EXAMPLE [ARGUMENT...]]     EXAMPLE is a program of examples/, by default out_of_memory_exception
+# scripts/demo.sh [--package FILE | --build] [EXAMPLE [ARGUMENT...]]
 #
-# Builds the library, the command, the simulated driver and the example, and nothing else: about two and a half minutes
-# on two processors. Progress goes to stderr. On a machine with an NVIDIA GPU the example runs there, elsewhere on the
-# simulated driver; the first line of the output tells which.
+# With a package at hand (--package, or culprit-*-linux-x86_64.tar.gz here or in build/package/) its example runs, and
+# no compiler is needed. Otherwise, with --build, or for another EXAMPLE of examples/, the script builds the library,
+# the command, the simulated driver and the example, and nothing else: about two and a half minutes on two processors.
+# Progress goes to stderr. On a machine with an NVIDIA GPU the example runs there, elsewhere on the simulated driver;
+# the first line of the output tells which.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+package='' build=false shipped=out_of_memory_exception
+case "${1:-}" in
+  --package)
+    package=$(realpath "${2:?demo.sh: --package needs a file}")
+    [ -f "$package" ] || { echo "demo.sh: no file $package" >&2; exit 2; }
+    shift 2 ;;
+  --build) build=true; shift ;;
+  -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
+esac
 cd "$root"
-example=${1:-out_of_memory_exception}
+example=${1:-$shipped}
 [ $# -gt 0 ] && shift
 if [ ! -f "examples/${example%_static}.cpp" ]; then
   echo "demo.sh: no example $example. There are:" >&2
   printf "%s\n" examples/*.cpp | sed -E "s|examples/(.*)\.cpp|  \1|" >&2
   exit 2
 fi
+if [ -z "$package" ] && ! $build && [ "$example" = "$shipped" ]; then
+  package=$(find . build/package -maxdepth 1 -name 'culprit-[0-9]*-linux-x86_64.tar.gz' ! -name '*gpu-tests*' \
+    2>/dev/null | sort -V | tail -1)
+fi
 
-scripts/build.sh --target libculprit --target culprit --target "$example" >&2
+if [ -n "$package" ]; then
+  [ "$example" = "$shipped" ] || { echo "demo.sh: a package has the example $shipped only" >&2; exit 2; }
+  echo "demo.sh: with $package (--build builds instead)" >&2
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  tar -C "$work" -xzf "$package" --strip-components=1
+  culprit=$work/bin/culprit program=$work/lib/culprit/demo/$example simulator=$work/lib/culprit/demo/driver
+else
+  scripts/build.sh --target libculprit --target culprit --target "$example" >&2
+  culprit=build/bin/culprit program=build/examples/$example simulator=build/simcuda
+fi
 
+libraries=${LD_LIBRARY_PATH:-}
 if gpu=$(scripts/has-gpu.sh); then
-  echo "On this machine's GPU: $gpu"
   # A machine without the toolkit has no libcudart.so.13. The program with NVIDIA's static runtime inside needs none; it
   # exists only where the toolkit was found.
-  cmake --build build --target "${example}_nvstatic" </dev/null >/dev/null 2>&1 || true
-  program=build/examples/${example}_nvstatic
-  [ -x "$program" ] || program=build/examples/$example
-  libraries=${LD_LIBRARY_PATH:-}
-else
-  echo "No GPU here: on the simulated driver"
-  program=build/examples/$example
-  libraries=build/simcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  if [ -z "$package" ]; then
+    cmake --build build --target "${example}_nvstatic" </dev/null >/dev/null 2>&1 || true
+    if [ -x "build/examples/${example}_nvstatic" ]; then program=build/examples/${example}_nvstatic; fi
+  fi
+  if [ -n "$package" ]; then
+    runtime=$(ldconfig -p | sed -nE 's|^\s*libcudart\.so\.13 .* => (/.*)/libcudart.*|\1|p' | head -1)
+    if [ -n "$runtime" ]; then libraries=$runtime${libraries:+:$libraries}; else gpu=''; fi
+  fi
 fi
-echo "\$ culprit run $program${*:+ $*}"
-exec env LD_LIBRARY_PATH="$libraries" build/bin/culprit run -- "$program" "$@"
+if [ -n "$gpu" ]; then
+  echo "On this machine's GPU: $gpu"
+else
+  echo "No GPU${package:+ with libcudart.so.13} here: on the simulated driver"
+  libraries=$simulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+echo "\$ culprit run ${program#"${work:-$root}/"}${*:+ $*}"
+LD_LIBRARY_PATH="$libraries" "$culprit" run -- "$program" "$@"

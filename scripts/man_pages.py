@@ -186,10 +186,8 @@ def command_page(culprit, version):
     page.lines.append("culprit \\- find GPU memory that a CUDA program never gave back")
     page.section("Synopsis")
     for number, (name, command) in enumerate(commands):
-        arguments = command.usage.removeprefix(f"culprit {name}").strip()
-        # CLI11 does not know of the command that follows the options of some sub-commands.
-        after = " \\-\\- COMMAND..." if any(" -- " in part for part in command.paragraphs()) else ""
-        page.lines += ([".br"] if number else []) + [f"\\fBculprit {name}\\fR {escaped(arguments)}{after}"]
+        arguments = escaped(command.usage.removeprefix(f"culprit {name}").strip()).replace(" -- ", " \\-\\- ")
+        page.lines += ([".br"] if number else []) + [f"\\fBculprit {name}\\fR {arguments}"]
     page.section("Description")
     page.paragraph(general.about)
     page.paragraph(INTRODUCTION)
@@ -207,8 +205,8 @@ def command_page(culprit, version):
                 # An example stands behind a colon and two spaces.
                 page.paragraph(part)
         for heading, entries in command.lists.items():
-            if "Positionals" in command.lists:
-                page.paragraph("Arguments:" if heading == "Positionals" else "Options:")
+            if len(command.lists) > 1 and any(specification not in general_options for specification, _ in entries):
+                page.paragraph({"Positionals": "Arguments"}.get(heading, heading) + ":")
             for specification, description in entries:
                 # Options that stand before a sub-command, too, are described there.
                 if specification not in general_options:

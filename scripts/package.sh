@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Makes the relocatable package: scripts/package.sh [--with-tests]
+# Makes the packages: scripts/package.sh [--with-tests]
 #
-# build/package/culprit-VERSION-linux-ARCH.tar.gz has both programs, the manual pages and the libraries that the command
-# needs. With --with-tests build/package/culprit-VERSION-gpu-tests-linux-ARCH.tar.gz has prebuilt tests too, for
-# scripts/gpu-test.sh.
+# In build/package/, for x86-64 Linux with glibc 2.28 or newer (Debian 11, Ubuntu 20.04, RHEL 8, and later ones):
+#   culprit-VERSION-linux-x86_64.tar.gz         runs in any folder: both programs, the Python package, manual pages
+#   culprit_VERSION_amd64.deb                   the same for apt
+#   culprit_gpu-VERSION-py3-none-manylinux_*    the same for pip, with the pytest plugin
+#   SHA256SUMS
+# With --with-tests also culprit-VERSION-gpu-tests-linux-x86_64.tar.gz: prebuilt tests, for scripts/gpu-test.sh.
 #
-# The package runs wherever glibc is at least as new as on this machine. It contains elfutils' libraries in
-# lib/culprit/; the files that need them find them by a relative path.
+# Everything is compiled by the compiler of build-toolchain.sh, so that the packages are the same wherever they are
+# made. They contain the libraries that the command needs beyond glibc, in lib/culprit/, and find them by a relative
+# path. tests/package/ tests them (ctest -L artefacts).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -14,79 +18,73 @@ with_tests=false
 case "${1:-}" in
   "") ;;
   --with-tests) with_tests=true ;;
-  *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,9s/^# //p' "$0" >&2; exit 2 ;;
 esac
-scripts/install-packages.sh patchelf binutils
-if $with_tests; then
-  scripts/cudart-versions.sh build/deps
-  scripts/pycuda-source.sh build/deps
-fi
-scripts/build.sh -DCMAKE_INSTALL_LIBDIR=lib >&2
-version=$(sed -nE 's/^project\(culprit VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
-name=culprit-$version-linux-$(uname -m)
-out=$root/build/package
-tree=$out/$name
-rm -rf "$out" && mkdir -p "$out"
-cmake --install build --prefix "$tree" >/dev/null
-# Symbol tables stay, so that a backtrace of a crash has names of functions.
-strip --strip-debug "$tree/bin/culprit" "$tree/lib/libculprit.so"
-
-# Libraries that the command needs beyond glibc, and their own libraries.
-bundle=$tree/lib/culprit
-licences=$tree/share/doc/culprit/licences
-mkdir -p "$bundle" "$licences"
-# shellcheck disable=SC2016  # the loader replaces $ORIGIN
-patchelf --set-rpath '$ORIGIN/../lib/culprit' "$tree/bin/culprit"
-while read -r soname path; do
-  case "$soname" in
-    libc.so.*|libm.so.*|libdl.so.*|libpthread.so.*|librt.so.*|libresolv.so.*|ld-linux*|linux-vdso*) continue ;;
-  esac
-  cp -L "$path" "$bundle/$soname"
-  # The run path of the executable does not hold for the libraries that a library needs.
-  # shellcheck disable=SC2016
-  patchelf --set-rpath '$ORIGIN' "$bundle/$soname"
-  # dpkg knows a file as /lib/... or as /usr/lib/..., before or after the merge of the two.
-  file=$(readlink -f "$path")
-  owner=$(dpkg-query -S "$file" 2>/dev/null || dpkg-query -S "${file#/usr}" 2>/dev/null || true)
-  owner=${owner%%:*}
-  if [ -z "$owner" ] || [ ! -f "/usr/share/doc/$owner/copyright" ]; then
-    echo "package.sh: no licence found for $path" >&2
-    exit 1
-  fi
-  cp -L "/usr/share/doc/$owner/copyright" "$licences/$owner"
-done < <(ldd build/bin/culprit | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p')
-# Packages whose code is inside the two programs.
-for package in nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libutf8proc-dev node-d3; do
-  cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
+scripts/install-packages.sh cmake ninja-build make patch pkg-config python3 python3-pip \
+  binutils patchelf xz-utils bzip2 m4
+unset LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH  # of other compilers
+deps=$root/build/deps
+toolchain=$deps/toolchain
+scripts/build-toolchain.sh "$deps"
+scripts/cuda-headers.sh "$deps"
+CC="$toolchain/usr/bin/x86_64-linux-gnu-gcc-11 --sysroot=$toolchain" scripts/build-libunwind.sh "$deps/packages"
+for cuda in "${CUDA_HOME:-}/include" /usr/local/cuda/include "$deps/cuda/include"; do
+  if [ -f "$cuda/cuda.h" ]; then break; fi
 done
-cp -L "$(printf '%s\n' /usr/share/doc/gcc-*-base | sort -V | tail -1)/copyright" "$licences/libstdc++"
-cp "$root/build/deps/libunwind/COPYING" "$licences/libunwind"
+
+version=$(sed -nE 's/^project\(culprit VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+build=$root/build/packages-build
+out=$root/build/package
+name=culprit-$version-linux-x86_64
+tree=$out/$name
+cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$toolchain/toolchain.cmake" -DCULPRIT_DEPS="$deps/packages" \
+  -DCULPRIT_CUDA_INCLUDE="$cuda" -DCULPRIT_BUNDLE="$toolchain/bundle" -DCULPRIT_BUILD_DEMO=ON \
+  -DCULPRIT_BUILD_TESTS=OFF -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_C_FLAGS_RELEASE='-O2 -DNDEBUG' -DCMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' \
+  -DCMAKE_MODULE_LINKER_FLAGS=-Wl,--strip-debug </dev/null >"$build.log" || { cat "$build.log" >&2; exit 1; }
+cmake --build "$build" </dev/null >&2
+rm -rf "$out" && mkdir -p "$out"
+cmake --install "$build" --prefix "$tree" >/dev/null
+# The oldest glibc that has all symbols.
+glibc=$(python3 scripts/packaging/elf_versions.py "$tree")
 
 pack() {
   local file=$out/$1.tar.gz limit_mib=$2 bytes
-  tar -C "$out" --owner=0 --group=0 --sort=name -czf "$file" "$1"
+  tar -C "$out" --owner=0 --group=0 --sort=name --mtime="@$SOURCE_DATE_EPOCH" -c "$1" | gzip -n >"$file"
   bytes=$(stat -c %s "$file")
   if [ "$bytes" -gt $((limit_mib << 20)) ]; then
     echo "package.sh: $file has $bytes bytes, more than $limit_mib MiB" >&2
     exit 1
   fi
-  echo "$file: $bytes bytes"
+  echo "$file: $bytes bytes, glibc $glibc"
 }
 pack "$name" 30
-
-# The package must run in any folder, and glibc must be all that it takes from the system.
-probe=$(mktemp -d)
-trap 'rm -rf "$probe"' EXIT
-tar -C "$probe" -xzf "$out/$name.tar.gz"
-env -i PATH=/usr/bin:/bin "$probe/$name/bin/culprit" --version >/dev/null
-if command -v python3 >/dev/null; then "$probe/$name/bin/culprit-nightly" --help >/dev/null; fi
-foreign=$(env -i ldd "$probe/$name/bin/culprit" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
-  grep -vE '^lib(c|m|dl|pthread|rt|resolv)\.so' | grep -v " $probe/" || true)
-[ -z "$foreign" ] || { echo "package.sh: taken from the system: $foreign" >&2; exit 1; }
+cmake -DCULPRIT_GLIBC="$glibc" "$build" >/dev/null
+(cd "$build" && cpack -G DEB -B "$out" >"$build.log" 2>&1) || { cat "$build.log" >&2; exit 1; }
+rm -rf "$out/_CPack_Packages"
+scripts/packaging/wheel.py "$tree" interpose/python README.md "$out"
+(cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
+# For the test that the tag of the wheel is right.
+auditwheel='auditwheel==6.8.2'
+if [ "$(cat "$deps/auditwheel/complete" 2>/dev/null)" != "$auditwheel" ]; then
+  rm -rf "$deps/auditwheel"
+  if PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --only-binary=:all: \
+    --target "$deps/auditwheel" "$auditwheel" </dev/null >&2; then
+    echo "$auditwheel" >"$deps/auditwheel/complete"
+  else
+    echo "package.sh: without PyPI the tag of the wheel is not tested" >&2
+  fi
+fi
 
 $with_tests || exit 0
+scripts/cudart-versions.sh build/deps
+scripts/pycuda-source.sh build/deps
+scripts/build.sh >&2
 tests=culprit-$version-gpu-tests-linux-$(uname -m)
 cp -a "$tree" "$out/$tests"
+rm -r "$out/$tests/lib/culprit/demo"
 cd "$out/$tests"
 # The layout of build/, because the process tests find programs by relative paths.
 cp "$root"/build/bin/{process_test,guest_test} bin/

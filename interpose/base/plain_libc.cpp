@@ -168,6 +168,13 @@ int fstat(int fd, struct stat* status) noexcept {
 int stat(const char* path, struct stat* status) noexcept {
   return static_cast<int>(with_errno(culprit::system_call(SYS_newfstatat, AT_FDCWD, path, status, 0)));
 }
+// The names by which the headers of glibc before 2.33 call these two.
+int __fxstat(int, int fd, struct stat* status) noexcept {
+  return static_cast<int>(with_errno(culprit::system_call(SYS_fstat, fd, status)));
+}
+int __xstat(int, const char* path, struct stat* status) noexcept {
+  return static_cast<int>(with_errno(culprit::system_call(SYS_newfstatat, AT_FDCWD, path, status, 0)));
+}
 int access(const char* path, int mode) noexcept {
   return static_cast<int>(with_errno(culprit::system_call(SYS_faccessat, AT_FDCWD, path, mode)));
 }

@@ -1,5 +1,5 @@
-// Functions that our patched libunwind calls (scripts/libunwind/patch.py): they replace the loader's lock, a cache that
-// all threads share under a mutex, and a pipe.
+// Functions that our patched libunwind calls (scripts/libunwind/libunwind.patch): they replace the loader's lock, a
+// cache that all threads share under a mutex, and a pipe.
 #pragma once
 
 #include <cstddef>

@@ -19,6 +19,8 @@ class PrintableBuffer : public std::streambuf {
   PrintableBuffer(const PrintableBuffer&) = delete;
   PrintableBuffer& operator=(const PrintableBuffer&) = delete;
 
+  // From now on for a terminal, or for none.
+  void set_terminal(bool terminal) { terminal_ = terminal; }
   // From now on bytes are passed on as they are, for a binary format.
   void pass_everything() { everything_ = true; }
 
@@ -48,6 +50,8 @@ class PrintableStream {
   }
   PrintableStream(const PrintableStream&) = delete;
   PrintableStream& operator=(const PrintableStream&) = delete;
+
+  void set_terminal(bool terminal) { buffer_.set_terminal(terminal); }
 
  private:
   std::ostream& out_;

@@ -8,7 +8,16 @@
 
 namespace culprit::report {
 
+namespace {
+
+Colours chosen = Colours::kAuto;
+
+}  // namespace
+
+void choose_colours(Colours choice) { chosen = choice; }
+
 bool wants_colours(int descriptor) {
+  if (chosen != Colours::kAuto) return chosen == Colours::kAlways;
   const char* no_colour = std::getenv("NO_COLOR");
   if (no_colour != nullptr && no_colour[0] != '\0') return false;
   const char* terminal = std::getenv("TERM");
@@ -18,8 +27,8 @@ bool wants_colours(int descriptor) {
 
 Terminal terminal_of(int descriptor) {
   Terminal terminal;
-  if (::isatty(descriptor) != 1) return terminal;
   terminal.colours = wants_colours(descriptor);
+  if (::isatty(descriptor) != 1) return terminal;
   winsize size = {};
   if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0) terminal.columns = size.ws_col;
   return terminal;

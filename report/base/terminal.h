@@ -10,11 +10,17 @@ struct Terminal {
   std::size_t columns = 0;  // 0: no limit, the output is no terminal
 };
 
-// True for a terminal that knows colours (TERM), unless the user has set NO_COLOR. Reads the environment, otherwise
-// thread-safe.
+enum class Colours { kAuto, kAlways, kNever };
+
+// The user's choice (--color), for all later calls of wants_colours(). Not thread-safe.
+void choose_colours(Colours choice);
+
+// The user's choice; kAuto: true for a terminal that knows colours (TERM), unless the user has set NO_COLOR. Reads the
+// environment, otherwise thread-safe.
 bool wants_colours(int descriptor);
 
-// The facts of `descriptor`; those of no terminal for a file or a pipe. Like wants_colours().
+// The facts of `descriptor`; for a file or a pipe no limit of columns, and colours only where they are chosen. Like
+// wants_colours().
 Terminal terminal_of(int descriptor);
 
 }  // namespace culprit::report

@@ -148,6 +148,80 @@ void declare(const Option& option, CLI::App* app) {
   if (option.commas) declared->delimiter(',');
   if (!option.needed.empty()) declared->needs(app->get_option(option.needed));
   if (!option.excluded.empty()) declared->excludes(app->get_option(option.excluded));
+  if (!option.group.empty()) declared->group(option.group);
+}
+
+// The help of CLI11 with lines that fit a screen, and with the program that a sub-command starts.
+class Help : public CLI::Formatter {
+ public:
+  explicit Help(std::map<const CLI::App*, const OptionList*>* lists) : lists_(lists) { column_width(kColumn); }
+
+  std::string make_option_desc(const CLI::Option* option) const override { return wrapped(option->get_description()); }
+
+  // One empty line between groups: the base writes one before and one after.
+  std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
+    const bool first = positional || group == "Options";
+    const std::string text = CLI::Formatter::make_group(std::move(group), positional, std::move(options));
+    return first ? text : text.substr(1);
+  }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    const auto found = lists_->find(app);
+    if (found == lists_->end() || !found->second->program()) return usage;
+    return usage.substr(0, usage.size() - 1) + " -- COMMAND [ARGUMENT...]\n";
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(), wrapped(command->get_description()), kColumn);
+    return out.str();
+  }
+
+ private:
+  static constexpr std::size_t kColumn = 30;  // descriptions begin here
+  static constexpr std::size_t kWidth = 100;
+
+  static std::string wrapped(const std::string& text) {
+    std::string result;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (!result.empty()) result += '\n';
+      std::size_t used = 0;
+      std::istringstream words(line);
+      for (std::string word; words >> word; used += word.size()) {
+        if (used != 0 && used + 1 + word.size() > kWidth - kColumn) {
+          result += '\n';
+          used = 0;
+        } else if (used != 0) {
+          result += ' ';
+          ++used;
+        }
+        result += word;
+      }
+    }
+    return result;
+  }
+
+  std::map<const CLI::App*, const OptionList*>* lists_;
+};
+
+// The number of letters that were left out, added, exchanged or swapped with the next one.
+std::size_t mistakes(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        table[i][j] = i + j;
+        continue;
+      }
+      table[i][j] =
+          std::min({table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        table[i][j] = std::min(table[i][j], table[i - 2][j - 2] + 1);
+    }
+  }
+  return table[a.size()][b.size()];
 }
 
 CLI::App* declare(const OptionList& list, const Usage& usage, CLI::App* app) {
@@ -236,6 +310,52 @@ Option& OptionList::add_off_flag(std::string names, bool* value, std::string hel
   return option;
 }
 
+std::vector<std::string> names_of(const Option& option) {
+  std::vector<std::string> names;
+  std::istringstream text(option.names);
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return names;
+}
+
+bool takes_value(const Option& option) {
+  return !std::holds_alternative<bool*>(option.value) && !std::holds_alternative<std::function<void()>>(option.value) &&
+         !std::holds_alternative<Option::Count>(option.value);
+}
+
+std::string similar_word(const std::string& word, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongest = 64;
+  if (word.size() > kLongest) return {};
+  std::string best;
+  std::size_t fewest = std::min<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& one : known) {
+    const std::size_t count = mistakes(word, one);
+    if (count >= fewest) continue;
+    fewest = count;
+    best = one;
+  }
+  return best;
+}
+
+std::string unknown_command(const std::string& name, const std::vector<const OptionList*>& commands) {
+  std::vector<std::string> names;
+  names.reserve(commands.size());
+  for (const OptionList* list : commands) names.push_back(list->command());
+  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+  const std::string meant = similar_word(name, names);
+  return short_word(name) + " is no command" + (meant.empty() ? "" : " (did you mean " + meant + "?)");
+}
+
+std::string similar_option(const std::string& word, const Usage& usage, const OptionList& command) {
+  std::vector<std::string> known = {"--help"};
+  for (const std::list<Option>* list : {&usage.everywhere, &command.options()}) {
+    for (const Option& option : *list) {
+      for (const std::string& name : names_of(option)) known.push_back(name);
+    }
+  }
+  const std::string meant = similar_word(word.substr(0, word.find('=')), known);
+  return meant.empty() ? "" : " (did you mean " + meant + "?)";
+}
+
 std::list<Option>::iterator OptionList::at(const std::string& name) {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
     return ("," + option.names + ",").find("," + name + ",") != std::string::npos;
@@ -248,6 +368,14 @@ Option& OptionList::find(const std::string& name) { return *at(name); }
 
 void OptionList::remove(const std::string& name) { options_.erase(at(name)); }
 
+void OptionList::group(const std::string& heading, const std::vector<std::string>& names) {
+  for (Option& option : options_) {
+    for (const std::string& name : names_of(option)) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) option.group = heading;
+    }
+  }
+}
+
 void OptionList::add_check(std::function<std::string()> problem) { checks_.push_back(std::move(problem)); }
 
 void OptionList::takes_program(std::vector<std::string>* words, std::string example) {
@@ -257,14 +385,17 @@ void OptionList::takes_program(std::vector<std::string>* words, std::string exam
 Parsed parse_arguments(const Usage& usage, const std::vector<const OptionList*>& commands,
                        std::vector<std::string> arguments) {
   CLI::App app(usage.about, usage.program);
-  app.set_version_flag("--version", usage.version);
+  app.set_version_flag("-V,--version", usage.version);
   app.require_subcommand(1);
   app.footer(usage.footer);
   for (const Option& option : usage.everywhere) declare(option, &app);
   std::map<const CLI::App*, const OptionList*> lists;
+  app.formatter(std::make_shared<Help>(&lists));
   for (const OptionList* list : commands) lists[declare(*list, usage, &app)] = list;
+  const std::vector<std::string> words = arguments;
 
   Parsed parsed;
+  bool extra = false;  // a word that is no option of the command
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(std::move(arguments));
@@ -272,10 +403,29 @@ Parsed parse_arguments(const Usage& usage, const std::vector<const OptionList*>&
     parsed.outcome = error.get_exit_code() == 0 ? Parsed::Outcome::kShown : Parsed::Outcome::kWrong;
     if (parsed.outcome == Parsed::Outcome::kShown) app.exit(error);
     parsed.problem = error.what();
+    extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   }
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  if (chosen.empty()) return parsed;
+  if (chosen.empty()) {
+    // CLI11 says that a sub-command is missing.
+    const auto word = std::find_if(words.begin(), words.end(), [](const std::string& one) { return one[0] != '-'; });
+    if (parsed.outcome == Parsed::Outcome::kWrong && word != words.end()) {
+      const std::string problem = unknown_command(*word, commands);
+      if (!problem.empty()) parsed.problem = problem;
+    }
+    return parsed;
+  }
   parsed.command = lists[chosen.front()];
+  if (extra) {
+    // The names of an option that is known, and values, have passed; the first word that is left over is the unknown
+    // one.
+    for (const std::string& word : chosen.front()->remaining()) {
+      if (word.compare(0, 2, "--") == 0) {
+        parsed.problem += similar_option(word, usage, *parsed.command);
+        break;
+      }
+    }
+  }
   parsed.program_words = chosen.front()->remaining();
   return parsed;
 }

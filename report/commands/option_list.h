@@ -74,7 +74,14 @@ struct Option {
   bool commas = false;
   std::string needed;    // "": none
   std::string excluded;  // "": none
+  std::string group;     // its heading in the help; "": "Options"
 };
+
+// The names of an option or a positional argument, as the user writes them: "-o,--output" are two.
+std::vector<std::string> names_of(const Option& option);
+
+// False for flags.
+bool takes_value(const Option& option);
 
 // The options that a sub-command declares. Not thread-safe.
 class OptionList {
@@ -94,6 +101,8 @@ class OptionList {
   // The option with this name ("--output"). Throws std::out_of_range when there is none.
   Option& find(const std::string& name);
   void remove(const std::string& name);
+  // Puts options under a heading in the help. Names that this command does not have are left out.
+  void group(const std::string& heading, const std::vector<std::string>& names);
 
   // `problem` is asked once all options have their values; it returns "" when they fit together. Problems are asked for
   // in the order of these calls.
@@ -133,6 +142,15 @@ struct Parsed {
   std::string problem;                     // kWrong
   std::vector<std::string> program_words;  // the first word that is no option, and all after it
 };
+
+// The word of `known` that the user may have meant; "": none is similar. Two mistakes at most, fewer in short words.
+std::string similar_word(const std::string& word, const std::vector<std::string>& known);
+
+// "NAME is no command", with a similar one; "": it is one.
+std::string unknown_command(const std::string& name, const std::vector<const OptionList*>& commands);
+
+// " (did you mean --NAME?)" for an option that a command does not have; "": none is similar.
+std::string similar_option(const std::string& word, const Usage& usage, const OptionList& command);
 
 // Parses the arguments of the program and sets the values of the chosen command's options. Wrong arguments are no
 // exception but Outcome::kWrong; then some values may be set already.

@@ -155,7 +155,8 @@ int open_in_process(const std::string& root, std::uint32_t pid, const std::strin
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const int fd = static_cast<int>(::syscall(SYS_openat2, top, path.c_str(), &how, sizeof(how)));
+  // SYS_openat2 needs glibc 2.32; the number is the kernel header's.
+  const int fd = static_cast<int>(::syscall(__NR_openat2, top, path.c_str(), &how, sizeof(how)));
   const int error = errno;
   ::close(top);
   struct stat info = {};

@@ -330,10 +330,12 @@ class Workflows(unittest.TestCase):
         readers = SOURCE / "build" / "deps" / "format-readers"
         if not (readers / "check_jsonschema").exists():
             self.skipTest("no check-jsonschema: scripts/format-readers.sh brings it")
-        for schema, name in (("vendor.github-workflows", "github-actions.yml"), ("vendor.github-actions", "action.yml"),
-                             ("vendor.gitlab-ci", "gitlab-ci.yml")):
+        for schema, name in (("vendor.github-workflows", "examples/ci/github-actions.yml"),
+                             ("vendor.github-actions", "examples/ci/action.yml"),
+                             ("vendor.gitlab-ci", "examples/ci/gitlab-ci.yml"),
+                             ("vendor.github-workflows", ".github/workflows/release.yml")):
             done = subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema,
-                                   str(SOURCE / "examples/ci" / name)], capture_output=True, text=True, timeout=100,
+                                   str(SOURCE / name)], capture_output=True, text=True, timeout=100,
                                   env={**os.environ, "PYTHONPATH": str(readers)}, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

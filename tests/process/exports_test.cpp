@@ -64,7 +64,9 @@ TEST_CASE("the library imports what imports.txt names, with a reason, and nothin
   }
   const std::set<std::string> allowed = first_captures(list, "^(\\w+) +\\S+.*$");
   REQUIRE(allowed.count("environ") == 1);
-  const std::set<std::string> imported = first_captures(symbols, " [A-Za-z] (\\w+)");
+  std::set<std::string> imported = first_captures(symbols, " [A-Za-z] (\\w+)");
+  // A third name of environ, which the linker adds where an older glibc defines it (scripts/package.sh).
+  imported.erase("_environ");
   for (const std::string& name : imported) {
     INFO(name << " is imported: define it in interpose/base/plain_libc.cpp, or name it in tests/process/imports.txt");
     CHECK(allowed.count(name) == 1);

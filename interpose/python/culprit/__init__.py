@@ -16,4 +16,4 @@ from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, NotKnownError, check
 
 __all__ = ["LeakError", "NotKnownError", "check", "live_bytes", "loaded", "mark", "snapshot", "start", "stop"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -62,8 +62,15 @@ def library():
     return _found
 
 
+def _command_of_this_wheel():
+    """The culprit command inside this package; None: this package does not come from the wheel that has it."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native", "bin", "culprit")
+    return path if os.access(path, os.X_OK) else None
+
+
 def command():
-    """The path of the culprit command: from CULPRIT_COMMAND, beside the library, or from PATH; None: not found."""
+    """The path of the culprit command: from CULPRIT_COMMAND, beside the library, of the same wheel, or from PATH;
+    None: not found."""
     chosen = os.environ.get("CULPRIT_COMMAND")
     if chosen:
         return chosen
@@ -72,7 +79,7 @@ def command():
         beside = os.path.join(os.path.dirname(os.path.dirname(path)), "bin", "culprit")
         if os.access(beside, os.X_OK):
             return beside
-    return shutil.which("culprit")
+    return _command_of_this_wheel() or shutil.which("culprit")
 
 
 def library_beside(command_path):

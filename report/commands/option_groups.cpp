@@ -1,0 +1,42 @@
+#include "report/commands/option_groups.h"
+
+#include <string>
+#include <vector>
+
+namespace culprit::report {
+namespace {
+
+constexpr std::size_t kFitsScreen = 12;  // options that need no headings
+
+struct Group {
+  const char* heading;
+  std::vector<std::string> names;
+};
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> all = {
+      {"Recording",
+       {"--keep", "--out", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history", "--depth",
+        "--log"}},
+      {"Course", {"--timeout", "--for", "--backend", "--max-runs", "--site", "--show-output"}},
+      {"Calls that fail", {"--fail-alloc", "--fail-call"}},
+      {"Output",
+       {"--format", "-o", "--full-stacks", "--sort", "--all", "--group-by", "--at", "--no-source", "--source-dir"}},
+      {"Debug information", {"--sysroot", "--debug-dir"}},
+      {"Processes", {"--merge", "--no-merge", "--jobs"}},
+      {"Choice of leaks",
+       {"--resources", "--strict", "--no-default-suppressions", "--suppressions", "--suggest-suppressions",
+        "--min-bytes", "--causes", "--kinds", "--devices", "--since-mark"}},
+      {"Verdict", {"--fail-on", "--error-exitcode", "--baseline", "--write-baseline", "--allow-growth"}},
+  };
+  return all;
+}
+
+}  // namespace
+
+void group_options(OptionList* options) {
+  if (options->options().size() <= kFitsScreen) return;
+  for (const Group& group : groups()) options->group(group.heading, group.names);
+}
+
+}  // namespace culprit::report
