@@ -102,7 +102,7 @@ print(torch.cuda.memory_allocated())
 
 
 def torch_ran_out_in_a_thread():
-    """Nobody has the exception any more when the main thread runs Python code again."""
+    """The exception is gone when the main thread runs Python code again."""
     (view,), _ = views_of("""
 import threading, torch
 torch.empty(5, device="cuda")
