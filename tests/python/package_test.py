@@ -140,7 +140,8 @@ else:
     raise SystemExit("no LeakError")
 """)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.startswith("leaked 2.41 KiB at fake_cuda.py:12 Memory.__init__\n\nculprit"), done.stdout)
+        first = "leaked 2.41 KiB at fake_cuda.py:12 Memory.__init__\n\nculprit"
+        self.assertTrue(done.stdout.startswith(first), done.stdout)
         self.assertIn("since mark", done.stdout)
         self.assertIn("2.41 KiB in 2 allocations", done.stdout)
         self.assertNotIn("next ", done.stdout)  # the snapshot is gone
@@ -404,9 +405,9 @@ class Plugin(InFolder):
         self.assertRegex(done.stdout, r"leak_here\n +test_it\.py:23 +test_leaks\n   native")  # and not pytest's own
         self.assertIn("STILL HELD 21.5 KiB in 1 allocation", done.stdout)
         self.assertIn("its own reason", done.stdout)
-        self.assertIn("FAILED test_it.py::test_leaks - leaked 10.7 KiB at fake_cuda.py:12 Memory.__init__\n", done.stdout)
-        self.assertIn("FAILED test_it.py::test_leaks_beside_a_fixture - leaked 21.5 KiB at fake_cuda.py:12 Memory.__init__\n",
-                      done.stdout)
+        for name, size in ("test_leaks", "10.7 KiB"), ("test_leaks_beside_a_fixture", "21.5 KiB"):
+            self.assertIn(f"FAILED test_it.py::{name} - leaked {size} at fake_cuda.py:12 Memory.__init__\n",
+                          done.stdout)
         self.assertEqual(done.stderr, "")
 
     def test_tests_that_leak_fail(self):
@@ -500,15 +501,15 @@ class Plugin(InFolder):
                  "libculprit.so in its tree. Run: pip install --force-reinstall culprit_gpu-*.whl"),
                 ({"CULPRIT_COMMAND": CULPRIT, "CULPRIT_LIBRARY": "/none.so"}, "--culprit: libculprit.so is not loaded. "
                  "CULPRIT_LIBRARY names no file (/none.so). Run: unset CULPRIT_LIBRARY"),
-                ({"CULPRIT_PYTEST_AGAIN": "1"}, f"--culprit: {python} does not load what LD_PRELOAD names (None): it is "
-                 "static, of another libc, or privileged. Run with another Python: culprit run -- python3 -m pytest "
+                ({"CULPRIT_PYTEST_AGAIN": "1"}, f"--culprit: {python} does not load what LD_PRELOAD names (None): it "
+                 "is static, of another libc, or privileged. Run with another Python: culprit run -- python3 -m pytest "
                  "--culprit")):
             with self.subTest(environ):
                 done = self.run_pytest("--culprit", preload=False, **{**path, **environ})
                 self.assertEqual(done.returncode, 4)
                 self.assertIn(f"ERROR: {message}\n", done.stderr)
-        done = self.run_python("import pytest, sys; sys.exit(pytest.main(['--culprit', '-p', 'culprit.pytest_plugin']))",
-                               preload=False, python=python, CULPRIT_COMMAND=CULPRIT, **path)
+        start = "import pytest, sys; sys.exit(pytest.main(['--culprit', '-p', 'culprit.pytest_plugin']))"
+        done = self.run_python(start, preload=False, python=python, CULPRIT_COMMAND=CULPRIT, **path)
         self.assertEqual(done.returncode, 4)
         self.assertIn(f"ERROR: --culprit: libculprit.so is not loaded. Run: {CULPRIT} run -- {python} -c", done.stderr)
 

@@ -263,7 +263,7 @@ class Situations(Views):
 
     @each_python
     def test_a_module_has_its_own_name(self, python):
-        """An alias that was imported first, and one whose name nobody can ask for."""
+        """There are aliases, one of them older, and a module whose name raises when it is compared."""
         self.run_python(python, TORCH + "import types\nmodel = types.ModuleType('model')\n"
                                         "class Name(str):\n    def __eq__(self, other): raise RuntimeError(other)\n"
                                         "    __hash__ = str.__hash__\n"

@@ -15,8 +15,9 @@ _numbers = itertools.count(1)
 
 # Tracebacks show the public names of both exceptions.
 class LeakError(AssertionError):
-    """A block left GPU memory behind. str() is a line with size and place, and the text report. `leaked_bytes`, `leaked_allocations` and `report` (the
-    JSON report as a dict; None without the culprit command) are for programs."""
+    """A block left GPU memory behind. str() is a line with size and place, and the text report. `leaked_bytes`,
+    `leaked_allocations` and `report` (the JSON report as a dict; None without the culprit command) are for
+    programs."""
 
     __module__ = "culprit"
 

@@ -16,7 +16,9 @@ def size_text(size):
 
 def place_text(file, line, function):
     """ " at train.py:31 step" """
-    return f" at {file.rpartition('/')[2]}:{line} {function}".rstrip() if file else f" in {function}" if function else ""
+    if file:
+        return f" at {file.rpartition('/')[2]}:{line} {function}".rstrip()
+    return f" in {function}" if function else ""
 
 
 def _frame_of(stack):

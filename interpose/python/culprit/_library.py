@@ -85,7 +85,7 @@ def command():
 
 
 def _name_of(command_path):
-    """What a user types to call the command."""
+    """The name by which a user calls the command."""
     beside = os.path.join(sys.prefix, "bin", "culprit")
     if shutil.which("culprit"):
         return "culprit"

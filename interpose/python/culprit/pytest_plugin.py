@@ -94,8 +94,8 @@ def _without_pytest(text):
 
 
 def _failure(text, location):
-    """What pytest shows of a failed test. Its summary, JUnit's message and --tb=line have the first line; the workers
-    of pytest-xdist can send it."""
+    """A failure for pytest to show. Its summary, JUnit's message and --tb=line have the first line; the workers of
+    pytest-xdist can send it."""
     path, line, _ = location
     crash = ReprFileLocation(path, (line or 0) + 1, text.partition("\n")[0])
     return ReprExceptionInfo(ReprTraceback([ReprEntryNative([text])], None, "native"), crash)
