@@ -51,13 +51,15 @@ inline void write_without_memory() noexcept {
   std::abort();
 }
 
-// One line for a reader. Thread-safe.
-inline std::string failure_text(const std::exception& error) {
+// The words of an exception, as they are. Allocates nothing: valid as long as the exception.
+inline const char* failure_words(const std::exception& error) noexcept {
   // A container that would be larger than any memory is std::length_error.
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-      dynamic_cast<const std::length_error*>(&error) != nullptr)
-    return kNoMemory;
-  return printable_lines(error.what());
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+                         dynamic_cast<const std::length_error*>(&error) != nullptr;
+  return no_memory ? kNoMemory : error.what();
 }
+
+// One line for a reader. Thread-safe.
+inline std::string failure_text(const std::exception& error) { return printable_lines(failure_words(error)); }
 
 }  // namespace culprit::report

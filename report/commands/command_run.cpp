@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "report/base/environment.h"
 #include "report/base/exit_codes.h"
 #include "report/base/file_error.h"
 #include "report/base/log.h"
@@ -156,11 +157,10 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
 class RunPlace {
  public:
   explicit RunPlace(const RunCommand& command) : run_starts_(folder_.path()) {
-    const char* present = std::getenv("CULPRIT_OUT");
     if (!command.out.empty()) {
       pattern_ = absolute_pattern(command.out);
     } else if (command.keep) {
-      pattern_ = absolute_pattern(present != nullptr && present[0] != '\0' ? present : kDefaultPattern);
+      pattern_ = absolute_pattern(value_or("CULPRIT_OUT", kDefaultPattern));
     } else {
       pattern_ = pattern_of_path(folder_.path()) + "/" + kDefaultPattern;
       kept_ = false;
