@@ -15,6 +15,7 @@
 
 #include "report/base/environment.h"
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/file_error.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
@@ -227,6 +228,11 @@ int run_program(const RunCommand& command) {
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
 
   // Whatever fails from here on: the command's exit code counts.
+  if (child.signalled) {
+    exit_code_of_failure = kExitSignalled + child.code;
+  } else if (child.code != 0) {
+    exit_code_of_failure = child.code;
+  }
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
