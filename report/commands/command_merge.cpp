@@ -49,7 +49,9 @@ std::string problem_of(const std::string& output) {
 
 Action declare_merge(OptionList* options) {
   const auto command = std::make_shared<MergeCommand>();
-  options->add("DUMP", &command->dumps, "Dumps of the job's processes or a folder of them, and files that were merged before")
+  options
+      ->add("DUMP", &command->dumps,
+            "Dumps of the job's processes or a folder of them, and files that were merged before")
       .is_required()
       .type("");
   options->add("-o,--output", &command->output.output, "The file to write, which `culprit report` reads (JSON)")

@@ -65,7 +65,8 @@ int run_report(const ReportCommand& command) try {
 
 Action declare_report(OptionList* options) {
   const auto command = std::make_shared<ReportCommand>();
-  options->add("DUMP", &command->dumps, "Dumps of finished or running processes (culprit.*.dump), or a folder of them").type("");
+  options->add("DUMP", &command->dumps, "Dumps of finished or running processes (culprit.*.dump), or a folder of them")
+      .type("");
   add_output_options(options, &command->output, report_formats());
   add_job_options(options, &command->output);
   options->add("--suggest-suppressions", &command->suggest_suppressions,

@@ -31,8 +31,8 @@ std::optional<format::Header> header_of_dump(const std::string& path);
 // `since_realtime_ns`, oldest first. Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
-// `paths` with the dumps inside of a folder, oldest first, in place of the folder. Throws FileError for a folder without
-// dumps.
+// `paths` with the dumps inside of a folder, oldest first, in place of the folder. Throws FileError for a folder
+// without dumps.
 std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths);
 
 // The files that the library names when the name of the dump at `path` is taken: "app.1.dump", "app.2.dump" beside
