@@ -22,8 +22,9 @@ void collect(const GroupFacts& facts, std::vector<Evidence>* list) {
 
 std::vector<EvidenceLine> lines(const Group& group, const Evidence& evidence) {
   const Frame* launcher = named_frame(*evidence.stack);
-  const std::string text = launcher == nullptr ? "" : spot(launcher) + "  " + frame_function(*launcher);
-  std::vector<EvidenceLine> list = {{"launched", (text.empty() ? "the graph" : text) + times(evidence)}};
+  std::string text = launcher == nullptr ? "the graph" : spot(launcher);
+  if (launcher != nullptr && launcher->line != 0) text += "  " + frame_function(*launcher);
+  std::vector<EvidenceLine> list = {{"launched", text + times(evidence)}};
   add_callers(*evidence.stack, group, &list);
   return list;
 }
