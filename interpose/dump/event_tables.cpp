@@ -158,11 +158,11 @@ void ThreadTable::set_name(std::uint32_t index, const char* name, DumpWriter& du
   write_name(index, name, dump);
 }
 
-bool ThreadTable::set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump) {
+bool ThreadTable::set_name_of(std::uint32_t tid, format::ThreadState state, const char* name, DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (std::uint32_t index = 0; index < next_; ++index) {
     const ThreadRecord* thread = record(index, dump);
-    if (thread == nullptr || thread->tid != tid || thread->state != format::ThreadState::kAlive) continue;
+    if (thread == nullptr || thread->tid != tid || thread->state != state) continue;
     write_name(index, name, dump);
     return true;
   }

@@ -131,8 +131,9 @@ class ThreadTable {
   static constexpr std::uint32_t kMostName = 111;
   void set_name(std::uint32_t index, const char* name, DumpWriter& dump);
 
-  // Likewise the running thread with the kernel's number `tid`. Returns false when there is none.
-  bool set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump);
+  // Likewise a thread in this state, running or ended, with the kernel's number `tid`. Returns false when there is
+  // none.
+  bool set_name_of(std::uint32_t tid, format::ThreadState state, const char* name, DumpWriter& dump);
 
  private:
   static constexpr std::uint32_t kCapacity = 65536;

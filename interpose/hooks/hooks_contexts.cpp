@@ -1,6 +1,7 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/view_requests.h"
 
 namespace culprit {
 namespace {
@@ -58,7 +59,12 @@ namespace custom {
 
 CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
   CUresult status = call(flags);
-  if (status == CUDA_SUCCESS) record_on_own_stack([](Process&) {});  // the dump begins here
+  if (status == CUDA_SUCCESS) {
+    // The dump begins here. PyTorch calls this before it runs what was queued for its initialization.
+    record_on_own_stack([](Process& process) {
+      if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
+    });
+  }
   return status;
 }
 
