@@ -168,9 +168,11 @@ void note_executable_destroyed(std::uint64_t exec) {
 }
 
 void note_memory_launched(std::uint64_t exec) {
-  with_nodes([&](Process& process, GraphNodes& nodes, auto) {
+  record_on_own_stack([&](Process& process) {
     const Ref stack = current_stack(process);
     const std::uint64_t now = now_ns(process);
+    GraphNodes& nodes = process.tables.graphs;
+    SpinGuard guard(nodes.lock());
     auto for_each = [&](bool frees, auto work) {
       nodes.for_each(exec, [&](const GraphNodes::Node& node) {
         if (node.frees != frees) return;
