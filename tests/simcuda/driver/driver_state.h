@@ -3,6 +3,7 @@
 // It differs from the real driver on purpose:
 //   - A stream is always idle: copies, graph launches and host functions are done before the call returns.
 //   - A managed allocation, a context and a module take no device memory.
+//   - Graph memory that was freed counts as reserved only; NVIDIA's driver counts it as used until a trim.
 //   - cuInit in a fork child starts a driver of its own (driver_state.cpp).
 //   - A process may open its own IPC memory handle; another process gets fresh memory of that size (ipc.cpp).
 //   - cuModuleGetFunction finds every name in every image; a global variable has 1 MiB (modules.cpp).
@@ -154,7 +155,8 @@ struct DriverState {
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<AddressSpace> managed_space;
   AllocationMap managed;
-  AllocationMap host;  // pinned and registered host memory
+  AllocationMap host;                                  // pinned and registered host memory
+  std::map<std::uint64_t, GraphMemory*> graph_memory;  // of allocation nodes, by address: the newest at each
   std::unordered_set<Object*> objects;
   std::uint64_t next_serial = 1;
   std::uint64_t next_id = 1;
