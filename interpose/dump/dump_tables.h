@@ -15,6 +15,7 @@ struct DumpTables {
   LiveTable live;
   ErrorTable errors;
   FailedCallTable failed_calls;
+  BillTable bills;
   EvidenceTable evidence;
   ThrowTable throws;
   CancelTable cancels;

@@ -75,6 +75,8 @@ struct GraphExec : Object {
   std::vector<Step> steps;
   unsigned long long flags = 0;
   std::map<UserObject*, unsigned> user_objects;
+  Device* device = nullptr;  // own_memory.h
+  std::size_t taken = 0;     // likewise
 };
 
 // A copy with copies of the child graphs; every node remembers its original.
