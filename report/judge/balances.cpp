@@ -57,7 +57,6 @@ Balance balance_of(const BalanceRecord& record, const Report& report, const std:
       record.moment == Moment::kExit ? std::min(allocated, cached_on(report, balance.device)) : 0;
   add(BalancePart::kAllocations, allocated - cached);
   add(BalancePart::kCached, cached);
-  add(BalancePart::kBlocks, as_signed(record.in_blocks) - as_signed(record.allocated));
   add(BalancePart::kPoolReserve, idle(record.default_reserved, record.default_used));
   add(BalancePart::kCustomPoolReserve, idle(record.custom_reserved, record.custom_used));
   add(BalancePart::kGraphPoolReserve, idle(record.graph_reserved, record.graph_used));
@@ -65,6 +64,9 @@ Balance balance_of(const BalanceRecord& record, const Report& report, const std:
     const BalancePart part = part_of(static_cast<DriverMemory>(i));
     if (part != BalancePart::kRest) add(part, record.taken[i]);
   }
+  // By the driver's rule, as far as there is room for it: other drivers have other blocks.
+  const std::int64_t blocks = as_signed(record.in_blocks) - as_signed(record.allocated);
+  add(BalancePart::kBlocks, std::clamp<std::int64_t>(rest, 0, std::max<std::int64_t>(blocks, 0)));
   std::stable_sort(balance.items.begin(), balance.items.end(),
                    [](const BalanceItem& left, const BalanceItem& right) { return left.bytes > right.bytes; });
   balance.items.push_back({BalancePart::kRest, rest});

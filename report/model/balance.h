@@ -73,7 +73,7 @@ struct ContextInfo {
   std::optional<ThreadInfo> thread;
   std::uint64_t created_ns = 0;
   bool ended = false;
-  std::optional<std::uint64_t> bytes;  // that making it took; empty: not known
+  std::uint64_t bytes = 0;  // that making it took; 0: not known
   // The process's first on its device: `bytes` is all that was in use there then, by other processes too.
   bool others_included = false;
   // The process has nothing else on the device, and allocates on these.

@@ -252,7 +252,7 @@ Json contexts_json(const Report& report) {
     one["device"] = context.device;
     one["kind"] = kind_name(context.kind);
     one["api"] = context.api;
-    one["bytes"] = context.bytes ? Json(*context.bytes) : Json();
+    one["bytes"] = context.bytes != 0 ? Json(context.bytes) : Json();
     one["others_included"] = context.others_included;
     one["created_ns"] = context.created_ns;
     one["ended"] = context.ended;
