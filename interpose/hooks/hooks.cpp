@@ -78,6 +78,16 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                                                   \
   }
 
+#define HOOK_LAUNCH(symbol, parameters, arguments)                         \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                      \
+    CULPRIT_ENTER(symbol, arguments)                                       \
+    if (CULPRIT_LIKELY(!next_launch_is_measured())) return call arguments; \
+    MeteredLaunch metered(Api::symbol);                                    \
+    CUresult status = call arguments;                                      \
+    metered.finish();                                                      \
+    return status;                                                         \
+  }
+
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
     CULPRIT_ENTER(symbol, arguments)                                                \

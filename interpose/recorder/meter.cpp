@@ -1,5 +1,7 @@
 #include "interpose/recorder/meter.h"
 
+#include <algorithm>
+
 #include "interpose/format/device_bytes.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/events.h"
@@ -129,6 +131,19 @@ void read_pools(Process& process, BalanceRecord* balance) {
   }
 }
 
+std::size_t stack_limit() {
+  std::size_t limit = 0;
+  return driver().cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS ? limit : 0;
+}
+
+// The threads that the device can run at a time.
+std::uint64_t threads_of(std::uint8_t device) {
+  int multiprocessors = 0, threads = 0;
+  driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  driver().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
+  return static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+}
+
 void read_limits(BalanceRecord* balance) {
   std::size_t stack = 0, fifo = 0, heap = 0;
   int multiprocessors = 0, threads = 0;
@@ -253,6 +268,23 @@ void Meter::finish(Process& process, const Measurement& measurement) {
   note(process, measurement, current_place(process).context, grown);
 }
 
+void Meter::finish_launch(Process& process, const Measurement& measurement) {
+  std::int64_t grown = 0;
+  std::uint64_t used = 0;
+  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return;
+  const std::uint32_t context = current_place(process).context;
+  const std::size_t limit = stack_limit();
+  Measurement local = measurement;
+  local.what = DriverMemory::kLocalMemory;
+  const std::int64_t for_local =
+      limit <= measurement.stack_limit || grown < 0
+          ? 0
+          : std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) *
+                                                      threads_of(measurement.device)));
+  if (for_local != 0) note(process, local, context, for_local);
+  if (grown != for_local) note(process, measurement, context, grown - for_local);
+}
+
 void Meter::begin_context(Process& process, Measurement* measurement) {
   if (may_not_read(process) || is_captured(process) || measurement->device >= ContextTable::kMostDevices) return;
   CUcontext known = process.tables.contexts.any_context_on(measurement->device);
@@ -320,6 +352,25 @@ void Meter::take_balance(Process& process, std::uint8_t device, format::Moment m
   __atomic_store_n(&record->state, uses, __ATOMIC_RELEASE);
 }
 
+std::atomic<bool> launch_is_measured{false};
+
+MeteredLaunch::MeteredLaunch(Api api) {
+  Process* process = process_if_recording();
+  // During a capture a launch adds a node; the next one is measured.
+  if (process == nullptr || is_captured(*process) || !launch_is_measured.exchange(false)) return;
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kModules;
+  record_on_own_stack([&](Process& recording) {
+    recording.meter.begin(recording, &measurement_);
+    if (measurement_.begun) measurement_.stack_limit = stack_limit();
+  });
+}
+
+void MeteredLaunch::finish() {
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { process.meter.finish_launch(process, measurement_); });
+}
+
 MeteredCall::MeteredCall(Api api, DriverMemory what) {
   if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
   measurement_.api = api;
@@ -328,6 +379,7 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
 }
 
 void MeteredCall::finish() {
+  if (measurement_.what == DriverMemory::kModules) launch_is_measured.store(true, std::memory_order_relaxed);
   if (!measurement_.begun) return;
   record_on_own_stack([&](Process& process) { process.meter.finish(process, measurement_); });
 }

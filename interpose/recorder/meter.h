@@ -1,7 +1,8 @@
 // The memory that the driver takes by itself, for contexts, code, local memory, graphs, streams: memory in use is read
 // before and after the rare calls that make the driver grow, and the difference, less what was allocated meanwhile, is
-// noted with the call's stack. Never around a call that programs make often (allocations, frees, launches, copies,
-// waits): a reading is a driver call.
+// noted with the call's stack. Never around a call that programs make often (allocations, frees, copies, waits): a
+// reading is a driver call. Of launches only the first one after code was loaded or looked up is measured, because lazily
+// loaded code, local memory, the buffer of printf and the device heap get their memory then.
 #pragma once
 
 #include <cuda.h>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/driver/api.h"
 #include "interpose/dump/contexts.h"
@@ -27,12 +29,14 @@ class Meter {
     std::uint8_t device;
     bool begun;  // finish() is needed
     bool first;  // the process's first context on the device: memory in use before it is not known
+    std::size_t stack_limit;  // of a launch: before it
   };
 
   // All functions are thread-safe and run on the tracker's own stack only. `always`: also when many calls were measured
   // shortly before.
   void begin(Process& process, Measurement* measurement, bool always = false);
   void finish(Process& process, const Measurement& measurement);
+  void finish_launch(Process& process, const Measurement& measurement);
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
   void begin_context(Process& process, Measurement* measurement);
@@ -75,6 +79,23 @@ class Meter {
   std::uint64_t in_common_[ContextTable::kMostDevices];  // calls that ran at the same time as others
   SpinLock balance_lock_;
   format::Ref balances_[ContextTable::kMostDevices];  // kMoments records
+};
+
+// Set by calls that load or look up code.
+extern CULPRIT_OWN std::atomic<bool> launch_is_measured;
+
+__attribute__((always_inline)) inline bool next_launch_is_measured() {
+  return CULPRIT_UNLIKELY(launch_is_measured.load(std::memory_order_relaxed));
+}
+
+// Measures a launch: local memory apart from all else.
+class MeteredLaunch {
+ public:
+  explicit MeteredLaunch(Api api);
+  void finish();
+
+ private:
+  Meter::Measurement measurement_ = {};
 };
 
 // Measures one call of a hook.

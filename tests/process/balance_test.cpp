@@ -84,6 +84,19 @@ TEST_CASE("everything in use has a name", "[balance]") {
   for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
 }
 
+TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("kernels");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["modules"] == (2 + 8 + 10) * kMiB);  // code, printf, heap
+  CHECK(items["rest"] == 0);
+  const json local = bills_of(report, "local-memory");
+  REQUIRE(local.size() == 1);
+  CHECK(local[0]["count"] == 1);
+  CHECK(has_frame(read_stack(local[0]["stack"]), "launch_kernels"));
+}
+
 TEST_CASE("a context on a device where its rank has nothing else is a stray one", "[balance]") {
   if (on_gpu()) return;
   RunOptions options = with_own_memory();

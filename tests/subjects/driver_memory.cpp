@@ -20,6 +20,23 @@ SUBJECT_FUNCTION void load_code() {
   CHECKED(cuModuleLoadData(&module, image));
 }
 
+// The simulated driver takes memory for a kernel by its name.
+SUBJECT_FUNCTION void launch(CUmodule module, const char* name, int times) {
+  CUfunction function = nullptr;
+  CHECKED(cuModuleGetFunction(&function, module, name));
+  for (int i = 0; i < times; ++i)
+    CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+}
+
+SUBJECT_FUNCTION void launch_kernels() {
+  CUmodule module = nullptr;
+  CHECKED(cuModuleLoadData(&module, image));
+  launch(module, "plain", 3);
+  launch(module, "local_4096", 3);
+  launch(module, "local_2048", 3);
+  launch(module, "with_printf_and_heap", 3);
+}
+
 SUBJECT_FUNCTION CUgraphExec instantiate(int nodes) {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
@@ -123,6 +140,8 @@ int main(int count, char** words) {
     instantiate(1000);
     CHECKED(cuGraphExecDestroy(instantiate(500)));
     instantiate(200);  // in the memory of the one that was destroyed
+  } else if (mode == "kernels") {
+    launch_kernels();
   } else if (mode == "contexts") {
     for (int i = 0; i < 20; ++i) CHECKED(cuCtxDestroy(second_context()));
   } else if (mode == "threads") {
