@@ -134,5 +134,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     log::failure(error);
   }
-  return kExitUnreadable;
+  return exit_code_of_failure;
 }

@@ -37,9 +37,9 @@ mv "$libraries"/lib{isl,mpc,mpfr,gmp,zstd}.so.* "$private/"
 for program in cc1 cc1plus collect2 lto-wrapper lto1; do
   patchelf --set-rpath "$private" "$root/usr/lib/gcc/x86_64-linux-gnu/11/$program"
 done
-# Debian's links to libraries are absolute.
+# Debian's links to libraries are absolute. Relative ones survive when DEPS_FOLDER is moved or copied.
 find "$root" -type l -lname '/*' | while read -r link; do
-  ln -sfn "$root$(readlink "$link")" "$link"
+  ln -sfnr "$root$(readlink "$link")" "$link"
 done
 cc="$root/usr/bin/x86_64-linux-gnu-gcc-11 --sysroot=$root"
 # libstdc++ asks this variable of glibc 2.32 whether there is one thread only. No is always a right answer.

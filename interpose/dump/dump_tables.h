@@ -3,6 +3,7 @@
 
 #include "interpose/dump/contexts.h"
 #include "interpose/dump/event_tables.h"
+#include "interpose/dump/graph_nodes.h"
 #include "interpose/dump/live_table.h"
 #include "interpose/dump/thread_counters.h"
 #include "interpose/dump/throw_table.h"
@@ -13,6 +14,7 @@ namespace culprit {
 struct DumpTables {
   ContextTable contexts;  // first, next to the other fields of Process that every call reads
   LiveTable live;
+  GraphNodes graphs;
   ErrorTable errors;
   FailedCallTable failed_calls;
   BillTable bills;
@@ -27,6 +29,7 @@ struct DumpTables {
   // Gives the memory of all indexes back. Not while other threads use the tables.
   void free_memory() {
     live.free_memory();
+    graphs.free_memory();
     evidence.free_memory();
     throws.free_memory();
     releases.free_memory();

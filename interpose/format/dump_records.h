@@ -15,12 +15,13 @@ constexpr std::uint32_t kStateBits = 2;  // AllocationRecord::state = generation
 
 enum AllocationFlags : std::uint8_t {
   kFlagExitPhase = 1,       // made while exit handlers were running
-  kFlagNotPhysical = 2,     // graph memory before its first launch: counts 0 bytes
+  kFlagNotPhysical = 2,     // graph memory that no launch has allocated, or that was freed since: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
   kFlagEnded = 16,          // in an empty record, for the writer only: `ended` says where it was ended ...
   kFlagTornDown = 32,       // ... and it was released with its context
   kFlagForgotten = 64,      // in an empty record, for the writer only: `ended` is void, its stacks may be gone
+  kFlagInGraph = 128,       // graph memory that a launch may allocate again
 };
 
 struct AllocationRecord {
@@ -29,13 +30,18 @@ struct AllocationRecord {
   std::uint64_t handle;
   std::uint64_t bytes;  // physical bytes (see "What counts" in report/README.md)
   union {
-    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, owning graph, references of a user object
+    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object
+    struct {
+      Ref stack;            // live: of the launch that allocated it last; with kFlagNotPhysical: of its last free
+      std::uint32_t times;  // live: launches that allocated it
+    } launched;             // graph memory
     struct {
       Ref stack;
       std::uint32_t thread;
     } ended;  // in an empty record with kFlagEnded: where it was ended
   };
-  std::uint64_t time_ns;  // in a busy thread only as exact as the kernel's tick (1 to 10 ms), see clock.h
+  std::uint64_t time_ns;  // in a busy thread only as exact as the kernel's tick (1 to 10 ms), see clock.h; of graph
+                          // memory: of its last launch (live)
   std::uint32_t thread;   // index into threads
   std::uint32_t context;  // index into contexts, kNoIndex = no context was current
   Ref evidence;           // live: EvidenceRecord, why it was not freed; 0 = none

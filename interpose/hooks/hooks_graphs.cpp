@@ -1,17 +1,14 @@
 // Stream-ordered memory, stream capture, graphs and the memory that graphs make.
 //
-// A graph's memory node has an address from the moment it is added; the address has memory only after a launch, until a
-// free node or a cuMemFree frees it. Its record is kept from the start and marked kFlagNotPhysical (0 bytes) until a
-// launch; after a free from outside the graph it returns to that state, because the next launch allocates it again.
+// recorder/graph_memory.h follows the memory of graphs.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/graph_memory.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
 namespace {
 
-using format::AllocationRecord;
 using format::Kind;
-using format::Ref;
 
 CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -23,18 +20,16 @@ CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
   return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
 }
 
-// The graph that a call on this stream goes into, nullptr when the stream is not being captured.
-__attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
+__attribute__((always_inline)) inline bool are_captures() {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
-  if (process == nullptr) process = process_if_recording();
+  if (CULPRIT_UNLIKELY(process == nullptr)) process = process_if_recording();
   // In a fork child that does not record yet this Process is wiped.
-  if (process == nullptr || process->hooks.captures.load(std::memory_order_relaxed) == 0) return nullptr;
-  return ask_captured_graph(stream);
+  return process != nullptr && CULPRIT_UNLIKELY(process->hooks.captures.load(std::memory_order_relaxed) != 0);
 }
 
-void note_graph_memory(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const Where& where) {
-  note_made({api, Kind::kGraphMemory, address, bytes, reinterpret_cast<std::uint64_t>(graph), where,
-             format::kFlagNotPhysical});
+// The graph that a call on this stream goes into, nullptr when the stream is not being captured.
+__attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
+  return are_captures() ? ask_captured_graph(stream) : nullptr;
 }
 
 template <typename Call>
@@ -44,7 +39,7 @@ __attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call 
   CUresult status = call();
   if (status == CUDA_SUCCESS && dptr != nullptr) {
     if (CUgraph graph = captured_graph(stream)) {
-      note_graph_memory(api, graph, *dptr, bytes, on_stream(stream));
+      note_graph_allocation({api, Kind::kGraphMemory, *dptr, bytes, 0, on_stream(stream)}, handle(graph), true);
     } else {
       note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, on_stream(stream)});
     }
@@ -53,8 +48,23 @@ __attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call 
   return status;
 }
 
+// A free while streams are being captured: perhaps it becomes a node of a graph.
+template <typename Call>
+CULPRIT_COLD CUresult free_while_capturing(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
+  const CUgraph graph = ask_captured_graph(stream);
+  Ending ending(api, Kind::kStreamOrdered, dptr);
+  CUresult status = call(dptr, stream);
+  if (graph == nullptr) {
+    ending.finish(status);
+  } else {
+    finish_free_node(ending, status, handle(graph), true);
+  }
+  return status;
+}
+
 template <typename Call>
 __attribute__((always_inline)) inline CUresult free_on_stream(Api api, Call call, CUdeviceptr dptr, CUstream stream) {
+  if (CULPRIT_UNLIKELY(are_captures())) return free_while_capturing(api, call, dptr, stream);
   Ending ending(api, Kind::kStreamOrdered, dptr);
   CUresult status = call(dptr, stream);
   ending.finish(status);
@@ -76,76 +86,26 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
                  status == CUDA_ERROR_INVALID_VALUE;
   if (!goes_on && process->hooks.captures.load(std::memory_order_relaxed) > 0)
     process->hooks.captures.fetch_sub(1, std::memory_order_relaxed);
+  if (status != CUDA_SUCCESS && !goes_on) note_capture_ended(0);
   if (status != CUDA_SUCCESS || graph == nullptr || *graph == nullptr) return status;
   bool known = false;  // captured into a graph that existed before
   record_on_own_stack([&](Process& recording) {
     known = recording.tables.live.find(space_of(Kind::kGraph), handle(*graph), format::kNoDevice, recording.dump) != 0;
   });
+  note_capture_ended(handle(*graph));
   if (!known) note_made({api, Kind::kGraph, handle(*graph), 0, 0});
   return status;
-}
-
-// The graph (or executable graph) `owner` was destroyed. Its memory passes to `heir`, if there is one. Otherwise no
-// launch will allocate it again: records without physical memory are dropped, others stay until they are freed.
-void leave_memory(std::uint64_t owner, std::uint64_t heir) {
-  record_on_own_stack([&](Process& process) {
-    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-      if (record.kind != Kind::kGraphMemory || record.extra != owner) return false;
-      record.extra = heir;
-      if (heir != 0 || (record.flags & format::kFlagNotPhysical) == 0) return false;
-      process.hooks.graph_memory.fetch_sub(1, std::memory_order_relaxed);
-      process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-      count_gone(process, record.thread);
-      return true;
-    });
-  });
-}
-
-bool has_graph_memory() {
-  Process* process = process_if_recording();
-  return process != nullptr && process->hooks.graph_memory.load(std::memory_order_relaxed) > 0;
-}
-
-// An executable graph that was made from `graph`; it keeps the graph's memory nodes in use after the graph is
-// destroyed.
-std::uint64_t executable_of(std::uint64_t graph) {
-  std::uint64_t found = 0;
-  record_on_own_stack([&](Process& process) {
-    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-      if (record.kind == Kind::kGraphExec && record.extra == graph && found == 0) {
-        found = record.handle;
-        record.extra = record.handle;
-      }
-      return false;
-    });
-  });
-  return found;
-}
-
-void note_launch(CUgraphExec exec) {
-  record_on_own_stack([&](Process& process) {
-    Ref ref = process.tables.live.find(space_of(Kind::kGraphExec), handle(exec), format::kNoDevice, process.dump);
-    if (ref == 0) return;
-    std::uint64_t owner = process.dump.at<AllocationRecord>(ref)->extra;
-    process.tables.live.sweep(process.dump, [&](AllocationRecord& record, Ref, EndedBy*) {
-      bool waiting = record.kind == Kind::kGraphMemory && (record.flags & format::kFlagNotPhysical) != 0;
-      if (!waiting || (record.extra != owner && record.extra != handle(exec))) return false;
-      record.flags &= static_cast<std::uint8_t>(~format::kFlagNotPhysical);
-      process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
-      change_live_bytes(process, record.device, static_cast<std::int64_t>(record.bytes));
-      return false;
-    });
-  });
 }
 
 template <typename Call>
 CUresult launch(Call call, CUgraphExec exec, CUstream stream) {
   CUresult status = call(exec, stream);
-  Process* process = process_if_recording();
-  if (status == CUDA_SUCCESS && process != nullptr &&
-      process->hooks.unlaunched_memory.load(std::memory_order_relaxed) > 0)
-    note_launch(exec);
+  if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) note_launched(handle(exec));
   return status;
+}
+
+void note_node(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const CUmemPoolProps& pool) {
+  note_graph_allocation({api, Kind::kGraphMemory, address, bytes, 0, pool_place(&pool)}, handle(graph), false);
 }
 
 template <typename Call>
@@ -153,12 +113,16 @@ CUresult add_node(Api api, Call call, CUgraph graph, CUgraphNodeParams* params) 
   if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     Ending ending(api, Kind::kGraphMemory, params->free.dptr);
     CUresult status = call();
-    ending.finish(status);
+    finish_free_node(ending, status, handle(graph), false);
     return status;
   }
   CUresult status = call();
-  if (status == CUDA_SUCCESS && params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-    note_graph_memory(api, graph, params->alloc.dptr, params->alloc.bytesize, pool_place(&params->alloc.poolProps));
+  if (status != CUDA_SUCCESS || params == nullptr) return status;
+  if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    note_node(api, graph, params->alloc.dptr, params->alloc.bytesize, params->alloc.poolProps);
+  } else if (params->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+             params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
+    note_child_moved(handle(params->graph.graph), handle(graph));
   }
   return status;
 }
@@ -245,8 +209,7 @@ CUresult cuGraphAddMemAllocNode(decltype(&::cuGraphAddMemAllocNode) call, CUgrap
                                 CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
   CUresult status = call(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
   if (status == CUDA_SUCCESS && nodeParams != nullptr) {
-    note_graph_memory(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize,
-                      pool_place(&nodeParams->poolProps));
+    note_node(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize, nodeParams->poolProps);
   }
   note_result(Api::cuGraphAddMemAllocNode, status, nodeParams == nullptr ? 0 : nodeParams->bytesize);
   return status;
@@ -256,7 +219,7 @@ CUresult cuGraphAddMemFreeNode(decltype(&::cuGraphAddMemFreeNode) call, CUgraphN
                                const CUgraphNode* dependencies, size_t numDependencies, CUdeviceptr dptr) {
   Ending ending(Api::cuGraphAddMemFreeNode, Kind::kGraphMemory, dptr);
   CUresult status = call(phGraphNode, hGraph, dependencies, numDependencies, dptr);
-  ending.finish(status);
+  finish_free_node(ending, status, handle(hGraph), false);
   return status;
 }
 
@@ -279,7 +242,7 @@ CUresult cuGraphDestroy(decltype(&::cuGraphDestroy) call, CUgraph hGraph) {
   Ending ending(Api::cuGraphDestroy, Kind::kGraph, handle(hGraph));
   CUresult status = call(hGraph);
   ending.finish(status);
-  if (status == CUDA_SUCCESS && has_graph_memory()) leave_memory(handle(hGraph), executable_of(handle(hGraph)));
+  if (status == CUDA_SUCCESS) note_graph_destroyed(handle(hGraph));
   return status;
 }
 
@@ -287,7 +250,20 @@ CUresult cuGraphExecDestroy(decltype(&::cuGraphExecDestroy) call, CUgraphExec hG
   Ending ending(Api::cuGraphExecDestroy, Kind::kGraphExec, handle(hGraphExec));
   CUresult status = call(hGraphExec);
   ending.finish(status);
-  if (status == CUDA_SUCCESS && has_graph_memory()) leave_memory(handle(hGraphExec), 0);
+  if (status == CUDA_SUCCESS) note_executable_destroyed(handle(hGraphExec));
+  return status;
+}
+
+CUresult cuGraphExecUpdate(decltype(&::cuGraphExecUpdate) call, CUgraphExec hGraphExec, CUgraph hGraph,
+                           CUgraphNode* hErrorNode_out, CUgraphExecUpdateResult* updateResult_out) {
+  CUresult status = call(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  if (status == CUDA_SUCCESS) note_executable(handle(hGraphExec), handle(hGraph));
+  return status;
+}
+CUresult cuGraphExecUpdate_v2(decltype(&::cuGraphExecUpdate_v2) call, CUgraphExec hGraphExec, CUgraph hGraph,
+                              CUgraphExecUpdateResultInfo* resultInfo) {
+  CUresult status = call(hGraphExec, hGraph, resultInfo);
+  if (status == CUDA_SUCCESS) note_executable(handle(hGraphExec), handle(hGraph));
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include "interpose/format/device_bytes.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/graph_memory.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -230,10 +231,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   }
   if (CULPRIT_LIKELY(thread_state.paths.all != nullptr))
     thread_state.paths.all->made(ref, process->dump.at<AllocationRecord>(ref)->state, thread_state.paths.current);
-  if (CULPRIT_UNLIKELY(made.kind == Kind::kGraphMemory))
-    process->hooks.graph_memory.fetch_add(1, std::memory_order_relaxed);
   bool physical = (flags & format::kFlagNotPhysical) == 0;
-  if (CULPRIT_UNLIKELY(!physical)) process->hooks.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.sums.live_device != place.device;
   std::uint64_t bytes = physical ? made.bytes : 0;
@@ -263,24 +261,8 @@ void Ending::begin(std::uint8_t space, bool memory) {
 
 namespace {
 
-// Graph memory that is freed from outside its graph while the graph exists: the next launch allocates it again, at the
-// same address.
-CULPRIT_COLD bool comes_back(Process& process, AllocationRecord* record) {
-  if ((record->flags & format::kFlagNotPhysical) != 0 || record->extra == 0) return false;
-  record->flags |= format::kFlagNotPhysical;
-  process.hooks.unlaunched_memory.fetch_add(1, std::memory_order_relaxed);
-  ++thread_state.sums.made;
-  record->thread = thread_state.index;
-  return true;
-}
-
 // Retires the record of freed memory.
 __attribute__((always_inline)) inline void retire(Process& process, Ref ref, Ref stack) {
-  const auto& record = *process.dump.at<AllocationRecord>(ref);
-  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory))
-    process.hooks.graph_memory.fetch_sub(1, std::memory_order_relaxed);
-  if (CULPRIT_UNLIKELY((record.flags & format::kFlagNotPhysical) != 0))
-    process.hooks.unlaunched_memory.fetch_sub(1, std::memory_order_relaxed);
   process.tables.live.retire(ref, process.dump, {stack, thread_state.index, false, true}, own_records());
   if (CULPRIT_LIKELY(thread_state.paths.all != nullptr)) thread_state.paths.all->ended(ref);
 }
@@ -314,11 +296,10 @@ void Ending::finish(CUresult status) {
       process->tables.live.retire(record_, process->dump, {}, own_records());
       return;
     }
-    count_end_of(*process, record);
-    if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory) && !late && comes_back(*process, &record)) {
-      process->tables.live.put_back(record_, process->dump);
+    if (CULPRIT_UNLIKELY((record.flags & format::kFlagInGraph) != 0) && !late &&
+        keep_for_launch(*process, record_, stack_))
       return;
-    }
+    count_end_of(*process, record);
     retire(*process, record_, stack_);
     return;
   }
@@ -361,6 +342,11 @@ void Ending::record_refusal_here(Process& process, CUresult status) {
     const AllocationRecord& record = *process.dump.at<AllocationRecord>(concerned);
     bool right = record_ != 0 && ends(kind_, record.kind);
     error.type = right ? ErrorType::kFailedFree : ErrorType::kMismatchedFree;
+    if (right && (record.flags & format::kFlagInGraph) != 0 && (record.flags & format::kFlagNotPhysical) != 0 &&
+        record.launched.times != 0) {
+      error.type = ErrorType::kDoubleFree;
+      error.free_stack = record.launched.stack;
+    }
     error.kind = record.kind;
     error.allocation_stack = record.stack;
     error.allocation_handle = record.handle;

@@ -38,6 +38,7 @@ struct Made {
 // and special cases, one for things that are only a handle in the current context.
 CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
+void note_executable(std::uint64_t exec, std::uint64_t graph);  // graph_memory.h
 inline void note_made(const Made& made) {
   if (!is_memory(made.kind) && made.bytes == 0 && made.extra == 0 && made.where.by == Where::By::kCurrentContext &&
       made.flags == 0) {
@@ -45,6 +46,7 @@ inline void note_made(const Made& made) {
   } else {
     note_any_made(made, space_of(made.kind));
   }
+  if (made.kind == format::Kind::kGraphExec) note_executable(made.handle, made.extra);
 }
 
 // The driver mapped VMM memory (Kind::kVmmMapping). `physical`: the record of the memory, 0 = not known.
@@ -62,6 +64,8 @@ class Ending {
   Ending(Api api, format::Kind kind, std::uint64_t handle, format::Ref record)
       : api_(api), kind_(kind), handle_(handle), record_(record) {}
   CULPRIT_HOT void finish(CUresult status);
+  // The record that was found; 0 = none.
+  format::Ref record() const { return record_; }
 
  private:
   CULPRIT_HOT void begin(std::uint8_t space, bool memory);

@@ -166,10 +166,10 @@ void read_limits(BalanceRecord* balance) {
 }  // namespace
 
 // Readings may take a hundredth of the time; the first ones are always made.
-bool Meter::may_measure(Process& process, std::uint64_t now) const {
-  constexpr std::uint64_t kFree = 20'000'000;
+bool Meter::may_measure(std::uint64_t now) const {
+  constexpr std::uint64_t kFree = 50'000'000;
   constexpr std::uint64_t kShare = 100;
-  return !is_captured(process) && spent_ns_.load(std::memory_order_relaxed) <= kFree + now / kShare;
+  return spent_ns_.load(std::memory_order_relaxed) <= kFree + now / kShare;
 }
 
 // `context`: to read in; nullptr: the current one.
@@ -254,7 +254,7 @@ void Meter::begin(Process& process, Measurement* measurement, bool always) {
   if (may_not_read(process)) return;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
-  if (is_captured(process) || (!always && !may_measure(process, now_ns(process)))) {
+  if (!always && !may_measure(now_ns(process))) {
     __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
     return;
   }
@@ -286,7 +286,7 @@ void Meter::finish_launch(Process& process, const Measurement& measurement) {
 }
 
 void Meter::begin_context(Process& process, Measurement* measurement) {
-  if (may_not_read(process) || is_captured(process) || measurement->device >= ContextTable::kMostDevices) return;
+  if (may_not_read(process) || measurement->device >= ContextTable::kMostDevices) return;
   CUcontext known = process.tables.contexts.any_context_on(measurement->device);
   if (known != nullptr) return open(process, measurement, known);
   measurement->first = measurement->begun = true;
@@ -297,7 +297,7 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
   std::uint64_t used = 0, live = 0;
   std::uint16_t flags = format::kContextMeasured;
   if (measurement.first) {
-    if (is_captured(process) || made == nullptr || !read(process, measurement.device, made, &used, &live)) return;
+    if (made == nullptr || !read(process, measurement.device, made, &used, &live)) return;
     grown = static_cast<std::int64_t>(used - live);
     flags = format::kContextFirst;
   } else if (!close(process, measurement, made, &grown, &used)) {

@@ -46,7 +46,8 @@ class Meter {
   void note_context_ended(Process& process, std::uint32_t context);
 
   // Writes the device's balance at this moment. Reads the driver's figures if a context of the device is current to the
-  // calling thread and no stream is being captured; else there is none.
+  // calling thread and no stream is being captured; else there is none. (cuMemGetInfo alone is permitted during a capture
+  // of any mode: driver 580 on an H200.)
   void take_balance(Process& process, std::uint8_t device, format::Moment moment);
 
  private:
@@ -64,7 +65,7 @@ class Meter {
     std::uint64_t live;  // ... and DeviceRecord::live_bytes
   };
 
-  bool may_measure(Process& process, std::uint64_t now) const;
+  bool may_measure(std::uint64_t now) const;
   bool read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live);
   void open(Process& process, Measurement* measurement, CUcontext context);
   bool close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,

@@ -66,8 +66,6 @@ struct ThreadMemory {
 struct HookPart {
   std::atomic<std::uint32_t> stream_epoch;  // changes whenever a stream is created or destroyed
   std::atomic<int> captures;                // streams being captured
-  std::atomic<int> graph_memory;            // graph memory records
-  std::atomic<int> unlaunched_memory;       // of those, the ones that were never launched
   SpinLock references_lock;  // guards reference counts and mappings of VMM and IPC memory and user objects
 };
 

@@ -109,6 +109,8 @@ void StackCollection::mark_allocations(const Parts& parts, bool forget_ended) {
     if (is_empty && !is_ended && (flags & format::kFlagForgotten) != 0) return;
     parts.stacks.mark(read_live(record.stack));
     if (is_ended) parts.stacks.mark(read_live(record.ended.stack));
+    if (!is_empty && read_live(record.kind) == format::Kind::kGraphMemory)
+      parts.stacks.mark(read_live(record.launched.stack));
   });
 }
 

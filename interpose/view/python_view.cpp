@@ -268,17 +268,20 @@ PyObject* at_exit(PyObject*, PyObject*) {
   return take_view(*process, "exit", process->dump.path()) ? new_none() : nullptr;
 }
 
+// After load(). Returns false when an exception of the program is set.
+bool note_failed_load(Process& process) {
+  const Interpreter& python = the_interpreter();
+  if (python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0) return false;
+  python.PyErr_Clear();
+  if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
+  count_failure(process);
+  return true;
+}
+
 // Returns false when an exception of the program is set.
 bool serve_load(Process& process) {
-  const Interpreter& python = the_interpreter();
   if (loaded() != nullptr) return true;
-  if (!load(process)) {
-    if (python.PyErr_Occurred() != nullptr && python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0) return false;
-    python.PyErr_Clear();
-    if (process.view.failures.fetch_add(1) + 1 >= kMostFailures) process.view.complete = true;
-    count_failure(process);
-    return true;
-  }
+  if (!load(process)) return note_failed_load(process);
   process.dump.header()->view_state = format::PythonViewState::kLoaded;
   bool passes_on = false;
   const PythonRef begun(call_guarded(&process, "begin", nullptr, &passes_on));

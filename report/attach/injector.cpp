@@ -21,6 +21,7 @@
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
 #include "report/base/descriptor.h"
+#include "report/base/failure.h"
 #include "report/base/forked_child.h"
 
 namespace culprit::report {
@@ -321,7 +322,7 @@ struct Told {
     told.answer = Session(process, order).run(&interrupted);
   } catch (const std::exception& error) {
     told.failed = 1;
-    std::strncpy(told.error, error.what(), sizeof(told.error) - 1);
+    std::strncpy(told.error, failure_words(error), sizeof(told.error) - 1);
   }
   told.interrupted = interrupted;
   write_whole(fd, &told, sizeof(told));

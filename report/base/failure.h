@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <exception>
 #include <iterator>
@@ -19,6 +20,10 @@ namespace culprit::report {
 
 inline constexpr char kNoMemory[] = "more memory is needed than there is (see ulimit -v)";
 
+// The exit code of a process that ends because it cannot go on. `culprit run` changes it when its program has ended:
+// the program's exit code comes first.
+inline std::atomic<int> exit_code_of_failure{kExitUnreadable};
+
 // The message "culprit: " and kNoMemory on standard error, for a process that cannot allocate. Safe in a handler.
 inline void write_without_memory() noexcept {
   constexpr std::string_view kParts[] = {"culprit: ", kNoMemory, "\n"};
@@ -30,11 +35,11 @@ inline void write_without_memory() noexcept {
 
 [[noreturn]] inline void end_without_memory() noexcept {
   write_without_memory();
-  ::_exit(kExitUnreadable);
+  ::_exit(exit_code_of_failure);
 }
 
 // For std::set_terminate(): a lack of memory where no exception can leave (a destructor, the making of a static object)
-// is a message and exit code kExitUnreadable, like any other. Other reasons abort.
+// is a message and exit_code_of_failure, like any other. Other reasons abort.
 [[noreturn]] inline void end_at_terminate() noexcept {
   constexpr std::size_t kAnExceptionIsSmaller = 1 << 20;
   if (std::current_exception() == nullptr) {
@@ -51,13 +56,15 @@ inline void write_without_memory() noexcept {
   std::abort();
 }
 
-// One line for a reader. Thread-safe.
-inline std::string failure_text(const std::exception& error) {
+// The words of an exception, as they are. Allocates nothing: valid as long as the exception.
+inline const char* failure_words(const std::exception& error) noexcept {
   // A container that would be larger than any memory is std::length_error.
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-      dynamic_cast<const std::length_error*>(&error) != nullptr)
-    return kNoMemory;
-  return printable_lines(error.what());
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+                         dynamic_cast<const std::length_error*>(&error) != nullptr;
+  return no_memory ? kNoMemory : error.what();
 }
+
+// One line for a reader. Thread-safe.
+inline std::string failure_text(const std::exception& error) { return printable_lines(failure_words(error)); }
 
 }  // namespace culprit::report

@@ -117,6 +117,13 @@ class StandardError : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 struct Loggers {
+  Loggers() {
+    // A line that could not be written, for lack of memory.
+    for (spdlog::logger* logger : {&command, &lines}) {
+      logger->set_error_handler([](const std::string&) { write_without_memory(); });
+    }
+  }
+
   std::shared_ptr<StandardError> sink = std::make_shared<StandardError>();
   spdlog::logger command{kCommand, sink};
   spdlog::logger lines{kLines, sink};

@@ -1,4 +1,5 @@
 #include "report/base/temporary_folder.h"
+#include "report/base/environment.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -48,8 +49,7 @@ void remove_abandoned(const fs::path& base) {
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
-  const char* chosen = std::getenv("TMPDIR");
-  const fs::path base = fs::absolute(chosen != nullptr && chosen[0] != '\0' ? chosen : "/tmp");
+  const fs::path base = fs::absolute(value_or("TMPDIR", "/tmp"));
   remove_abandoned(base);
   path_ = (base / kNameStart).string() + std::string(kRandomLetters, 'X');
   if (::mkdtemp(path_.data()) == nullptr) {

@@ -1,4 +1,5 @@
 #include "report/base/terminal.h"
+#include "report/base/environment.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -18,8 +19,7 @@ void choose_colours(Colours choice) { chosen = choice; }
 
 bool wants_colours(int descriptor) {
   if (chosen != Colours::kAuto) return chosen == Colours::kAlways;
-  const char* no_colour = std::getenv("NO_COLOR");
-  if (no_colour != nullptr && no_colour[0] != '\0') return false;
+  if (is_set("NO_COLOR")) return false;
   const char* terminal = std::getenv("TERM");
   if (terminal == nullptr || std::string_view(terminal) == "dumb") return false;
   return ::isatty(descriptor) == 1;

@@ -33,6 +33,8 @@ std::string never_freed_hint(const Group& group) {
         threads == 1 ? "thread \"" + printable(name) + "\"" : "all " + std::to_string(threads) + " threads";
     return who + " ended without a free: free in the thread, or hand the pointer to a thread that frees it";
   }
+  if (group.kind == format::Kind::kGraphMemory)
+    return "free it after the last launch: by cudaFreeAsync, or by a graph with a node that frees it";
   if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";
   return {};
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "report/base/environment.h"
 #include "report/base/exit_codes.h"
 #include "report/base/host_name.h"
 #include "report/base/log.h"
@@ -25,11 +26,6 @@ struct DoctorCommand {
   OutputOptions output;         // format and file only
 };
 
-std::string variable_or(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value[0] != '\0' ? value : otherwise;
-}
-
 std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
   std::set<std::uint32_t> pids;
   for (const GpuFacts& gpu : nvml.gpus) {
@@ -42,7 +38,7 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
 // /proc are written all the same) or the output cannot be written.
 int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
-  const std::string library = variable_or("CULPRIT_NVML", kManagementLibrary);
+  const std::string library = value_or("CULPRIT_NVML", kManagementLibrary);
   NvmlFacts nvml = read_nvml(library);
   log::debug("facts of the GPUs from " + library + (nvml.available ? "" : ": not usable"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
@@ -50,7 +46,7 @@ int run_doctor(const DoctorCommand& command) {
                std::to_string(nvml.gpus.size()));
     return kExitUsage;
   }
-  const ProcFacts proc = read_proc(variable_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
+  const ProcFacts proc = read_proc(value_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
   const std::string host = host_name();
   Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), host.empty() ? "this machine" : host);
   // All GPUs are examined even for one of them: a process that NVML names on another GPU is not a keeper here.

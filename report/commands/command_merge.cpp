@@ -8,6 +8,7 @@
 #include "report/base/output_file.h"
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
+#include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/merge/merged_file.h"
 #include "report/render/formats.h"
@@ -23,8 +24,9 @@ struct MergeCommand {
 // Writes the output only if every input could be read.
 int run_merge(const MergeCommand& command) try {
   const OutputOptions& options = command.output;
-  check_output_file(options.output, command.dumps);
-  const LoadedReports loaded = load_many(command.dumps, options.load, {Merge::kAlways, options.job.jobs});
+  const std::vector<std::string> dumps = with_dumps_of_folders(command.dumps);
+  check_output_file(options.output, dumps);
+  const LoadedReports loaded = load_many(dumps, options.load, {Merge::kAlways, options.job.jobs});
   if (loaded.unreadable || loaded.reports.empty()) {
     log::error(options.output + " was not written: a job without some of its processes looks clean");
     return kExitUnreadable;
@@ -47,7 +49,9 @@ std::string problem_of(const std::string& output) {
 
 Action declare_merge(OptionList* options) {
   const auto command = std::make_shared<MergeCommand>();
-  options->add("DUMP", &command->dumps, "Dumps of the job's processes, and files that were merged before")
+  options
+      ->add("DUMP", &command->dumps,
+            "Dumps of the job's processes or a folder of them, and files that were merged before")
       .is_required()
       .type("");
   options->add("-o,--output", &command->output.output, "The file to write, which `culprit report` reads (JSON)")

@@ -9,6 +9,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
+#include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/merge/other_runs.h"
 #include "report/model/report.h"
@@ -28,14 +29,15 @@ struct ReportCommand {
 // Reports all readable dumps and names the others on stderr.
 int run_report(const ReportCommand& command) try {
   Selection selection(command.selection);
+  const std::vector<std::string> dumps = with_dumps_of_folders(command.dumps);
   std::vector<std::string> inputs = command.selection.files();
-  inputs.insert(inputs.end(), command.dumps.begin(), command.dumps.end());
+  inputs.insert(inputs.end(), dumps.begin(), dumps.end());
   check_output_file(command.output.output, inputs);
-  LoadedReports loaded = load_many(command.dumps, command.output.load, command.output.job);
+  LoadedReports loaded = load_many(dumps, command.output.load, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(false, &reports);
-  add_notes_on_runs(command.dumps, &reports);
+  add_notes_on_runs(dumps, &reports);
   if (!reports.empty()) {
     selection.apply(command.output.load.judge.strict, &reports);
     const int written = command.suggest_suppressions
@@ -63,7 +65,8 @@ int run_report(const ReportCommand& command) try {
 
 Action declare_report(OptionList* options) {
   const auto command = std::make_shared<ReportCommand>();
-  options->add("DUMP", &command->dumps, "Dumps of finished or running processes (culprit.*.dump)").type("");
+  options->add("DUMP", &command->dumps, "Dumps of finished or running processes (culprit.*.dump), or a folder of them")
+      .type("");
   add_output_options(options, &command->output, report_formats());
   add_job_options(options, &command->output);
   options->add("--suggest-suppressions", &command->suggest_suppressions,

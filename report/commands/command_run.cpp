@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "report/base/environment.h"
 #include "report/base/exit_codes.h"
+#include "report/base/failure.h"
 #include "report/base/file_error.h"
 #include "report/base/log.h"
 #include "report/base/output_file.h"
@@ -156,11 +158,10 @@ int report_run(const std::vector<std::string>& paths, std::vector<Report> failed
 class RunPlace {
  public:
   explicit RunPlace(const RunCommand& command) : run_starts_(folder_.path()) {
-    const char* present = std::getenv("CULPRIT_OUT");
     if (!command.out.empty()) {
       pattern_ = absolute_pattern(command.out);
     } else if (command.keep) {
-      pattern_ = absolute_pattern(present != nullptr && present[0] != '\0' ? present : kDefaultPattern);
+      pattern_ = absolute_pattern(value_or("CULPRIT_OUT", kDefaultPattern));
     } else {
       pattern_ = pattern_of_path(folder_.path()) + "/" + kDefaultPattern;
       kept_ = false;
@@ -227,6 +228,11 @@ int run_program(const RunCommand& command) {
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
 
   // Whatever fails from here on: the command's exit code counts.
+  if (child.signalled) {
+    exit_code_of_failure = kExitSignalled + child.code;
+  } else if (child.code != 0) {
+    exit_code_of_failure = child.code;
+  }
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {

@@ -17,10 +17,11 @@ struct Key {
   Ref evidence;
   bool free_failed;
   bool not_physical;
+  Ref launch;
   const Variable* holder;
   bool operator==(const Key& other) const {
     return place == other.place && evidence == other.evidence && free_failed == other.free_failed &&
-           not_physical == other.not_physical && holder == other.holder;
+           not_physical == other.not_physical && launch == other.launch && holder == other.holder;
   }
 };
 
@@ -29,14 +30,22 @@ struct KeyHash {
     std::uint64_t hash = (key.place ^ std::uint64_t{key.evidence} << 32) * 0x9e3779b97f4a7c15ULL;
     hash ^= hash >> 32;
     hash ^= reinterpret_cast<std::uintptr_t>(key.holder) * 0x9e3779b97f4a7c15ULL >> 16;
-    return hash + (key.free_failed ? 1 : 0) + (key.not_physical ? 2 : 0);
+    return hash + key.launch * 0x9e3779b1ULL + (key.free_failed ? 1 : 0) + (key.not_physical ? 2 : 0);
   }
 };
+
+bool is_launched(const AllocationRecord& record) {
+  return record.kind == Kind::kGraphMemory && (record.flags & kFlagNotPhysical) == 0;
+}
 
 Key key_of(const AllocationRecord& record, const Variable* holder) {
   const std::uint64_t place = std::uint64_t{record.stack} << 32 | std::uint64_t{record.api} << 16 |
                               std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 8 | record.device;
-  return {place, record.evidence, (record.flags & kFlagFreeFailed) != 0, (record.flags & kFlagNotPhysical) != 0,
+  return {place,
+          record.evidence,
+          (record.flags & kFlagFreeFailed) != 0,
+          (record.flags & kFlagNotPhysical) != 0,
+          is_launched(record) ? record.launched.stack : 0,
           holder};
 }
 
@@ -101,6 +110,7 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
       group.evidence = key.evidence;
       group.free_failed = key.free_failed;
       group.not_physical = key.not_physical;
+      group.launch = key.launch;
       group.holder = holder;
       group.holder_place = holder_place;
       group.first_ns = record.time_ns;
@@ -120,6 +130,8 @@ Part group_part(const Dump& dump, const std::vector<Held>& held, std::uint64_t s
       ++share.count;
       if (!group.not_physical) share.bytes += record.bytes;
     }
+    if (record.kind == Kind::kGraphMemory && key.not_physical && record.launched.times != 0) ++group.waiting;
+    if (is_launched(record)) group.launches = std::max<std::uint64_t>(group.launches, record.launched.times);
     group.mappings += record.mappings;
     group.handle_references += record.handle_references;
   });

@@ -33,7 +33,8 @@ struct AllocationGroup {
   std::uint16_t api = 0;
   format::Ref evidence = 0;   // EvidenceRecord
   bool free_failed = false;   // a free of these was refused
-  bool not_physical = false;  // graph memory that no launch has mapped yet
+  bool not_physical = false;  // graph memory that no launch has allocated, or that was freed since
+  format::Ref launch = 0;     // graph memory: stack of the launch that allocated it last
   const Variable* holder = nullptr;
   std::uint64_t holder_place = 0;  // of the first allocation
 
@@ -46,6 +47,8 @@ struct AllocationGroup {
   std::vector<std::uint64_t> handles;  // the first kListed
   std::uint64_t mappings = 0;          // VMM physical memory: sums over the group
   std::uint64_t handle_references = 0;
+  std::uint64_t waiting = 0;                 // graph memory that was freed and that a launch may allocate again
+  std::uint64_t launches = 0;                // graph memory: launches that allocated it, the most for one allocation
   std::map<format::Ref, LabelShare> labels;  // keys are LabelRecords; allocations without a label are left out
 
   static constexpr std::size_t kListed = 8;
@@ -53,8 +56,8 @@ struct AllocationGroup {
   static constexpr std::uint32_t kMostKnownThreads = 1 << 20;  // more than any real program, too
 };
 
-// One group for each stack, kind, device, API, evidence and holding variable, in order of first appearance. Allocations
-// made before `since_ns` are left out.
+// One group for each stack, kind, device, API, evidence, launch and holding variable, in order of first appearance.
+// Allocations made before `since_ns` are left out.
 std::vector<AllocationGroup> group_allocations(const Dump& dump, const std::vector<Held>& held = {},
                                                std::uint64_t since_ns = 0);
 

@@ -141,6 +141,27 @@ std::vector<std::string> numbered_siblings(const std::string& path) {
   return siblings;
 }
 
+std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      all.push_back(path);
+      continue;
+    }
+    std::vector<std::pair<std::uint64_t, std::string>> found;
+    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+      const std::optional<format::Header> header = header_of_dump(at->path().string());
+      if (header) found.emplace_back(header->start_realtime_ns, at->path().string());
+    }
+    if (error) throw FileError(path + ": cannot be read (" + error.message() + ")");
+    if (found.empty()) throw FileError(path + ": a folder without dumps (culprit.*.dump)");
+    std::sort(found.begin(), found.end());
+    for (auto& [start, dump] : found) all.push_back(std::move(dump));
+  }
+  return all;
+}
+
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {

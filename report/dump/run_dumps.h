@@ -31,6 +31,10 @@ std::optional<format::Header> header_of_dump(const std::string& path);
 // `since_realtime_ns`, oldest first. Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
+// `paths` with the dumps inside of a folder, oldest first, in place of the folder. Throws FileError for a folder
+// without dumps.
+std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths);
+
 // The files that the library names when the name of the dump at `path` is taken: "app.1.dump", "app.2.dump" beside
 // "app.dump" and beside each other, as far as they exist.
 std::vector<std::string> numbered_siblings(const std::string& path);

@@ -42,7 +42,7 @@ class Judge {
       }
       return at->second;
     };
-    for (const AllocationGroup& group : tables.allocations) history(group.stack).kept += group.count;
+    for (const AllocationGroup& group : tables.allocations) history(group.stack).kept += group.count - group.waiting;
     for (const ReleaseRecord& release : tables.releases) history(release.stack).kept += release.count;
   }
 

@@ -176,6 +176,12 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 
 namespace {
 
+void keep_largest(CacheInside* inside) {
+  std::stable_sort(inside->largest.begin(), inside->largest.end(),
+                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+  if (inside->largest.size() > kListed) inside->largest.resize(kListed);
+}
+
 // Sums up PyTorch's segments.
 class TorchInside {
  public:
@@ -210,12 +216,6 @@ class TorchInside {
     caches->push_back(std::move(inside_));
   }
 
-  static void keep_largest(CacheInside* inside) {
-    std::stable_sort(inside->largest.begin(), inside->largest.end(),
-                     [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
-    if (inside->largest.size() > kListed) inside->largest.resize(kListed);
-  }
-
  private:
   const PythonView& view_;
   CacheInside inside_;
@@ -224,18 +224,19 @@ class TorchInside {
 };
 
 void add_cupy(const PythonView& view, std::vector<CacheInside>* caches) {
+  CacheInside arrays;
+  for (const PythonView::Object& object : view.objects) {
+    if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
+    arrays.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
+  }
+  keep_largest(&arrays);
   for (const PythonView::Pool& pool : view.pools) {
     if (pool.framework != "cupy" || pool.used_bytes > pool.total_bytes) continue;
-    CacheInside cupy;
+    CacheInside cupy = arrays;
     cupy.pool = kCuPyPool;
     cupy.taken = view.taken;
     cupy.live_bytes = pool.used_bytes;
     cupy.idle_bytes = pool.total_bytes - pool.used_bytes;
-    for (const PythonView::Object& object : view.objects) {
-      if (object.type.compare(0, 5, "cupy.") != 0 || object.holders.empty()) continue;
-      cupy.largest.push_back({object.bytes, 1, "", 0, "", object.holders.front()});
-    }
-    TorchInside::keep_largest(&cupy);
     caches->push_back(std::move(cupy));
   }
 }

@@ -411,9 +411,10 @@ std::string missing_ranks_of(const std::vector<const Report*>& reports, const st
   std::set<unsigned> present;
   bool same_job = true;
   const auto add = [&](const std::optional<unsigned>& rank, unsigned job_size) {
+    if (!rank) return;  // the job's launcher
     if (size == 0) size = job_size;
-    same_job = same_job && rank && job_size == size;
-    if (rank) present.insert(*rank);
+    same_job = same_job && job_size == size;
+    present.insert(*rank);
   };
   for (const Report* report : reports) {
     if (report->job.empty()) add(report->process.rank, report->process.job_size);

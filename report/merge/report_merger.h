@@ -54,7 +54,7 @@ class ReportMerger {
 bool comes_before(const JobProcess& left, const JobProcess& right);
 
 // The ranks that `reports`, of one job, lack according to the job's size: "no dump of ranks 3, 5-7 of 8: REASON, or the
-// process made no CUDA call"; "" if none is missing, a process is no rank of that job, or the size is not known.
+// process made no CUDA call"; "" if none is missing, they are of several jobs, or the size is not known.
 std::string missing_ranks_of(const std::vector<const Report*>& reports, const std::string& reason);
 
 }  // namespace culprit::report

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "report/base/words.h"
@@ -13,8 +12,27 @@ namespace {
 
 constexpr std::size_t kShownPieces = 8;
 
-bool all_ranked(const std::vector<JobProcess>& job) {
-  return std::all_of(job.begin(), job.end(), [](const JobProcess& process) { return process.rank.has_value(); });
+// The others are no ranks of the job, as its launcher is not.
+std::size_t count_ranks(const std::vector<JobProcess>& job) {
+  return static_cast<std::size_t>(
+      std::count_if(job.begin(), job.end(), [](const JobProcess& process) { return process.rank.has_value(); }));
+}
+
+bool all_ranked(const std::vector<Share>& shares, const std::vector<JobProcess>& job) {
+  return std::all_of(shares.begin(), shares.end(),
+                     [&](const Share& share) { return job[share.process].rank.has_value(); });
+}
+
+// "process 4242 on node7, 4243 on node7"
+std::string unranked_text(const std::vector<JobProcess>& job, const std::vector<std::uint32_t>& processes) {
+  std::string text = processes.size() == 1 ? "process " : "processes ";
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    if (i == kShownPieces) return text + " and " + std::to_string(processes.size() - i) + " more";
+    const JobProcess& process = job[processes[i]];
+    text += (i == 0 ? "" : ", ") + std::to_string(process.pid);
+    if (!process.host.empty()) text += " on " + printable(process.host);
+  }
+  return text;
 }
 
 }  // namespace
@@ -57,29 +75,29 @@ std::string ranks_text(const std::vector<unsigned>& ranks) {
 }
 
 std::string processes_text(const std::vector<JobProcess>& job, const std::vector<std::uint32_t>& processes) {
-  if (all_ranked(job)) {
-    std::vector<unsigned> ranks;
-    ranks.reserve(processes.size());
-    for (const std::uint32_t process : processes) ranks.push_back(*job[process].rank);
-    return ranks_text(ranks);
+  std::vector<unsigned> ranks;
+  std::vector<std::uint32_t> others;
+  for (const std::uint32_t process : processes) {
+    if (job[process].rank) {
+      ranks.push_back(*job[process].rank);
+    } else {
+      others.push_back(process);
+    }
   }
-  std::string text = processes.size() == 1 ? "process " : "processes ";
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    if (i == kShownPieces) return text + " and " + std::to_string(processes.size() - i) + " more";
-    const JobProcess& process = job[processes[i]];
-    text += (i == 0 ? "" : ", ") + std::to_string(process.pid);
-    if (!process.host.empty()) text += " on " + printable(process.host);
-  }
-  return text;
+  if (ranks.empty()) return unranked_text(job, others);
+  return ranks_text(ranks) + (others.empty() ? "" : " and " + unranked_text(job, others));
 }
 
 std::string job_text(const Report& report) {
   const std::vector<JobProcess>& job = report.job;
   std::string text = plural(job.size(), "process", "processes");
-  if (all_ranked(job)) {
-    std::vector<std::uint32_t> all(job.size());
-    std::iota(all.begin(), all.end(), 0U);
-    text += ", " + processes_text(job, all);
+  std::vector<unsigned> ranks;
+  for (const JobProcess& process : job) {
+    if (process.rank) ranks.push_back(*process.rank);
+  }
+  if (!ranks.empty()) {
+    text += ", " + ranks_text(ranks);
+    if (ranks.size() < job.size()) text += " and " + plural(job.size() - ranks.size(), "other", "others");
   }
   std::set<std::string> hosts;
   std::map<std::string, std::size_t> ends;
@@ -111,16 +129,17 @@ std::string job_text(const Report& report) {
 }
 
 SpreadText spread_text(const Group& group, const std::vector<JobProcess>& job) {
-  const Spread spread = spread_of(group, job.size());
-  std::string what = all_ranked(job) ? " ranks" : " processes";
+  const bool of_ranks = all_ranked(group.shares, job);
+  const std::size_t processes = of_ranks ? count_ranks(job) : job.size();
+  const Spread spread = spread_of(group, processes);
+  std::string what = of_ranks ? " ranks" : " processes";
   // Two processes have no majority, so that neither is odd.
-  if (group.shares.size() == 1 && job.size() > 1 && spread.odd.empty())
+  if (group.shares.size() == 1 && processes > 1 && spread.odd.empty())
     what += ", " + processes_text(job, {group.shares.front().process});
   what += ": ";
   SpreadText text;
-  text.line = group.shares.size() == job.size()
-                  ? "all " + std::to_string(job.size())
-                  : std::to_string(group.shares.size()) + " of " + std::to_string(job.size());
+  text.line = (group.shares.size() == processes ? "all " : std::to_string(group.shares.size()) + " of ") +
+              std::to_string(processes);
   text.line += what;
   if (spread.min == spread.max) {
     text.line += format_bytes(spread.max) + (group.shares.size() == 1 ? "" : " each");

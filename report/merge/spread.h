@@ -26,10 +26,10 @@ Spread spread_of(const Group& group, std::size_t processes);
 // "rank 3", "ranks 0-2, 5"; only the first few pieces of a long list.
 std::string ranks_text(const std::vector<unsigned>& ranks);
 
-// ranks_text() for processes of a job; without ranks "process 4242 on node7".
+// ranks_text() for processes of a job; of those that are no ranks "process 4242 on node7".
 std::string processes_text(const std::vector<JobProcess>& job, const std::vector<std::uint32_t>& processes);
 
-// The processes in a merged report: "4 processes, ranks 0-3, on 2 hosts · 3 exit 0, 1 killed · 4 GPUs".
+// The processes in a merged report: "5 processes, ranks 0-3 and 1 other, on 2 hosts · 4 exit 0, 1 killed · 4 GPUs".
 std::string job_text(const Report& report);
 
 // Two lines for the text report: "all 4 ranks: 1.00 MiB to 64.0 MiB, median 1.00 MiB", and the odd processes, or "".

@@ -1,7 +1,5 @@
 #include "report/model/quiet_processes.h"
 
-#include <algorithm>
-
 #include "report/base/words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -33,27 +31,21 @@ std::string process_text(const Report& report) {
 
 }  // namespace
 
-std::vector<const Report*> reports_in_full(const std::vector<Report>& reports, bool all) {
-  std::vector<const Report*> shown;
-  for (const Report& report : reports) {
-    if (all || !is_quiet(report)) shown.push_back(&report);
+Prominence by_prominence(const std::vector<Report>& reports, bool all) {
+  Prominence found;
+  for (const Report& report : reports) (all || !is_quiet(report) ? found.in_full : found.quiet).push_back(&report);
+  if (found.in_full.empty() && !found.quiet.empty()) {
+    found.in_full.push_back(found.quiet.front());
+    found.quiet.erase(found.quiet.begin());
   }
-  if (shown.empty() && !reports.empty()) shown.push_back(&reports.front());
-  return shown;
+  return found;
 }
 
-std::string quiet_processes_text(const std::vector<Report>& reports, bool all) {
-  const std::vector<const Report*> shown = reports_in_full(reports, all);
-  const std::size_t quiet = reports.size() - shown.size();
-  if (quiet == 0) return "";
-  std::string text = plural(quiet, "process", "processes") + " allocated nothing: ";
-  std::size_t named = 0;
-  for (const Report& report : reports) {
-    if (std::find(shown.begin(), shown.end(), &report) != shown.end()) continue;
-    if (++named > kNamed) break;
-    text += (named == 1 ? "" : ", ") + process_text(report);
-  }
-  if (quiet > kNamed) text += ", and " + std::to_string(quiet - kNamed) + " more";
+std::string quiet_processes_text(const std::vector<const Report*>& quiet) {
+  if (quiet.empty()) return "";
+  std::string text = plural(quiet.size(), "process", "processes") + " allocated nothing: ";
+  for (std::size_t i = 0; i < quiet.size() && i < kNamed; ++i) text += (i == 0 ? "" : ", ") + process_text(*quiet[i]);
+  if (quiet.size() > kNamed) text += ", and " + std::to_string(quiet.size() - kNamed) + " more";
   return text;
 }
 

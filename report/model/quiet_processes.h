@@ -9,12 +9,16 @@ namespace culprit::report {
 
 struct Report;
 
-// The reports to be shown in full, in their order: all if `all`, else without the processes that were recorded
-// completely and allocated and made nothing. At least one.
-std::vector<const Report*> reports_in_full(const std::vector<Report>& reports, bool all);
+// Reports in their order.
+struct Prominence {
+  std::vector<const Report*> in_full;  // at least one, if there is any
+  std::vector<const Report*> quiet;    // of processes that were recorded completely and allocated and made nothing
+};
 
-// "2 processes allocated nothing: torchrun [1401], app [1402] exit 1" about those that reports_in_full() leaves out;
-// empty when there are none.
-std::string quiet_processes_text(const std::vector<Report>& reports, bool all);
+// `all`: all are shown in full.
+Prominence by_prominence(const std::vector<Report>& reports, bool all);
+
+// "2 processes allocated nothing: torchrun [1401], app [1402] exit 1"; empty when there are none.
+std::string quiet_processes_text(const std::vector<const Report*>& quiet);
 
 }  // namespace culprit::report

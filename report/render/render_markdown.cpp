@@ -237,7 +237,8 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
   std::size_t room = kMostMarkdownBytes - kRoomForNote;
   std::string missing;
   std::size_t missing_in = 0;
-  const std::vector<const Report*> shown = reports_in_full(reports, options.all);
+  const Prominence prominence = by_prominence(reports, options.all);
+  const std::vector<const Report*>& shown = prominence.in_full;
   for (std::size_t i = 0; i < shown.size(); ++i) {
     // Every process gets an equal part, and the room that the others did not need.
     const std::size_t part = std::min(room, std::max(room / (shown.size() - i), kLeastForReport));
@@ -257,7 +258,7 @@ void render_markdown(const std::vector<Report>& reports, const RenderOptions& op
       if (missing_in++ == 0) missing = left_out;
     }
   }
-  const std::string quiet = quiet_processes_text(reports, options.all);
+  const std::string quiet = quiet_processes_text(prominence.quiet);
   if (!quiet.empty()) out << "\n" << markdown_escaped(quiet) << "\n";
   if (missing.empty() || options.left_out == nullptr) return;
   options.left_out->push_back("left out of the Markdown, which job summaries limit to 1 MiB: " + missing +

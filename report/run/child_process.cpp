@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "report/base/exit_codes.h"
 #include "report/base/inherited_signals.h"
 
 namespace culprit::report {
@@ -98,7 +99,7 @@ int die_like_child(int signal_number) {
   sigaddset(&only, signal_number);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
   ::raise(signal_number);
-  return 128 + signal_number;
+  return kExitSignalled + signal_number;
 }
 
 }  // namespace culprit::report

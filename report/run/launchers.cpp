@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
+#include "report/base/environment.h"
 #include "report/base/log.h"
 
 namespace culprit::report {
@@ -14,11 +14,6 @@ namespace {
 
 // https://docs.open-mpi.org/en/main/mca.html and mpirun(1): "VAR1;VAR2" with the values of mpirun's environment.
 constexpr char kOpenMpiList[] = "OMPI_MCA_mca_base_env_list";
-
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && value[0] != '\0';
-}
 
 // The variables of libculprit.so that the user has set and `environment` lacks.
 std::vector<std::string> own_variables(const Environment& environment) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "report/base/environment.h"
 #include "report/base/log.h"
 #include "report/proc/process_folder.h"
 
@@ -12,10 +13,11 @@ namespace culprit::report {
 std::string find_library() {
   namespace fs = std::filesystem;
   std::string path;
-  const char* chosen = std::getenv("CULPRIT_LIBRARY");
-  if (chosen != nullptr && chosen[0] != '\0') {
-    path = fs::absolute(chosen).string();
-    if (!fs::exists(path)) throw std::runtime_error(path + ": no such file; CULPRIT_LIBRARY must name libculprit.so");
+  const bool chosen = is_set("CULPRIT_LIBRARY");
+  if (chosen) {
+    path = fs::absolute(std::getenv("CULPRIT_LIBRARY")).string();
+    if (!fs::exists(path))
+      throw std::runtime_error(path + ": no such file, and CULPRIT_LIBRARY names it. Run: unset CULPRIT_LIBRARY");
   } else {
     const fs::path root = fs::path(own_program()).parent_path().parent_path();
     for (const char* folder : {"lib", CULPRIT_INSTALL_LIBDIR, "lib64"}) {
@@ -26,11 +28,13 @@ std::string find_library() {
       if (there) path = candidate.string();
     }
     if (path.empty()) {
-      throw std::runtime_error((root / "lib/libculprit.so").string() +
-                               ": no such file; keep culprit and libculprit.so in one tree, or set CULPRIT_LIBRARY");
+      const bool of_a_wheel = root.filename() == "_native";
+      throw std::runtime_error((root / "lib/libculprit.so").string() + ": no such file. Run: " +
+                               (of_a_wheel ? "pip install --force-reinstall culprit_gpu-*.whl"
+                                           : "export CULPRIT_LIBRARY=/path/to/libculprit.so"));
     }
   }
-  log::debug("the library is " + path + (chosen != nullptr && chosen[0] != '\0' ? " (CULPRIT_LIBRARY)" : ""));
+  log::debug("the library is " + path + (chosen ? " (CULPRIT_LIBRARY)" : ""));
   return path;
 }
 
@@ -42,18 +46,11 @@ std::string preload_value(const std::string& path) {
                              ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
                              "CULPRIT_LIBRARY to a link elsewhere");
   }
-  const char* present = std::getenv("LD_PRELOAD");
-  return present != nullptr && present[0] != '\0' ? path + ":" + present : path;
+  return is_set("LD_PRELOAD") ? path + ":" + std::getenv("LD_PRELOAD") : path;
 }
 
 // NVTX gives its ranges to one tool only. If a profiler is configured, it keeps them.
-bool has_profiler() {
-  for (const char* name : {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && value[0] != '\0') return true;
-  }
-  return false;
-}
+bool has_profiler() { return is_set("NVTX_INJECTION64_PATH") || is_set("CUDA_INJECTION64_PATH"); }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <unordered_map>
@@ -156,6 +157,9 @@ std::uint64_t LeakList::count() const {
 }
 
 LeakList read_leak_list(const std::string& path, const LoadOptions& options) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    throw FileError(path + ": a folder. Make one file of its dumps: culprit merge " + path + " -o job.json");
   if (is_dump(path)) return list_of_report(load_with_progress(path, options), "dump", options.judge.strict);
   std::size_t bytes = 0;
   const Json json = read_json(path, &bytes);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "report/base/byte_size.h"
+#include "report/base/environment.h"
 #include "report/base/output_file.h"
 #include "report/cuda/kinds.h"
 #include "report/model/report.h"
@@ -29,8 +30,7 @@ bool is_on(const Group& group, const std::vector<std::string>& devices) {
 }  // namespace
 
 std::vector<std::string> SelectionOptions::suppression_files() const {
-  const char* usual = std::getenv("CULPRIT_SUPPRESSIONS");
-  if (suppressions.empty() && usual != nullptr && usual[0] != '\0') return {usual};
+  if (suppressions.empty() && is_set("CULPRIT_SUPPRESSIONS")) return {std::getenv("CULPRIT_SUPPRESSIONS")};
   return suppressions;
 }
 

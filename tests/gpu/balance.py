@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The balance of a device at exit: what is in use has a name, and the rest is at most 1 % or 16 MiB.
 
-Each workload runs once under the library. Of a failed one, stderr gets the whole balance and the calls that made the
-driver take memory.
+Each workload runs once under the library. The row of a failed one has the whole balance and the calls that made the driver
+take memory; with --verbose stderr gets them for each.
 """
 import os
 import shutil
@@ -122,6 +122,7 @@ def place(stack):
 
 
 def explain(name, report, output):
+    """Everything that is known about one run, as text."""
     lines = [f"== {name}: {output.strip()[-200:]}"]
     for device in report["devices"]:
         lines.append(f"   memory of GPU {device['ordinal']}: {device['memory']}, live {mib(device['live_bytes'])}")
@@ -136,7 +137,9 @@ def explain(name, report, output):
     for context in report["contexts"]:
         lines.append(f"   context on GPU {context['device']}: {context['kind']} {context['api']} "
                      f"{mib(context['bytes'] or 0)} others {context['others_included']} stray {context['stray']}")
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    if VERBOSE:
+        print("\n".join(lines), file=sys.stderr, flush=True)
+    return "\n".join(lines)
 
 
 def check(name, command, **environment):
@@ -147,15 +150,15 @@ def check(name, command, **environment):
         return row(FAIL, f"balance: {name}", error)
     balance = next((one for one in report.get("balances", []) if one["moment"] == "exit" and one["device"] == 0), None)
     if result.returncode != 0 or balance is None:
-        explain(name, report, result.stdout + result.stderr)
-        return row(FAIL, f"balance: {name}", f"exit code {result.returncode}, no balance: {result.stderr[-300:]}")
+        everything = explain(name, report, result.stdout + result.stderr)
+        return row(FAIL, f"balance: {name}", f"exit code {result.returncode}, balance {balance}: {everything}")
     rest = balance["items"][-1]["bytes"]
     allowed = max(LEAST, balance["in_use_bytes"] // 100)
     good = abs(rest) <= allowed
-    if VERBOSE or not good:
-        explain(name, report, result.stdout + result.stderr)
+    everything = explain(name, report, result.stdout + result.stderr)
     parts = ", ".join(f"{item['what']} {mib(item['bytes'])}" for item in balance["items"])
-    row(PASS if good else FAIL, f"balance: {name}", f"{mib(balance['in_use_bytes'])} MiB = {parts}")
+    row(PASS if good else FAIL, f"balance: {name}", f"{mib(balance['in_use_bytes'])} MiB = {parts}" +
+        ("" if good else f" {everything}"))
 
 
 def compile_programs(folder):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of device
+"""Twelve programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of device
 leaks must agree.
 
 A machine whose virtualization compute-sanitizer does not support is a skipped row, not a failed one.
@@ -18,6 +18,8 @@ PROGRAMS = [
     ("memory_without_process_context",),
     ("memory_does_not_clear", "--forget"),
     ("memory_does_not_clear_pool", "--forget"),
+    ("memory_does_not_clear_graph", "--forget"),
+    ("memory_does_not_clear_graph", "--auto-free"),
     ("out_of_memory_exception",),
     ("out_of_memory_exception_pasted", "--too-much"),
     ("out_of_memory_library",),

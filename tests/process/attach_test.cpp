@@ -241,6 +241,33 @@ TEST_CASE("attach to and detach from a Python program 200 times", "[attach]") {
   CHECK(leaked == 3);
 }
 
+TEST_CASE("a Python program that culprit attached to has its Python lines in the stacks", "[attach]") {
+  if (!may_trace()) return;
+  if (on_gpu()) {
+    WARN("skipped: loads the simulated runtime; tests/gpu/attach.py is its counterpart");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string dump = folder.file("x.dump");
+  const std::string script = subject_path("attach_target.py").string();
+  const Run run = run_alone("/usr/bin/env", {"python3", script, python_runtime().string()}, [&](pid_t pid) {
+    const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump, "--timeout", "60s"});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    tell(pid, 3);
+  });
+  check_fine(run);
+  const std::vector<Group> leaks = read_report(dump).through("leak_after");
+  REQUIRE(leaks.size() == 1);
+  CHECK(leaks[0].count == 3);
+  std::string lines;
+  for (const nlohmann::json& frame : leaks[0].json.at("stack")) {
+    if (frame.at("language") == "python" && frame.at("file") == script)
+      lines += frame.at("function").get<std::string>() + ":" + frame.at("line").dump() + " ";
+  }
+  CHECK(lines == "allocate:13 leak_after:20 <module>:40 ");
+}
+
 TEST_CASE("attach --for shows what survived and by which line", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;

@@ -145,13 +145,21 @@ TEST_CASE("what threads take at the same time is known as a sum", "[balance]") {
   CHECK(items["rest"] == 0);
 }
 
-TEST_CASE("the driver is not asked during a capture", "[balance]") {
+TEST_CASE("calls during a capture are measured", "[balance]") {
   if (on_gpu()) return;
   const json report = run_json("capture");
   Items items = items_of(report["devices"][0]["balance"]);
-  CHECK(items["modules"] == 0);
-  CHECK(items["rest"] == 2 * kMiB);
-  CHECK(report["balances"][0]["calls_not_measured"] == 1);
+  CHECK(items["modules"] == 2 * kMiB);
+  CHECK(items["rest"] == 0);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+}
+
+TEST_CASE("a lower stack limit gives memory back", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("lower limit");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 1024LL * 132 * 2048);
+  CHECK(items["rest"] == 0);
 }
 
 TEST_CASE("the balance when memory ran out is there after SIGKILL", "[balance]") {

@@ -7,18 +7,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-SOURCE, BUILD = (pathlib.Path(argument) for argument in sys.argv[1:3])
-del sys.argv[1:3]
-ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "simcuda"), "NO_COLOR": "1"}
-ENVIRONMENT.pop("CULPRIT_OUT", None)
-
-
-def subject(name):
-    return str(BUILD / "subjects" / name)
+from build_tree import BUILD, ENVIRONMENT, SOURCE, subject
 
 
 class Nightly(unittest.TestCase):

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD, SOURCE = sys.argv[1:3]
+BUILD, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 import reports  # noqa: E402
@@ -21,8 +21,8 @@ PACKAGE = os.path.join(SOURCE, "interpose", "python")
 def environment(**more):
     result = {key: value for key, value in os.environ.items() if not key.startswith("CULPRIT_")}
     result.pop("NVTX_INJECTION64_PATH", None)
-    result.update(PYTHONPATH=f"{PACKAGE}:{HERE}", LD_LIBRARY_PATH=os.path.join(BUILD, "simcuda"),
-                  PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1", DEBUGINFOD_URLS="", **more)
+    result.update({"PYTHONPATH": f"{PACKAGE}:{HERE}", "LD_LIBRARY_PATH": os.path.join(BUILD, "simcuda"),
+                   "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "150", "NO_COLOR": "1", "DEBUGINFOD_URLS": "", **more})
     return result
 
 
@@ -134,10 +134,14 @@ except culprit.LeakError as error:
     assert error.leaked_bytes == 2468 and error.leaked_allocations == 2, error
     assert "leak_here" in str(error) and "6.84 KiB" not in str(error), error
     print(error)
+    import traceback
+    assert traceback.format_exception_only(error)[0].startswith("culprit.LeakError: leaked"), repr(error)
 else:
     raise SystemExit("no LeakError")
 """)
         self.assertEqual(done.returncode, 0, done.stderr)
+        first = "leaked 2.41 KiB at fake_cuda.py:12 Memory.__init__\n\nculprit"
+        self.assertTrue(done.stdout.startswith(first), done.stdout)
         self.assertIn("since mark", done.stdout)
         self.assertIn("2.41 KiB in 2 allocations", done.stdout)
         self.assertNotIn("next ", done.stdout)  # the snapshot is gone
@@ -194,7 +198,8 @@ with culprit.check():              # only the collector can free this
     cycle.itself, cycle.tensor = cycle, step(3000)
     del cycle
 """, CULPRIT_COMMAND=CULPRIT)
-        self.assertTrue(out.startswith("LIVE IN CACHES 406,528 bytes more than before\n"), out)
+        self.assertTrue(out.startswith("leaked 397 KiB held by `kept`, a list of 4\n\n"
+                                       "LIVE IN CACHES 406,528 bytes more than before\n"), out)
         self.assertIn("   409,600 bytes in 1 tensor, held by `kept`, a list of 4\n", out)
 
     def test_an_array_in_the_pool_of_another_device(self):
@@ -210,7 +215,7 @@ for device in range(1 + two):
         with culprit.check():
             kept = keep(device)
     except culprit.LeakError as error:
-        print(str(error).splitlines()[0])
+        print(str(error).splitlines()[2])
 print(culprit._caches._has_context(7))
 """)
         line = "LIVE IN CACHES 5,000 bytes more than before\n"
@@ -227,7 +232,29 @@ with culprit.check():
     pass
 """, preload=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("culprit is not loaded: nothing is checked", done.stderr)
+        self.assertIn("culprit is not loaded: nothing is checked. ", done.stderr)
+
+    def test_without_the_library_a_check_says_what_to_do(self):
+        self.write("train.py", "import culprit\nwith culprit.check():\n    pass\n")
+        venv = os.path.join(self.folder, "venv", "bin")
+        os.makedirs(venv)
+        for name, target in ("python", sys.executable), ("culprit", CULPRIT):
+            os.symlink(os.path.realpath(target), os.path.join(venv, name))
+        self.write("venv/pyvenv.cfg", f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n")
+        path = {"PATH": "/usr/bin:/bin"}
+        in_path = {"PATH": os.path.dirname(CULPRIT) + ":/usr/bin:/bin"}
+        python, own = sys.executable, os.path.join(venv, "python")
+        for interpreter, arguments, more, advice in (
+                (python, ["train.py", "--lr", "a b"], in_path, f"culprit run -- {python} train.py --lr 'a b'"),
+                (python, ["train.py"], {**path, "CULPRIT_COMMAND": CULPRIT}, f"{CULPRIT} run -- {python} train.py"),
+                (own, ["train.py"], {**path, "CULPRIT_COMMAND": CULPRIT}, f"{venv}/culprit run -- {own} train.py"),
+                (python, ["train.py", "x" * 200], in_path, "culprit run -- python ..."),
+                (python, ["train.py"], path, "pip install culprit_gpu-*.whl")):
+            with self.subTest(advice):
+                done = self.run_python(None, *arguments, preload=False, python=interpreter, **more)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("train.py:2: UserWarning: culprit is not loaded: nothing is checked. ", done.stderr)
+                self.assertIn(f" Run: {advice}\n", done.stderr)
 
     def test_sizes(self):
         done = self.run_python("""
@@ -250,6 +277,30 @@ for bad in "", "x", "4Q", "-1", "1KBB":
             self.assertIn(f'version = "{version}"', file.read())
         self.assertEqual(self.run_python("import culprit; print(culprit.__version__)", preload=False).stdout,
                          version + "\n")
+
+    def test_the_first_line_of_a_leak(self):
+        done = self.run_python("""
+from culprit._headline import headline, places_of, size_text
+sizes = 0, 1023, 1024, 11001, 1 << 20, 1023 << 10, (1 << 20) - 1, 10230, 102348, 1 << 50, 5 << 70
+for size in sizes:
+    print(size_text(size))
+print(headline(5, []))
+print(headline(5, [(2, " at a.py:1 f"), (3, " at b.py:2 g")]))
+print(headline(6, [(2, " at a.py:1 f"), (3, " at b.py:2 g"), (1, "")]))
+def frame(function, file="", line=0, language="native"):
+    return {"function": function, "file": file, "line": line, "language": language}
+native, unknown = frame("c10::alloc", "c10.cpp", 7), frame("malloc")
+package = frame("forward", "/usr/lib/python3/dist-packages/torch/nn.py", 3, "python")
+own = frame("step", "/home/me/train.py", 5, "python")
+for stack in [unknown, native, package, own], [unknown, package], [unknown, native], [unknown], [frame("")], []:
+    print(places_of({"leaks": [{"cause": "held", "bytes": 8, "stack": stack},
+                               {"cause": "cached", "bytes": 9, "stack": stack}]}, lambda group: group["bytes"]))
+""", preload=False)
+        self.assertEqual(done.stdout.splitlines(), [
+            "0 B", "1023 B", "1.00 KiB", "10.7 KiB", "1.00 MiB", "1023 KiB", "1.00 MiB", "9.99 KiB", "99.9 KiB",
+            "1.00 PiB", "5120 EiB", "leaked 5 B", "leaked 5 B at b.py:2 g and 1 other place",
+            "leaked 6 B at b.py:2 g and 2 other places", "[(8, ' at train.py:5 step')]", "[(8, ' at nn.py:3 forward')]",
+            "[(8, ' at c10.cpp:7 c10::alloc')]", "[(8, ' in malloc')]", "[(8, '')]", "[(8, '')]"], done.stderr)
 
 
 TESTS = """
@@ -354,6 +405,10 @@ class Plugin(InFolder):
         self.assertRegex(done.stdout, r"leak_here\n +test_it\.py:23 +test_leaks\n   native")  # and not pytest's own
         self.assertIn("STILL HELD 21.5 KiB in 1 allocation", done.stdout)
         self.assertIn("its own reason", done.stdout)
+        for name, size in ("test_leaks", "10.7 KiB"), ("test_leaks_beside_a_fixture", "21.5 KiB"):
+            self.assertIn(f"FAILED test_it.py::{name} - leaked {size} at fake_cuda.py:12 Memory.__init__\n",
+                          done.stdout)
+        self.assertEqual(done.stderr, "")
 
     def test_tests_that_leak_fail(self):
         self.check_outcomes(self.run_pytest("--culprit"))
@@ -361,13 +416,45 @@ class Plugin(InFolder):
         self.assertIn("test: test_it.py::test_leaks", [mark["name"] for mark in report["marks"]])
 
     def test_pytest_starts_again_under_culprit(self):
-        self.check_outcomes(self.run_pytest("--culprit", preload=False, CULPRIT_COMMAND=CULPRIT))
-        self.assertEqual(self.dumps(), [])
+        self.check_outcomes(self.run_pytest("--culprit", preload=False, CULPRIT_COMMAND=CULPRIT, TMPDIR=self.folder))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["test_it.py"])
 
     @unittest.skipUnless(python_with("pytest, xdist"), "no pytest-xdist")
     def test_workers_of_pytest_xdist(self):
         self.check_outcomes(self.run_pytest("--culprit", "-n", "2"))
         self.assertEqual(len(self.dumps()), 2)  # one a worker; the process that only hands out tests makes no CUDA call
+
+    def test_other_forms_of_the_result(self):
+        done = self.run_pytest("--culprit", "--tb=line", "--junitxml=result.xml")
+        self.assertIn("\ntest_it.py:22: leaked 10.7 KiB at fake_cuda.py:12 Memory.__init__\n", done.stdout)
+        with open(os.path.join(self.folder, "result.xml"), encoding="utf-8") as file:
+            self.assertIn('<failure message="leaked 10.7 KiB at fake_cuda.py:12 Memory.__init__">', file.read())
+
+    def test_warnings_are_errors(self):
+        """The plugin as an installed package brings it, and by -p; a program may have imported the package before."""
+        installed = os.path.join(self.folder, "site")
+        information = os.path.join(installed, "culprit_gpu-0.dist-info")
+        os.makedirs(information)
+        os.symlink(os.path.join(PACKAGE, "culprit"), os.path.join(installed, "culprit"))
+        files = [f"culprit/{name},," for name in os.listdir(os.path.join(PACKAGE, "culprit")) if name.endswith(".py")]
+        for name, lines in (("METADATA", ["Metadata-Version: 2.1", "Name: culprit-gpu", "Version: 0"]),
+                            ("entry_points.txt", ["[pytest11]", "culprit = culprit.pytest_plugin"]),
+                            ("RECORD", [*files, "culprit_gpu-0.dist-info/RECORD,,"])):
+            self.write(os.path.join(information, name), "\n".join(lines) + "\n")
+        self.write("test_it.py", TESTS)
+        self.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+        before = "import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))"
+        for path, plugin in (f"{installed}:{HERE}", "culprit"), (f"{PACKAGE}:{HERE}", "culprit.pytest_plugin"):
+            for text in None, before, "import culprit\n" + before, "import culprit.pytest_plugin\n" + before:
+                with self.subTest(plugin=plugin, text=text):
+                    self.check_outcomes(self.run_python(
+                        text, *([] if text else ["-m", "pytest"]), "-p", plugin, "-p", "no:cacheprovider", "-rA",
+                        "--culprit", "test_it.py", options=["-W", "error", "-X", "dev"], python=python_with("pytest"),
+                        PYTHONPATH=path))
+        with self.subTest("found by its entry point"):
+            self.check_outcomes(self.run_python(
+                None, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--culprit", "test_it.py",
+                options=["-W", "error"], python=python_with("pytest"), PYTHONPATH=f"{installed}:{HERE}"))
 
     def test_a_fixture_with_a_wider_scope_may_fail_at_its_end(self):
         self.write("test_end.py", "import pytest\n@pytest.fixture(scope='module')\ndef table():\n    yield 1\n"
@@ -403,9 +490,28 @@ class Plugin(InFolder):
         self.assertEqual(self.run_pytest("--culprit", "--culprit-allow", "many").returncode, 4)
 
     def test_without_the_library_it_says_what_to_do(self):
-        done = self.run_pytest("--culprit", preload=False, CULPRIT_PYTEST_AGAIN="x")
+        elsewhere = os.path.join(self.folder, "bin", "culprit")
+        os.mkdir(os.path.dirname(elsewhere))
+        shutil.copy("/bin/true", elsewhere)
+        python, path = python_with("pytest"), {"PATH": "/usr/bin:/bin"}
+        for environ, message in (
+                ({}, "--culprit: libculprit.so is not loaded. The command culprit is not installed. "
+                     "Run: pip install culprit_gpu-*.whl"),
+                ({"CULPRIT_COMMAND": elsewhere}, f"--culprit: libculprit.so is not loaded. {elsewhere} has no "
+                 "libculprit.so in its tree. Run: pip install --force-reinstall culprit_gpu-*.whl"),
+                ({"CULPRIT_COMMAND": CULPRIT, "CULPRIT_LIBRARY": "/none.so"}, "--culprit: libculprit.so is not loaded. "
+                 "CULPRIT_LIBRARY names no file (/none.so). Run: unset CULPRIT_LIBRARY"),
+                ({"CULPRIT_PYTEST_AGAIN": "1"}, f"--culprit: {python} does not load what LD_PRELOAD names (None): it "
+                 "is static, of another libc, or privileged. Run with another Python: culprit run -- python3 -m pytest "
+                 "--culprit")):
+            with self.subTest(environ):
+                done = self.run_pytest("--culprit", preload=False, **{**path, **environ})
+                self.assertEqual(done.returncode, 4)
+                self.assertIn(f"ERROR: {message}\n", done.stderr)
+        start = "import pytest, sys; sys.exit(pytest.main(['--culprit', '-p', 'culprit.pytest_plugin']))"
+        done = self.run_python(start, preload=False, python=python, CULPRIT_COMMAND=CULPRIT, **path)
         self.assertEqual(done.returncode, 4)
-        self.assertIn("culprit run -- python -m pytest --culprit", done.stderr)
+        self.assertIn(f"ERROR: --culprit: libculprit.so is not loaded. Run: {CULPRIT} run -- {python} -c", done.stderr)
 
 
 if __name__ == "__main__":

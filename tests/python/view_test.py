@@ -245,7 +245,34 @@ class Situations(Views):
                         "    globals()['kept'] = torch.empty(TENSOR)\n"
                         "child = multiprocessing.get_context('fork').Process(target=work)\n"
                         "child.start(); child.join(); assert child.exitcode == 0")
-        self.check_kept(self.view(), "`__mp_main__.kept`")
+        self.check_kept(self.view())
+
+    @each_python
+    def test_the_main_module_has_one_name(self, python):
+        """multiprocessing has it as __mp_main__, too; a child that it spawned has that as its name."""
+        self.run_python(python, TORCH + "import multiprocessing\nkept = torch.empty(TENSOR)\n"
+                                        "assert sys.modules['__mp_main__'] is sys.modules['__main__']")
+        self.check_kept(self.view())
+        self.clean()
+        self.write_program(TORCH + "import multiprocessing\nif __name__ == '__main__':\n"
+                           "    child = multiprocessing.get_context('spawn').Process(target=print)\n"
+                           "    child.start(); child.join(); assert child.exitcode == 0\n"
+                           "else:\n    assert __name__ == '__mp_main__'\n    kept = torch.empty(TENSOR)\n")
+        self.run_python([python], "train.py")
+        self.check_kept(self.view())
+
+    @each_python
+    def test_a_module_has_its_own_name(self, python):
+        """There are aliases, one of them older, and a module whose name raises when it is compared."""
+        self.run_python(python, TORCH + "import types\nmodel = types.ModuleType('model')\n"
+                                        "class Name(str):\n    def __eq__(self, other): raise RuntimeError(other)\n"
+                                        "    __hash__ = str.__hash__\n"
+                                        "odd = types.ModuleType('odd'); odd.__name__ = Name('x')\n"
+                                        "sys.modules.update(alias=model, model=model, another=model, odd=odd)\n"
+                                        "exec('def run(work): work()', vars(odd))\n"
+                                        "model.kept = torch.empty(TENSOR)\n"
+                                        "import atexit, os\nodd.run(lambda: atexit._run_exitfuncs())\nos._exit(0)")
+        self.check_kept(self.view(), "`model.kept`")
 
     @each_python
     def test_switched_off(self, python):

@@ -142,6 +142,9 @@ int main(int count, char** words) {
     instantiate(200);  // in the memory of the one that was destroyed
   } else if (mode == "kernels") {
     launch_kernels();
+  } else if (mode == "lower limit") {
+    CHECKED(cudaDeviceSetLimit(cudaLimitStackSize, 16384));
+    CHECKED(cudaDeviceSetLimit(cudaLimitStackSize, 2048));
   } else if (mode == "contexts") {
     for (int i = 0; i < 20; ++i) CHECKED(cuCtxDestroy(second_context()));
   } else if (mode == "threads") {

@@ -10,7 +10,7 @@
         step()
 
 Without libculprit.so, when culprit.loaded() is False, all functions do nothing. The package needs the standard library
-only, and imports no framework.
+only, and imports no framework. (PYTEST_DONT_REWRITE: a program may import the package before pytest does.)
 """
 from culprit._api import live_bytes, loaded, mark, snapshot, start, stop
 from culprit._check import LeakError, NotKnownError, check

@@ -3,6 +3,7 @@ are freed, so culprit's own records do not show it."""
 import ctypes
 
 from culprit import _api, _view
+from culprit._headline import place_text
 
 
 def _torch_bytes(torch):
@@ -57,23 +58,39 @@ def live_blocks():
             for block in segment["blocks"]}
 
 
-def describe(known):
-    """Lines about the largest live tensors that are not in the blocks `known`, by line and holder."""
+class Kept:
+    """The largest live tensors of one line and holder."""
+
+    def __init__(self, block, holder):
+        self.file, self.line, self.function = block.get("file", ""), block.get("line", 0), block.get("function", "")
+        self.holder = holder
+        self.bytes = self.count = 0
+
+    def place(self):
+        """How a line about a leak goes on."""
+        if self.file:
+            return place_text(self.file, self.line, self.function)
+        return f" held by {self.holder}" if self.holder else ""
+
+    def text(self):
+        text = f"{self.bytes:,} bytes in {self.count} tensor{'s' if self.count != 1 else ''}"
+        text += f" at {self.file.rpartition('/')[2]}:{self.line}" if self.file else ""
+        return text + (f", held by {self.holder}" if self.holder else "")
+
+
+def kept_since(known):
+    """The live tensors that are not in the blocks `known`, the largest first."""
     view = _view.collect("snapshot", True) or {"caches": [], "objects": []}
     holders = {held["address"]: (held["holders"] or [""])[0] for held in view["objects"]}
-    places = {}
-    blocks = [(block["address"], block["bytes"], f"{block['file'].rpartition('/')[2]}:{block['line']}"
-               if "file" in block else "")
-              for cache in view["caches"] for segment in cache["segments"] for block in segment["blocks"]
+    blocks = [block for cache in view["caches"] for segment in cache["segments"] for block in segment["blocks"]
               if known.get(block["address"]) != block["bytes"]]
     # CuPy has no list of blocks.
-    blocks += [(held["address"], held["bytes"], "") for held in view["objects"] if held["type"].startswith("cupy.")]
-    for address, size, line in blocks:
-        place = places.setdefault((line, holders.get(address, "")), [0, 0])
-        place[0] += size
-        place[1] += 1
-    lines = []
-    for (line, holder), (size, count) in sorted(places.items(), key=lambda item: -item[1][0])[:5]:
-        text = f"{size:,} bytes in {count} tensor{'s' if count != 1 else ''}"
-        lines.append(text + (f" at {line}" if line else "") + (f", held by {holder}" if holder else ""))
-    return lines
+    blocks += [{"address": held["address"], "bytes": held["bytes"]} for held in view["objects"]
+               if held["type"].startswith("cupy.")]
+    places = {}
+    for block in blocks:
+        holder = holders.get(block["address"], "")
+        kept = places.setdefault((block.get("file"), block.get("line"), holder), Kept(block, holder))
+        kept.bytes += block["bytes"]
+        kept.count += 1
+    return sorted(places.values(), key=lambda kept: -kept.bytes)

@@ -8,13 +8,18 @@ import tempfile
 import warnings
 
 from culprit import _api, _caches, _library
+from culprit._headline import headline, places_of
 
 _numbers = itertools.count(1)
 
 
+# Tracebacks show the public names of both exceptions.
 class LeakError(AssertionError):
-    """A block left GPU memory behind. str() is the text report. `leaked_bytes`, `leaked_allocations` and `report` (the
-    JSON report as a dict; None without the culprit command) are for programs."""
+    """A block left GPU memory behind. str() is a line with size and place, and the text report. `leaked_bytes`,
+    `leaked_allocations` and `report` (the JSON report as a dict; None without the culprit command) are for
+    programs."""
+
+    __module__ = "culprit"
 
     def __init__(self, text, leaked_bytes, leaked_allocations, report=None):
         super().__init__(text)
@@ -25,6 +30,8 @@ class LeakError(AssertionError):
 
 class NotKnownError(LeakError):
     """Not everything was recorded in a block, so it may have left GPU memory behind."""
+
+    __module__ = "culprit"
 
 
 def parse_bytes(size):
@@ -50,15 +57,10 @@ def _run_report(command, snapshot, name, form):
     return output
 
 
-def _share(report, prefix):
-    """Bytes and number of the leaked allocations whose mark begins with `prefix`."""
-    shares = [
-        share
-        for group in report["leaks"]
-        if prefix and group["cause"] != "cached"
-        for share in group.get("marks", [])
-        if (share["mark"] or "").startswith(prefix)
-    ]
+def _not_counted(group, prefix):
+    """Bytes and number of the leaked allocations of a group whose mark begins with `prefix`."""
+    shares = [share for share in group.get("marks", [])
+              if prefix and group["cause"] != "cached" and (share["mark"] or "").startswith(prefix)]
     return sum(share["bytes"] for share in shares), sum(share["count"] for share in shares)
 
 
@@ -99,15 +101,18 @@ class Watch:
         kept = self._kept(others)
         if live + kept <= allow:
             return None
-        told = self._tell(kept)
+        tensors = _attempt(_caches.kept_since, [], self._blocks) if kept > 0 else []
+        places = [(tensor.bytes, tensor.place()) for tensor in tensors]
+        told = _tell(kept, tensors)
         command = _library.command()
         if command is None:
-            text = f"{live} bytes in {count} allocations were not freed (put culprit into PATH to see where)"
-            return LeakError(told + text if live > allow else told, live + kept, count)
+            told += f"{live} bytes in {count} allocations were not freed; to see where: {_library.how_to_load()}\n"
+            return LeakError(f"{headline(live + kept, places)}\n\n{told}", live + kept, count)
         with tempfile.TemporaryDirectory(prefix="culprit-check-") as folder:
             snapshot = _api.snapshot(os.path.join(folder, "snapshot.dump"))
             report = json.loads(_run_report(command, snapshot, self._name, "json"))
-            other_bytes, other_count = _share(report, not_counted)
+            shares = [_not_counted(group, not_counted) for group in report["leaks"]]
+            other_bytes, other_count = sum(share[0] for share in shares), sum(share[1] for share in shares)
             leaked = report["summary"]["leaked_bytes"] - other_bytes
             if leaked + kept <= allow:
                 return None
@@ -116,18 +121,19 @@ class Watch:
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("next "))
         if other_count:
             text += f"{other_bytes} bytes of these were made in {not_counted.strip(': ')} marks and are not counted\n"
-        return LeakError(told + text, leaked + kept, report["summary"]["leaked_allocations"] - other_count, report)
+        if leaked > 0:
+            places += places_of(report, lambda group: group["bytes"] - _not_counted(group, not_counted)[0])
+        return LeakError(f"{headline(leaked + kept, places)}\n\n{told}{text}", leaked + kept,
+                         report["summary"]["leaked_allocations"] - other_count, report)
 
     def _kept(self, others):
         """Bytes inside caches that are live now and were not when the object was made."""
         return max(live_in_caches() - self._live - others, 0)
 
-    def _tell(self, kept):
-        if kept == 0:
-            return ""
-        lines = _attempt(_caches.describe, [], self._blocks)
-        return "".join(line + "\n" for line in [f"LIVE IN CACHES {kept:,} bytes more than before", *[
-            "   " + line for line in lines]])
+
+def _tell(kept, tensors):
+    lines = [f"LIVE IN CACHES {kept:,} bytes more than before", *["   " + tensor.text() for tensor in tensors[:5]]]
+    return "".join(line + "\n" for line in lines) if kept > 0 else ""
 
 
 def live_in_caches():
@@ -159,8 +165,7 @@ class check:
             gc.collect()
             self._watch = Watch("culprit.check")
         else:
-            warnings.warn("culprit is not loaded: nothing is checked. Run with: culprit run -- python ...",
-                          stacklevel=2)
+            warnings.warn(f"culprit is not loaded: nothing is checked. {_library.how_to_load()}", stacklevel=2)
         return self
 
     def __exit__(self, kind, *_):

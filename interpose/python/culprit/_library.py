@@ -1,7 +1,9 @@
 """Finds the libculprit.so in this process, and the culprit command of the same installation."""
 import ctypes
 import os
+import shlex
 import shutil
+import sys
 import time
 
 API_VERSION = 2
@@ -80,6 +82,33 @@ def command():
         if os.access(beside, os.X_OK):
             return beside
     return _command_of_this_wheel() or shutil.which("culprit")
+
+
+def _name_of(command_path):
+    """The name by which a user calls the command."""
+    beside = os.path.join(sys.prefix, "bin", "culprit")
+    if shutil.which("culprit"):
+        return "culprit"
+    return beside if os.access(beside, os.X_OK) else command_path
+
+
+def _this_program():
+    arguments = getattr(sys, "orig_argv", None)
+    text = shlex.join(arguments) if arguments else ""
+    return text if text and "\n" not in text and len(text) <= 200 else "python ..."
+
+
+def how_to_load():
+    """The command after which the library is in the process, as the end of a message."""
+    chosen = os.environ.get("CULPRIT_LIBRARY")
+    if chosen and not os.path.exists(chosen):
+        return f"CULPRIT_LIBRARY names no file ({chosen}). Run: unset CULPRIT_LIBRARY"
+    found = command()
+    if found is None:
+        return "The command culprit is not installed. Run: pip install culprit_gpu-*.whl"
+    if library_beside(found) is None:
+        return f"{found} has no libculprit.so in its tree. Run: pip install --force-reinstall culprit_gpu-*.whl"
+    return f"Run: {_name_of(found)} run -- {_this_program()}"
 
 
 def library_beside(command_path):

@@ -66,9 +66,27 @@ def _exception_text(error):
     return f"{name}: {text}" if text else name
 
 
+def _names_of_modules():
+    """{id of a module's dictionary: its name}. multiprocessing has the main module a second time, as __mp_main__."""
+    found = {}  # id -> (how good the name is, name)
+    for name, module in list(sys.modules.items()):
+        if type(module) is _Module and type(name) is str:
+            variables = vars(module)
+            own_name = variables.get("__name__")
+            rank = 2 if name == "__main__" else 1 if type(own_name) is str and own_name == name else 0
+            if rank > found.get(id(variables), (-1,))[0]:
+                found[id(variables)] = rank, name
+    return {number: name for number, (_, name) in found.items()}
+
+
 def _is_frame(thing):
     # An audit hook would see how this module gets the type.
     return type(thing).__name__ == "frame" and type(thing).__module__ == "builtins"
+
+
+def _is_own_frame(frame):
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.split(".")[0] == "culprit"
 
 
 def _variables_of(frame):
@@ -90,8 +108,7 @@ class _Names:
 
     def __init__(self, ignored):
         self.ignored = {id(thing) for thing in ignored} | {id(self.__dict__)}
-        self.modules = {id(vars(module)): name for name, module in list(sys.modules.items())
-                        if type(module) is _Module}
+        self.modules = _names_of_modules()
         self.running = self._running_frames()
         self.variables = [_variables_of(frame) for frame in self.running]
         self.ignored |= {id(variables) for variables in self.variables}
@@ -103,7 +120,7 @@ class _Names:
         found = []
         for frame in sys._current_frames().values():  # pylint: disable=protected-access
             while frame is not None:
-                if frame.f_globals.get("__name__", "").split(".")[0] != "culprit":
+                if not _is_own_frame(frame):
                     found.append(frame)
                 frame = frame.f_back
         return found
@@ -137,7 +154,7 @@ class _Names:
     def _is_ours(referrer, level):
         if type(referrer) is tuple:  # from Python 3.13 on: the arguments of the call to the collector
             return len(referrer) == len(level) and all(one is other for one, other in zip(referrer, level))
-        return _is_frame(referrer) and referrer.f_globals.get("__name__", "").split(".")[0] == "culprit"
+        return _is_frame(referrer) and _is_own_frame(referrer)
 
     def of(self, thing, levels=_LEVELS):
         """The names of the things that keep the object alive, the most specific first; empty: unknown."""

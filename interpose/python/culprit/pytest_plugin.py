@@ -7,15 +7,16 @@ PyTorch and CuPy that a test keeps are such memory, too.
 
 Allocations in the setup of fixtures with a wider scope than the test do not count. A test that fails for another reason
 is not checked, because its traceback keeps its variables alive.
+
+PYTEST_DONT_REWRITE: nothing here is asserted, and pytest would warn where the package is imported already.
 """
 import contextlib
 import gc
 import os
-import shutil
 import sys
-import tempfile
 
 import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 from _pytest.outcomes import Exit
 from _pytest.reports import TestReport
 from _pytest.runner import CallInfo, runtestprotocol
@@ -44,18 +45,20 @@ def pytest_load_initial_conftests(early_config, args):
 
 
 def _start_again_under_culprit(config):
+    preload = os.environ.get("LD_PRELOAD")
+    if os.environ.get(_AGAIN):
+        raise pytest.UsageError(f"--culprit: {sys.executable} does not load what LD_PRELOAD names ({preload}): it is "
+                                "static, of another libc, or privileged. Run with another Python: "
+                                "culprit run -- python3 -m pytest --culprit")
     command = _library.command()
     library = _library.library_beside(command) if command else None
     by_command = os.path.basename(sys.argv[0]) in ("pytest", "py.test", "__main__.py")
-    if library is None or not by_command or os.environ.get(_AGAIN):
-        raise pytest.UsageError("--culprit: libculprit.so is not loaded. "
-                                "Run: culprit run -- python -m pytest --culprit ...")
-    folder = tempfile.mkdtemp(prefix="culprit-pytest-")
-    preload = os.environ.get("LD_PRELOAD")
+    if library is None or not os.path.exists(library) or not by_command:
+        raise pytest.UsageError(f"--culprit: libculprit.so is not loaded. {_library.how_to_load()}")
     environment = dict(os.environ)
-    environment.update({_AGAIN: folder, "LD_PRELOAD": f"{library}:{preload}" if preload else library,
+    environment.update({_AGAIN: "1", "LD_PRELOAD": f"{library}:{preload}" if preload else library,
                         "CULPRIT_QUIET": "1"})
-    environment.setdefault("CULPRIT_OUT", os.path.join(folder, "culprit.%n.%p.dump"))
+    environment.setdefault("CULPRIT_OUT", os.devnull)  # snapshots are taken, and no dump is left behind
     if not any(os.environ.get(name) for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")):
         environment["NVTX_INJECTION64_PATH"] = library
     original = getattr(sys, "orig_argv", None)
@@ -88,6 +91,14 @@ def _without_pytest(text):
         if not skipping:
             kept.append(line)
     return "".join(kept)
+
+
+def _failure(text, location):
+    """A failure for pytest to show. Its summary, JUnit's message and --tb=line have the first line; the workers of
+    pytest-xdist can send it."""
+    path, line, _ = location
+    crash = ReprFileLocation(path, (line or 0) + 1, text.partition("\n")[0])
+    return ReprExceptionInfo(ReprTraceback([ReprEntryNative([text])], None, "native"), crash)
 
 
 class _Sibling:
@@ -138,7 +149,7 @@ class LeakPlugin:
             call = next((report for report in reports if report.when == "call"), None)
             if leak is not None and call is not None:
                 call.outcome = "failed"
-                call.longrepr = _without_pytest(str(leak))
+                call.longrepr = _failure(_without_pytest(str(leak)), item.location)
         # Fixtures with a wider scope end after the check: they may free more than the test left behind.
         end = _end_wider_fixtures(item, nextitem)
         if end.excinfo is not None:
@@ -157,8 +168,3 @@ class LeakPlugin:
         with _api.mark(FIXTURE + fixturedef.argname):
             yield
         self._others += _check.live_in_caches() - before
-
-    def pytest_unconfigure(self, config):
-        folder = os.environ.get(_AGAIN)
-        if folder and not hasattr(config, "workerinput"):  # workers of pytest-xdist share it
-            shutil.rmtree(folder, ignore_errors=True)

@@ -409,12 +409,13 @@ class TextReport {
 
 void render_text(const std::vector<Report>& reports, const RenderOptions& options, std::ostream& out) {
   bool first = true;
-  for (const Report* report : reports_in_full(reports, options.all)) {
+  const Prominence shown = by_prominence(reports, options.all);
+  for (const Report* report : shown.in_full) {
     if (!first) out << "\n";
     first = false;
     TextReport(*report, options, out).print();
   }
-  const std::string quiet = quiet_processes_text(reports, options.all);
+  const std::string quiet = quiet_processes_text(shown.quiet);
   if (!quiet.empty()) out << "\n" << quiet << (options.all ? "" : ": --all") << "\n";
 }
 

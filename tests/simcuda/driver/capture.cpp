@@ -82,7 +82,8 @@ GraphNode* capture_node(DriverState& state, Stream& stream, CUgraphNodeType type
 }
 
 CUresult capture_allocation(DriverState& state, Stream& stream, std::size_t bytes, CUdeviceptr* out) {
-  std::shared_ptr<GraphMemory> memory = reserve_graph_memory(state, stream.context->device, bytes);
+  std::shared_ptr<GraphMemory> memory =
+      reserve_graph_memory(state, *stream.capture->graph, stream.context->device, bytes, stream.capture_tail);
   if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   GraphNode* node = capture_node(state, stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
   node->work.memory = memory;
@@ -95,12 +96,11 @@ CUresult capture_allocation(DriverState& state, Stream& stream, std::size_t byte
 }
 
 CUresult capture_free(DriverState& state, Stream& stream, CUdeviceptr address) {
-  bool known = find_allocation(state, stream.context->device, address) != nullptr;
-  for (GraphNode* node : stream.capture->graph->nodes) {
-    known = known || (node->work.memory != nullptr && node->work.memory->address == address);
-  }
-  if (!known) return CUDA_ERROR_INVALID_VALUE;
-  capture_node(state, stream, CU_GRAPH_NODE_TYPE_MEM_FREE)->work.freed = address;
+  std::shared_ptr<GraphMemory> memory = memory_to_free(state, *stream.capture->graph, address);
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  NodeWork& work = capture_node(state, stream, CU_GRAPH_NODE_TYPE_MEM_FREE)->work;
+  work.freed = address;
+  work.freed_memory = memory;
   return CUDA_SUCCESS;
 }
 

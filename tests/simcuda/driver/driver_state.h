@@ -179,7 +179,8 @@ struct DriverState {
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<AddressSpace> managed_space;
   AllocationMap managed;
-  AllocationMap host;  // pinned and registered host memory
+  AllocationMap host;                                  // pinned and registered host memory
+  std::map<std::uint64_t, GraphMemory*> graph_memory;  // of allocation nodes, by address: the newest at each
   std::unordered_set<Object*> objects;
   std::uint64_t next_serial = 1;
   std::uint64_t next_id = 1;

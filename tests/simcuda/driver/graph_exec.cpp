@@ -55,6 +55,9 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   SIM_CALL(kInit);
   Graph* graph = call.state().find<Graph>(handle);
   if (graph == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool memory = has_memory_nodes(*graph);
+  if (memory && is_instantiated(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graph->parent != nullptr) return CUDA_ERROR_INVALID_VALUE;
   GraphExec* exec = new GraphExec;
   exec->flags = flags;
   if (!order_steps(*graph, exec->steps)) {
@@ -70,6 +73,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
       return status;
     }
   }
+  exec->instance = graph->instances;
   exec->user_objects = graph->user_objects;
   for (auto& [object, count] : exec->user_objects) object->references += count;
   call.state().add(exec);
@@ -102,6 +106,16 @@ CUresult materialize(DriverState& state, const NodeWork& work, Context* context)
   allocation.context = context;
   allocation.graph_memory = work.memory;
   return CUDA_SUCCESS;
+}
+
+// Whether memory that the graph allocates is there from an earlier launch, or memory that it frees is not.
+bool may_launch(DriverState& state, const GraphExec& exec) {
+  return std::all_of(exec.steps.begin(), exec.steps.end(), [&](const GraphExec::Step& step) {
+    const GraphMemory* freed = step.work.freed_memory.get();
+    if (step.work.memory != nullptr)
+      return find_allocation(state, step.work.memory->device, step.work.memory->address) == nullptr;
+    return freed == nullptr || freed->freed_inside || find_allocation(state, freed->device, freed->address) != nullptr;
+  });
 }
 
 CUresult run_step(DriverState& state, const NodeWork& work, Stream& stream) {
@@ -156,6 +170,7 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
   for (std::size_t i = 0; same && i < steps.size(); ++i) same = steps[i].work.type == exec->steps[i].work.type;
   *result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  exec->instance = graph->instances;
   exec->steps = std::move(steps);
   return CUDA_SUCCESS;
 }
@@ -228,6 +243,7 @@ SIM(cuGraphLaunch)(CUgraphExec handle, CUstream stream_handle) {
         if (left != nullptr) simcuda::release_allocation(call.state(), *left);
       }
     }
+    if (!simcuda::may_launch(call.state(), *exec)) return CUDA_ERROR_INVALID_VALUE;
     for (GraphExec::Step& step : exec->steps) {
       if (!step.enabled) continue;
       if (CUresult status = simcuda::run_step(call.state(), step.work, *stream)) return status;

@@ -63,10 +63,17 @@ CUDA_KERNEL_NODE_PARAMS from_v1(const CUDA_KERNEL_NODE_PARAMS_v1& old) {
   return parameters;
 }
 
-CUresult fill_allocation(Call& call, NodeWork& work, const CUmemPoolProps& pool, std::size_t bytes) {
+CUresult fill_allocation(Call& call, NodeWork& work, CUgraph graph_handle, const CUgraphNode* dependencies,
+                         std::size_t count, const CUmemPoolProps& pool, std::size_t bytes) {
   if (bytes == 0 || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (call.device(pool.location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  work.memory = reserve_graph_memory(call.state(), pool.location.id, bytes);
+  Graph* graph = call.state().find<Graph>(graph_handle);
+  if (graph->parent != nullptr) return CUDA_ERROR_NOT_SUPPORTED;  // as the driver does: it was moved into another one
+  std::vector<GraphNode*> before;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (GraphNode* node = call.state().find<GraphNode>(dependencies[i])) before.push_back(node);
+  }
+  work.memory = reserve_graph_memory(call.state(), *graph, pool.location.id, bytes, before);
   if (work.memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   work.allocation.poolProps = pool;
   work.allocation.bytesize = bytes;
@@ -77,22 +84,26 @@ CUresult fill_allocation(Call& call, NodeWork& work, const CUmemPoolProps& pool,
 CUresult add_free(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count,
                   CUdeviceptr address) {
   return add(out, graph_handle, CU_GRAPH_NODE_TYPE_MEM_FREE, dependencies, count, [&](Call& call, NodeWork& work) {
-    bool known = find_allocation(call.state(), -1, address) != nullptr;
-    for (GraphNode* node : call.state().find<Graph>(graph_handle)->nodes) {
-      known = known || (node->work.memory != nullptr && node->work.memory->address == address);
-    }
-    if (!known) return CUDA_ERROR_INVALID_VALUE;
+    work.freed_memory = memory_to_free(call.state(), *call.state().find<Graph>(graph_handle), address);
+    if (work.freed_memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
     work.freed = address;
     return CUDA_SUCCESS;
   });
 }
 
 CUresult add_child(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* dependencies, std::size_t count,
-                   CUgraph child_handle) {
+                   CUgraph child_handle, CUgraphChildGraphNodeOwnership ownership) {
   return add(out, graph_handle, CU_GRAPH_NODE_TYPE_GRAPH, dependencies, count, [&](Call& call, NodeWork& work) {
     Graph* child = call.state().find<Graph>(child_handle);
     if (child == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    work.child = clone_graph(call.state(), *child);
+    if (ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
+      if (child->owned_by_node) return CUDA_ERROR_INVALID_VALUE;
+      child->parent = call.state().find<Graph>(graph_handle);
+      work.child = child;
+    } else {
+      if (has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;
+      work.child = clone_graph(call.state(), *child);
+    }
     work.child->owned_by_node = true;
     return CUDA_SUCCESS;
   });
@@ -126,7 +137,8 @@ CUresult add_generic(CUgraphNode* out, CUgraph graph, const CUgraphNode* depende
     }
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
       return add(out, graph, p->type, dependencies, count, [&](Call& call, NodeWork& work) {
-        CUresult status = fill_allocation(call, work, p->alloc.poolProps, p->alloc.bytesize);
+        CUresult status =
+            fill_allocation(call, work, graph, dependencies, count, p->alloc.poolProps, p->alloc.bytesize);
         if (status == CUDA_SUCCESS) p->alloc.dptr = work.memory->address;
         return status;
       });
@@ -149,7 +161,7 @@ CUresult add_generic(CUgraphNode* out, CUgraph graph, const CUgraphNode* depende
         return CUDA_SUCCESS;
       });
     case CU_GRAPH_NODE_TYPE_GRAPH:
-      return add_child(out, graph, dependencies, count, p->graph.graph);
+      return add_child(out, graph, dependencies, count, p->graph.graph, p->graph.ownership);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return add_event(out, graph, p->type, dependencies, count, p->eventRecord.event);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
@@ -258,7 +270,7 @@ SIM(cuGraphHostNodeSetParams)(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* in)
 
 SIM(cuGraphAddChildGraphNode)
 (CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, CUgraph child) {
-  return simcuda::add_child(out, graph, dependencies, count, child);
+  return simcuda::add_child(out, graph, dependencies, count, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
 }
 
 SIM(cuGraphChildGraphNodeGetGraph)(CUgraphNode node, CUgraph* out) {
@@ -286,7 +298,8 @@ SIM(cuGraphAddMemAllocNode)
  CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return simcuda::add(out, graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, dependencies, count, [&](Call& call, NodeWork& work) {
-    CUresult status = simcuda::fill_allocation(call, work, parameters->poolProps, parameters->bytesize);
+    CUresult status =
+        simcuda::fill_allocation(call, work, graph, dependencies, count, parameters->poolProps, parameters->bytesize);
     if (status == CUDA_SUCCESS) parameters->dptr = work.memory->address;
     return status;
   });

@@ -103,19 +103,55 @@ Graph* clone_graph(DriverState& state, Graph& from) {
   return copy;
 }
 
-GraphMemory::~GraphMemory() { space->free(address, bytes); }
+GraphMemory::~GraphMemory() {
+  auto found = state->graph_memory.find(address);
+  if (found != state->graph_memory.end() && found->second == this) state->graph_memory.erase(found);
+  if (same == nullptr) state->devices[device]->space->free(address, bytes);
+}
 
-std::shared_ptr<GraphMemory> reserve_graph_memory(DriverState& state, int device, std::size_t bytes) {
-  AddressSpace* space = state.devices[device]->space.get();
-  std::uint64_t address = space->allocate(bytes, 512);
+std::shared_ptr<GraphMemory> reserve_graph_memory(DriverState& state, Graph& graph, int device, std::size_t bytes,
+                                                  const std::vector<GraphNode*>& before) {
+  std::shared_ptr<GraphMemory> same;
+  for (GraphNode* node : before) {
+    const std::shared_ptr<GraphMemory>& freed = node->work.freed_memory;
+    if (freed != nullptr && freed->freed_inside && freed->device == device && freed->bytes == bytes) same = freed;
+  }
+  const std::uint64_t address = same != nullptr ? same->address : state.devices[device]->space->allocate(bytes, 512);
   if (address == 0) return nullptr;
   auto memory = std::make_shared<GraphMemory>();
-  memory->space = space;
+  memory->state = &state;
   memory->device = device;
   memory->address = address;
   memory->bytes = bytes;
+  memory->graph = &graph;
+  memory->same = same;
+  state.graph_memory[memory->address] = memory.get();
   return memory;
 }
+
+static Graph* root_of(Graph* graph) {
+  while (graph != nullptr && graph->parent != nullptr) graph = graph->parent;
+  return graph;
+}
+
+std::shared_ptr<GraphMemory> memory_to_free(DriverState& state, Graph& graph, std::uint64_t address) {
+  auto found = state.graph_memory.find(address);
+  if (found == state.graph_memory.end()) return nullptr;
+  GraphMemory& memory = *found->second;
+  const bool own = root_of(memory.graph) == root_of(&graph);
+  if (memory.freed_inside || (own && (memory.freed_elsewhere || is_instantiated(graph)))) return nullptr;
+  (own ? memory.freed_inside : memory.freed_elsewhere) = true;
+  return memory.shared_from_this();
+}
+
+bool has_memory_nodes(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode* node) {
+    return node->work.memory != nullptr || node->work.freed_memory != nullptr ||
+           (node->work.child != nullptr && has_memory_nodes(*node->work.child));
+  });
+}
+
+bool is_instantiated(const Graph& graph) { return graph.instances.use_count() > 1; }
 
 GraphNode* add_node(DriverState& state, Graph& graph, CUgraphNodeType type, const CUgraphNode* dependencies,
                     std::size_t count, CUresult* status) {
@@ -141,6 +177,9 @@ void GraphNode::release(DriverState& state) {
 }
 
 void Graph::release(DriverState& state) {
+  for (GraphNode* node : nodes) {
+    if (node->work.memory != nullptr) node->work.memory->graph = nullptr;
+  }
   for (GraphNode* node : nodes) state.destroy(node);
   for (auto& [object, count] : user_objects) release_user_object(state, object, count);
 }
@@ -179,9 +218,7 @@ SIM(cuGraphClone)(CUgraph* out, CUgraph handle) {
   SIM_CALL(kInit);
   Graph* graph = call.state().find<Graph>(handle);
   if (graph == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (GraphNode* node : graph->nodes) {
-    if (node->work.memory != nullptr) return CUDA_ERROR_NOT_SUPPORTED;  // the real driver refuses memory nodes, too
-  }
+  if (simcuda::has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = reinterpret_cast<CUgraph>(simcuda::clone_graph(call.state(), *graph));
   return CUDA_SUCCESS;
 }

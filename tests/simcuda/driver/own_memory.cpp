@@ -24,7 +24,7 @@ CUresult take_for(DriverState& state, Context& context, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// Local memory never shrinks.
+// For a kernel it never shrinks; a lower limit gives some back.
 CUresult take_local_memory(DriverState& state, Context& context, std::size_t bytes_a_thread) {
   if (!state.own_memory.on || bytes_a_thread <= context.local_bytes) return CUDA_SUCCESS;
   const std::size_t grow = (bytes_a_thread - context.local_bytes) * kMultiprocessorCount * kThreadsPerMultiprocessor;
@@ -114,7 +114,14 @@ std::size_t limit_of(const Context& context, CUlimit limit) {
 }
 
 CUresult take_for_limit(DriverState& state, Context& context, CUlimit limit, std::size_t value) {
-  return limit == CU_LIMIT_STACK_SIZE ? take_local_memory(state, context, value) : CUDA_SUCCESS;
+  if (limit != CU_LIMIT_STACK_SIZE || !state.own_memory.on) return CUDA_SUCCESS;
+  if (value < context.local_bytes) {
+    const std::size_t shrink = (context.local_bytes - value) * kMultiprocessorCount * kThreadsPerMultiprocessor;
+    state.devices[context.device]->used -= shrink;
+    context.own_bytes -= shrink;
+    context.local_bytes = value;
+  }
+  return take_local_memory(state, context, value);
 }
 
 std::size_t local_bytes_of(const std::string& name) {

@@ -144,6 +144,46 @@ SUBJECT_FUNCTION std::size_t make_graph_memory_node_v2(const Driver& cuda, bool 
   return 11027;
 }
 
+// The update gives the executable the node of the second graph, so the launch allocates its memory.
+template <typename Update>
+static CUdeviceptr update_and_launch(const Driver& cuda, std::size_t bytes, Update update) {
+  CUgraph graphs[2];
+  CUgraphNodeParams parameters = {};
+  for (CUgraph& graph : graphs) {
+    graph = create_graph(cuda);
+    parameters = allocation_node(bytes);
+    CUgraphNode node = nullptr;
+    TRY(cuda.FUNCTION(cuGraphAddNode_v2)(&node, graph, nullptr, nullptr, 0, &parameters));
+  }
+  CUgraphExec exec = nullptr;
+  TRY(cuda.FUNCTION(cuGraphInstantiateWithFlags)(&exec, graphs[0], 0));
+  TRY(update(exec, graphs[1]));
+  TRY(cuda.FUNCTION(cuGraphLaunch)(exec, nullptr));
+  TRY(cuda.FUNCTION(cuStreamSynchronize)(nullptr));
+  TRY(cuda.FUNCTION(cuGraphExecDestroy)(exec));
+  for (CUgraph graph : graphs) TRY(cuda.FUNCTION(cuGraphDestroy)(graph));
+  return parameters.alloc.dptr;
+}
+
+SUBJECT_FUNCTION std::size_t make_graph_memory_updated(const Driver& cuda, bool leak) {
+  const CUdeviceptr pointer = update_and_launch(cuda, 11037, [&](CUgraphExec exec, CUgraph graph) {
+    CUgraphExecUpdateResultInfo info = {};
+    return cuda.FUNCTION(cuGraphExecUpdate_v2)(exec, graph, &info);
+  });
+  if (!leak) TRY(cuda.FUNCTION(cuMemFree_v2)(pointer));
+  return 11037;
+}
+
+SUBJECT_FUNCTION std::size_t make_graph_memory_updated_old(const Driver& cuda, bool leak) {
+  const CUdeviceptr pointer = update_and_launch(cuda, 11039, [&](CUgraphExec exec, CUgraph graph) {
+    CUgraphNode error = nullptr;
+    CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    return cuda.FUNCTION(cuGraphExecUpdate)(exec, graph, &error, &result);
+  });
+  if (!leak) TRY(cuda.FUNCTION(cuMemFree_v2)(pointer));
+  return 11039;
+}
+
 // Allocates `bytes` in the capture of `stream`, ends the capture and launches its graph.
 static CUdeviceptr allocate_and_launch(const Driver& cuda, CUstream stream, std::size_t bytes) {
   CUdeviceptr pointer = 0;

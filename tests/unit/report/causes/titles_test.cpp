@@ -30,6 +30,8 @@ TEST_CASE("each type of evidence has its title", "[report][causes]") {
   CHECK(title_of(EvidenceType::kErrorReturn, evidence) == "cudaFree failed: CUDA_ERROR_ILLEGAL_ADDRESS");
   CHECK(title_of(EvidenceType::kContextTeardown, evidence) == "cudaFree ended its context");
   CHECK(title_of(EvidenceType::kException, evidence) == "std::runtime_error “no room”");
+  evidence.count = 3;
+  CHECK(title_of(EvidenceType::kGraphLaunch, evidence) == "the graph was launched, 3 times");
   evidence.forced = true;
   CHECK(title_of(EvidenceType::kException, evidence) == "thread unwound by pthread_exit or cancellation");
   Module module;

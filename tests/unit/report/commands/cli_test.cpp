@@ -273,7 +273,22 @@ TEST_CASE("run says why a command cannot be started", "[report][cli]") {
   CHECK(shell(kAnyLibrary + "CULPRIT run -- /etc/passwd 2>&1").exit_code == 126);
   const Finished library = shell("CULPRIT_LIBRARY=/nonexistent/l.so CULPRIT run -- true 2>&1");
   CHECK(library.exit_code == 3);
-  CHECK(has(library.out, "/nonexistent/l.so"));
+  CHECK(library.out ==
+        "culprit: /nonexistent/l.so: no such file, and CULPRIT_LIBRARY names it. Run: unset CULPRIT_LIBRARY\n");
+}
+
+TEST_CASE("where the library is missing, one command that helps is named", "[report][cli]") {
+  const TemporaryFolder folder;
+  const auto run_in = [&](const std::string& tree) {
+    const std::string root = folder.file(tree);
+    const std::string start = "mkdir -p '" + root + "/bin' && cp " CULPRIT_COMMAND " '" + root + "/bin' && '" + root;
+    const Finished run = shell("unset CULPRIT_LIBRARY; " + start + "/bin/culprit' run -- true 2>&1");
+    CHECK(run.exit_code == 3);
+    return run.out.substr(run.out.rfind('/') + 1);
+  };
+  CHECK(run_in("tree") == "libculprit.so\n");
+  CHECK(run_in("culprit/_native") ==
+        "libculprit.so: no such file. Run: pip install --force-reinstall culprit_gpu-*.whl\n");
 }
 
 TEST_CASE("run puts the library first and keeps its folder private", "[report][cli]") {

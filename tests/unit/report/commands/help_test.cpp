@@ -78,7 +78,7 @@ TEST_CASE("a word that does not exist is answered with a similar one", "[report]
   }
 }
 
-TEST_CASE("--color chooses colours, whatever the output is", "[report][cli][help]") {
+TEST_CASE("the option --color chooses colours, whatever the output is", "[report][cli][help]") {
   TemporaryFolder folder;
   const std::string path = folder.file("leaky.dump");
   DumpBuilder dump;

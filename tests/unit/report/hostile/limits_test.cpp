@@ -312,6 +312,7 @@ TEST_CASE("an exception of a thread reaches the caller", "[report][hostile][limi
                   std::length_error);
   CHECK(has(failure_text(std::length_error("x")), "more memory"));
   CHECK(failure_text(std::runtime_error("a\x1b")) == "a?");
+  CHECK(std::string(failure_words(std::bad_alloc())) == kNoMemory);
 }
 
 TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile][limits]") {

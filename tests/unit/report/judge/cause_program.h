@@ -28,6 +28,13 @@ struct CauseProgram : Program {
     record.flags = flags;
     return dump.add_allocation(record);
   }
+  // A graph's memory from step() that a launch allocated.
+  format::Ref launch(format::Ref stack, std::uint32_t times, std::uint8_t flags = 0) {
+    format::AllocationRecord record = live_allocation(made, 64, format::Kind::kGraphMemory);
+    record.launched = {stack, times};
+    record.flags = flags;
+    return dump.add_allocation(record);
+  }
   // Memory from step() that went with its context in reset().
   void tear_down(format::Ref evidence = 0) {
     format::ReleaseRecord record = {};

@@ -44,6 +44,18 @@ TEST_CASE("the text of a leak has its evidence with the places, then a hint", "[
        "   thrown     app.cu:33  std::runtime_error \"residual is NaN\"\n"
        "   caught     app.cu:42  main\n",
        "no free on the path thrown at line 33: give the pointer an owner (RAII) before it"},
+      {"a graph's launch",
+       [](CauseProgram& p) {
+         p.launch(p.stack({"run", "main"}, 21), 1);
+       },
+       "   launched   app.cu:21  run\n",
+       "free it after the last launch: by cudaFreeAsync, or by a graph with a node that frees it"},
+      {"launches of a graph",
+       [](CauseProgram& p) {
+         p.launch(p.stack({"run", "main"}, 21), 3);
+       },
+       "   launched   app.cu:21  run, 3 times\n",
+       "free it after the last launch: by cudaFreeAsync, or by a graph with a node that frees it"},
       {"a throw that was not caught",
        [](CauseProgram& p) { p.allocate(p.made, p.thrown(p.throw_record(kThrowUncaught))); },
        "   thrown     app.cu:33  std::runtime_error \"residual is NaN\"\n"

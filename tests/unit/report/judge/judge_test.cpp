@@ -186,9 +186,19 @@ TEST_CASE("only memory leaks; other things are resources or belong to the runtim
       {"a graph's memory, one of two physical",
        [](CauseProgram& p) {
          p.allocate(p.made, 0, kFlagNotPhysical, Kind::kGraphMemory);
-         p.allocate(p.made, 0, 0, Kind::kGraphMemory);
+         p.launch(p.stack({"run", "main"}, 21), 1);
        },
-       "never-freed 1x 64; resource graph-memory 1x 0"},
+       "never-freed 1x 64 (graph-launch); resource graph-memory 1x 0"},
+      {"a graph's memory of launches at two places",
+       [](CauseProgram& p) {
+         p.launch(p.stack({"run", "main"}, 21), 1);
+         p.launch(p.stack({"run", "main"}, 22), 1);
+       },
+       "never-freed 1x 64 (graph-launch); never-freed 1x 64 (graph-launch)"},
+      {"a graph's memory that was freed after a launch", [](CauseProgram& p) { p.launch(p.made, 1, kFlagNotPhysical); },
+       "resource graph-memory 1x 0"},
+      {"a graph's memory, by a library that did not follow launches",
+       [](CauseProgram& p) { p.launch(0x7fff0010, 0x5555); }, "never-freed 1x 64"},
       {"a library that the runtime loads for a launch", [](CauseProgram& p) { load_library(p, "cudaLaunchKernel"); },
        ""},
       {"a library that the program asks the runtime for",

@@ -299,6 +299,33 @@ TEST_CASE("ranks without a dump are named", "[report][merge]") {
   CHECK(apart.front().missing_ranks.empty());
 }
 
+TEST_CASE("a job with its launcher keeps the words about ranks", "[report][merge]") {
+  std::vector<Report> reports = job();
+  Rank other(6);
+  other.dump.header().rank = 0;
+  SECTION("a launcher that asked how many devices there are") {
+    reports.push_back(other.report());
+    const Report all = merged(reports);
+    CHECK(job_text(all) == "5 processes, ranks 0-3 and 1 other, on 3 hosts · 5 exit 0 · 5 GPUs");
+    CHECK(spread_text(through(all, "everywhere"), all.job).line.rfind("all 4 ranks: 1000 B to 64.0 KiB", 0) == 0);
+    CHECK(has(spread_text(through(all, "everywhere"), all.job).odd, "rank 3 has 64.0 KiB"));
+    CHECK(spread_text(through(all, "only_one"), all.job).odd == "only rank 1");
+    CHECK(missing_ranks_of({&all}, "why").empty());
+    reports.erase(reports.begin() + 1);
+    const Report lacking = merged(reports);
+    CHECK(missing_ranks_of({&lacking}, "why") == "no dump of rank 1 of 4: why, or the process made no CUDA call");
+  }
+  SECTION("a launcher that leaks") {
+    other.leak("launch", 3000);
+    reports.push_back(other.report());
+    const Report all = merged(reports);
+    CHECK(spread_text(through(all, "launch"), all.job).line.rfind("1 of 5 processes: 2.93 KiB", 0) == 0);
+    CHECK(spread_text(through(all, "launch"), all.job).odd == "only process 1006 on node3");
+    CHECK(spread_text(through(all, "only_one"), all.job).line.rfind("1 of 4 ranks: ", 0) == 0);
+    CHECK(processes_text(all.job, {0, 2, 4}) == "ranks 0, 2 and process 1006 on node3");
+  }
+}
+
 TEST_CASE("merging is associative and does not mind the order", "[report][merge]") {
   std::vector<Report> ranks = job();
   const std::string expected_json = json_of(merged(job()));
@@ -435,6 +462,21 @@ TEST_CASE("the command merges ranks by itself and others when it is asked to", "
     CHECK(has(shell("CULPRIT diff " + files.path("two.json") + " " + all).out,
               "1 new, 0 grown, 0 shrunk, 0 gone, 2 unchanged"));
     CHECK(shell("CULPRIT merge -o " + all + " " + all + ranks + " 2>&1").exit_code == 3);
+  }
+  SECTION("a folder stands for its dumps") {
+    const std::string folder = files.path("job");
+    shell("mkdir " + folder + "; cp" + ranks + " " + folder + "; echo '{}' > " + folder + "/notes.json; mkdir " +
+          folder + "/more; mkfifo " + folder + "/pipe");
+    const std::string there = " " + folder + "/rank0.dump " + folder + "/rank1.dump " + folder + "/rank2.dump";
+    CHECK(shell("CULPRIT report " + folder).out == shell("CULPRIT report" + there).out);
+    CHECK(schema(folder + "/") == "culprit.report/1 merged");
+    CHECK(shell("CULPRIT merge " + folder + " -o " + files.path("job.json") + " 2>&1").exit_code == 0);
+    CHECK(shell("CULPRIT report " + files.path("job.json")).out == shell("CULPRIT report" + there).out);
+    const std::string empty = folder + "/more";
+    CHECK(has(shell("CULPRIT report " + empty + " 2>&1").out, empty + ": a folder without dumps (culprit.*.dump)\n"));
+    CHECK(shell("CULPRIT merge " + empty + " -o " + files.path("x") + " 2>&1").exit_code == 3);
+    CHECK(shell("CULPRIT diff " + folder + " " + folder + " 2>&1").out ==
+          "culprit: " + folder + ": a folder. Make one file of its dumps: culprit merge " + folder + " -o job.json\n");
   }
   SECTION("merge writes nothing when an input is missing") {
     const Finished failed = shell("CULPRIT merge -o " + files.path("x") + " /nonexistent" + ranks + " 2>&1");

@@ -1,0 +1,18 @@
+// Environment variables. One that is set to nothing counts as not set.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+namespace culprit::report {
+
+inline bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && value[0] != '\0';
+}
+
+inline std::string value_or(const char* variable, const char* otherwise) {
+  return is_set(variable) ? std::getenv(variable) : otherwise;
+}
+
+}  // namespace culprit::report
