@@ -161,7 +161,8 @@ else
 fi
 rows_of_examples
 for check in "${beside[@]}"; do rows_of "$check"; done
-# These compare times, list the processes on the GPU, or ask for the memory in use by all of them: nothing else may run meanwhile.
+# These compare times, list the processes on the GPU, or read the memory in use by all of them: nothing else may run
+# meanwhile.
 for check in launch_ratio doctor_ghost balance sanitizer_compare; do
   run_check "$check"
   rows_of "$check"

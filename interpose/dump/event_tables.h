@@ -43,8 +43,8 @@ class BillTable {
   // Adds `bill` (`state` and `count` are ignored). Returns false when the table is full.
   bool add(const format::BillRecord& bill, DumpWriter& dump);
 
-  // A context ended, and the memory on its bills with it. Calls visit(bill) for each of them. The bills stay, without the
-  // context; equal ones are added up.
+  // A context ended, and the memory on its bills with it. Calls visit(bill) for each of them. The bills stay, without
+  // the context; equal ones are added up.
   template <typename Visit>
   void end_context(std::uint32_t context, DumpWriter& dump, Visit visit) {
     SpinGuard guard(lock_);

@@ -5,7 +5,7 @@
 
 namespace culprit::format {
 
-// What the driver took memory for.
+// The purposes for which the driver takes memory.
 enum class DriverMemory : std::uint8_t {
   kNone = 0,
 #define DRIVER_MEMORY(number, enumerator) enumerator = (number),
@@ -41,10 +41,10 @@ enum class Moment : std::uint8_t {
 };
 
 enum BalanceFlags : std::uint16_t {
-  kBalancePools = 1,         // the default pool's figures were read
-  kBalanceGraphs = 2,        // the graph pool's were
-  kBalanceLimits = 4,        // the limits were: those of one context
-  kBalanceOthersInUse = 8,   // `others_bytes` is known
+  kBalancePools = 1,        // the default pool's figures were read
+  kBalanceGraphs = 2,       // the graph pool's were
+  kBalanceLimits = 4,       // the limits were: those of one context
+  kBalanceOthersInUse = 8,  // `others_bytes` is known
 };
 
 // Figures of a device at one moment. Those of other threads' changes at this moment may be in some and missing in
@@ -59,12 +59,12 @@ struct BalanceRecord {
   std::uint64_t total_bytes;
   std::uint64_t others_bytes;  // in use by other processes, when this one made its first context
   // Live memory by its sort.
-  std::uint64_t allocated;      // in blocks of the driver: cuMemAlloc, arrays and the like, by requested sizes
-  std::uint64_t in_blocks;      // the same, in the driver's blocks of 2 MiB
-  std::uint64_t physical;       // cuMemCreate
-  std::uint64_t managed;        // not part of the balance: it lies where it was touched last
-  std::uint64_t from_pools;     // stream-ordered
-  std::uint64_t from_graphs;    // by launched graphs
+  std::uint64_t allocated;    // in blocks of the driver: cuMemAlloc, arrays and the like, by requested sizes
+  std::uint64_t in_blocks;    // the same, in the driver's blocks of 2 MiB
+  std::uint64_t physical;     // cuMemCreate
+  std::uint64_t managed;      // not part of the balance: it lies where it was touched last
+  std::uint64_t from_pools;   // stream-ordered
+  std::uint64_t from_graphs;  // by launched graphs
   // cuMemPoolGetAttribute and cuDeviceGetGraphMemAttribute: RESERVED_MEM_CURRENT, USED_MEM_CURRENT
   std::uint64_t default_reserved;
   std::uint64_t default_used;
@@ -76,11 +76,11 @@ struct BalanceRecord {
   std::uint64_t printf_limit;
   std::uint64_t heap_limit;
   std::uint32_t multiprocessors;
-  std::uint32_t threads;            // that each of them can run at a time
-  std::uint64_t unmeasured;         // calls whose growth is not known: during a capture, or too many in a short time
-  std::uint32_t uses;  // for the writer only: how often the record was written
+  std::uint32_t threads;     // that each of them can run at a time
+  std::uint64_t unmeasured;  // calls whose growth is not known: during a capture, or too many in a short time
+  std::uint32_t uses;        // for the writer only: how often the record was written
   std::uint32_t reserved;
-  std::uint64_t together;           // calls that ran at the same time as others: their growth is in `taken` only
+  std::uint64_t together;                  // calls that ran at the same time as others: their growth is in `taken` only
   std::int64_t taken[kDriverMemoryKinds];  // by DriverMemory, by calls so far, without contexts that ended
 };
 static_assert(sizeof(BalanceRecord) == 320);

@@ -199,8 +199,8 @@ struct ContextRecord {
   Ref destroy_stack;           // live
   std::uint16_t destroy_api;   // live
   std::uint8_t device;
-  Kind kind;          // kContext, kPrimaryContext or kGreenContext
-  std::uint16_t api;  // of the call that made it
+  Kind kind;             // kContext, kPrimaryContext or kGreenContext
+  std::uint16_t api;     // of the call that made it
   std::uint16_t flags;   // live: ContextFlags
   std::uint32_t thread;  // of that call
   std::uint64_t bytes;   // live: device memory that making it took; see `flags`

@@ -64,7 +64,7 @@ __attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64
 
 using format::DriverMemory;
 
-// What the driver takes memory for when one of these is made.
+// The purpose of the memory that the driver takes when one of these is made.
 constexpr DriverMemory memory_of(format::Kind kind) {
   switch (kind) {
     case format::Kind::kModule:

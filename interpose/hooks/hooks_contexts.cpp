@@ -79,7 +79,8 @@ CUresult cuCtxCreate_v2(decltype(&::cuCtxCreate_v2) call, CUcontext* pctx, unsig
 
 CUresult cuCtxCreate_v3(decltype(&::cuCtxCreate_v3) call, CUcontext* pctx, CUexecAffinityParam* params, int count,
                         unsigned int flags, CUdevice dev) {
-  return create(Api::cuCtxCreate_v3, format::Kind::kContext, pctx, dev, [&] { return call(pctx, params, count, flags, dev); });
+  return create(Api::cuCtxCreate_v3, format::Kind::kContext, pctx, dev,
+                [&] { return call(pctx, params, count, flags, dev); });
 }
 
 CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctxCreateParams* params,

@@ -16,9 +16,9 @@ using format::Kind;
 
 namespace {
 
-constexpr std::uint64_t kBlock = 2 << 20;      // in which the driver takes memory for cuMemAlloc
-constexpr std::uint64_t kLarge = kBlock / 2;   // from this size on an allocation has blocks of its own
-constexpr std::uint64_t kSmallUnit = 512;      // of the sizes of others
+constexpr std::uint64_t kBlock = 2 << 20;     // in which the driver takes memory for cuMemAlloc
+constexpr std::uint64_t kLarge = kBlock / 2;  // from this size on an allocation has blocks of its own
+constexpr std::uint64_t kSmallUnit = 512;     // of the sizes of others
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -276,11 +276,10 @@ void Meter::finish_launch(Process& process, const Measurement& measurement) {
   const std::size_t limit = stack_limit();
   Measurement local = measurement;
   local.what = DriverMemory::kLocalMemory;
-  const std::int64_t for_local =
-      limit <= measurement.stack_limit || grown < 0
-          ? 0
-          : std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) *
-                                                      threads_of(measurement.device)));
+  const std::int64_t for_local = limit <= measurement.stack_limit || grown < 0
+                                     ? 0
+                                     : std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) *
+                                                                                 threads_of(measurement.device)));
   if (for_local != 0) note(process, local, context, for_local);
   if (grown != for_local) note(process, measurement, context, grown - for_local);
 }
@@ -387,7 +386,8 @@ void MeteredCall::finish() {
 MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
   measurement_.api = api;
   measurement_.what = DriverMemory::kContexts;
-  measurement_.device = device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
+  measurement_.device =
+      device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
   if (process_if_recording() == nullptr || !driver_ready()) return;
   unsigned flags = 0;
   int active = 0;

@@ -1,8 +1,8 @@
 // The memory that the driver takes by itself, for contexts, code, local memory, graphs, streams: memory in use is read
 // before and after the rare calls that make the driver grow, and the difference, less what was allocated meanwhile, is
 // noted with the call's stack. Never around a call that programs make often (allocations, frees, copies, waits): a
-// reading is a driver call. Of launches only the first one after code was loaded or looked up is measured, because lazily
-// loaded code, local memory, the buffer of printf and the device heap get their memory then.
+// reading is a driver call. Of launches only the first one after code was loaded or looked up is measured, because
+// lazily loaded code, local memory, the buffer of printf and the device heap get their memory then.
 #pragma once
 
 #include <cuda.h>
@@ -27,8 +27,8 @@ class Meter {
     Api api;
     format::DriverMemory what;
     std::uint8_t device;
-    bool begun;  // finish() is needed
-    bool first;  // the process's first context on the device: memory in use before it is not known
+    bool begun;               // finish() is needed
+    bool first;               // the process's first context on the device: memory in use before it is not known
     std::size_t stack_limit;  // of a launch: before it
   };
 
@@ -46,8 +46,8 @@ class Meter {
   void note_context_ended(Process& process, std::uint32_t context);
 
   // Writes the device's balance at this moment. Reads the driver's figures if a context of the device is current to the
-  // calling thread and no stream is being captured; else there is none. (cuMemGetInfo alone is permitted during a capture
-  // of any mode: driver 580 on an H200.)
+  // calling thread and no stream is being captured; else there is none. (cuMemGetInfo alone is permitted during a
+  // capture of any mode: driver 580 on an H200.)
   void take_balance(Process& process, std::uint8_t device, format::Moment moment);
 
  private:

@@ -13,8 +13,10 @@ namespace {
 
 std::int64_t as_signed(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-// What is reserved and not used.
-std::int64_t idle(std::uint64_t reserved, std::uint64_t used) { return reserved > used ? as_signed(reserved - used) : 0; }
+// Reserved and not used.
+std::int64_t idle(std::uint64_t reserved, std::uint64_t used) {
+  return reserved > used ? as_signed(reserved - used) : 0;
+}
 
 // Memory that caching allocators hold on the device at the end.
 std::int64_t cached_on(const Report& report, unsigned device) {
@@ -81,8 +83,8 @@ std::vector<Balance> read_balances(const Dump& dump, const Report& report) {
   const std::vector<ContextRecord> contexts = dump.contexts();
   std::vector<Balance> balances;
   for (const BalanceRecord& record : dump.balances()) {
-    const bool known = record.moment == Moment::kPeak || record.moment == Moment::kOutOfMemory ||
-                       record.moment == Moment::kExit;
+    const bool known =
+        record.moment == Moment::kPeak || record.moment == Moment::kOutOfMemory || record.moment == Moment::kExit;
     bool plausible = record.device != kNoDevice && record.free_bytes <= record.total_bytes;
     for (const std::uint64_t bytes :
          {record.total_bytes, record.allocated, record.in_blocks, record.physical, record.managed,
@@ -161,8 +163,9 @@ std::vector<ContextInfo> read_contexts(const Dump& dump, const StackResolver& st
                     !is_used_otherwise(report, context.device) && !context.allocates_on.empty();
     contexts.push_back(std::move(context));
   }
-  std::stable_sort(contexts.begin(), contexts.end(),
-                   [](const ContextInfo& left, const ContextInfo& right) { return left.created_ns < right.created_ns; });
+  std::stable_sort(contexts.begin(), contexts.end(), [](const ContextInfo& left, const ContextInfo& right) {
+    return left.created_ns < right.created_ns;
+  });
   return contexts;
 }
 

@@ -1,4 +1,4 @@
-// What the memory in use on each device is for, the calls that made the driver take memory, and the contexts.
+// The balance of each device, the calls that made the driver take memory, and the contexts.
 #pragma once
 
 #include <vector>

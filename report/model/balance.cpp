@@ -48,8 +48,8 @@ const char* moment_name(format::Moment moment) {
 
 BalancePart part_of(format::DriverMemory what) {
   switch (what) {
-#define DRIVER_MEMORY(number, enumerator)   \
-  case format::DriverMemory::enumerator: \
+#define DRIVER_MEMORY(number, enumerator) \
+  case format::DriverMemory::enumerator:  \
     return BalancePart::enumerator;
 #include "interpose/format/driver_memory.def"
     case format::DriverMemory::kNone:

@@ -1,4 +1,4 @@
-// What the memory in use on a device is for, at one moment; and the contexts of a process.
+// The balance of a device: the purposes of the memory in use at one moment; and the contexts of a process.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Balance {
   std::uint64_t stack_limit = 0;
   std::uint64_t printf_limit = 0;
   std::uint64_t heap_limit = 0;
-  std::uint64_t threads = 0;  // that the device can run at a time
+  std::uint64_t threads = 0;       // that the device can run at a time
   std::vector<BalanceItem> items;  // largest first, the rest last; without empty ones
   std::int64_t rest() const { return items.empty() ? 0 : items.back().bytes; }
 };

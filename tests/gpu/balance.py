@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The balance of a device at exit: what is in use has a name, and the rest is at most 1 % or 16 MiB.
 
-Each workload runs once under the library. The row of a failed one has the whole balance and the calls that made the driver
-take memory; with --verbose stderr gets them for each.
+Each workload runs once under the library. The row of a failed one has the whole balance and the calls that made the
+driver take memory; with --verbose stderr gets them for each.
 """
 import os
 import shutil
@@ -127,13 +127,13 @@ def explain(name, report, output):
     for device in report["devices"]:
         lines.append(f"   memory of GPU {device['ordinal']}: {device['memory']}, live {mib(device['live_bytes'])}")
     for balance in report.get("balances", []):
-        lines.append(f"   GPU {balance['device']} {balance['moment']}: in use {mib(balance['in_use_bytes'])} = " + ", ".join(
-            f"{item['what']} {mib(item['bytes'])}" for item in balance["items"]) +
-            f"; {balance['calls_not_measured']} calls not measured, managed {mib(balance['managed_bytes'])}, "
-            f"limits {balance['limits']}")
+        parts = ", ".join(f"{item['what']} {mib(item['bytes'])}" for item in balance["items"])
+        lines.append(f"   GPU {balance['device']} {balance['moment']}: in use {mib(balance['in_use_bytes'])} = {parts}; "
+                     f"{balance['calls_not_measured']} calls not measured, managed {mib(balance['managed_bytes'])}, "
+                     f"limits {balance['limits']}")
     for bill in report.get("bills", [])[:40]:
-        lines.append(f"   {bill['what']} GPU {bill['device']}: {mib(bill['bytes'])} in {bill['count']} x {bill['api']} at "
-                     f"{place(bill['stack'])}")
+        lines.append(f"   {bill['what']} GPU {bill['device']}: {mib(bill['bytes'])} in {bill['count']} x {bill['api']} "
+                     f"at {place(bill['stack'])}")
     for context in report["contexts"]:
         lines.append(f"   context on GPU {context['device']}: {context['kind']} {context['api']} "
                      f"{mib(context['bytes'] or 0)} others {context['others_included']} stray {context['stray']}")

@@ -24,8 +24,7 @@ SUBJECT_FUNCTION void load_code() {
 SUBJECT_FUNCTION void launch(CUmodule module, const char* name, int times) {
   CUfunction function = nullptr;
   CHECKED(cuModuleGetFunction(&function, module, name));
-  for (int i = 0; i < times; ++i)
-    CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  for (int i = 0; i < times; ++i) CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
 }
 
 SUBJECT_FUNCTION void launch_kernels() {
@@ -79,7 +78,7 @@ SUBJECT_FUNCTION void use_pools() {
   CHECKED(cudaFreeAsync(memory, nullptr));
 }
 
-// What a library does that asks before the program has chosen its device.
+// Like a library that asks before the program has chosen its device.
 SUBJECT_FUNCTION void look_at_gpu_0() {
   CHECKED(cudaSetDevice(0));
   CHECKED(cudaFree(nullptr));

@@ -14,7 +14,7 @@ namespace culprit::report {
 namespace {
 
 constexpr std::size_t kWidth = 116;
-constexpr std::size_t kShownCalls = 4;   // of each part
+constexpr std::size_t kShownCalls = 4;  // of each part
 constexpr std::size_t kShownStray = 8;
 
 std::string signed_bytes(std::int64_t bytes) {
@@ -130,7 +130,8 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
       print_calls(report, balance, item.what, out);
     }
     if (balance.managed != 0)
-      out << "   " << format_bytes(balance.managed) << " of managed memory: as much of it as is on the GPU is in the rest\n";
+      out << "   " << format_bytes(balance.managed)
+          << " of managed memory: as much of it as is on the GPU is in the rest\n";
     if (balance.unmeasured != 0)
       out << "   " << plural(balance.unmeasured, "call was", "calls were") << " not measured: "
           << "during a stream capture, or too many in a short time\n";

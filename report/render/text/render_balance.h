@@ -1,4 +1,4 @@
-// What the memory in use is for, and contexts without use: parts of the text report.
+// Balances, and contexts without use: parts of the text report.
 #pragma once
 
 #include <ostream>

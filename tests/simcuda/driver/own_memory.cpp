@@ -138,8 +138,9 @@ CUresult take_for_kernel(DriverState& state, Context& context, const std::string
     context.has_fifo = status == CUDA_SUCCESS;
   }
   if (status == CUDA_SUCCESS && !context.has_heap && name.find("heap") != std::string::npos) {
-    status = take_for(state, context,
-                      round_up(limit_of(context, CU_LIMIT_MALLOC_HEAP_SIZE), kBlockBytes) + state.own_memory.heap_extra);
+    status =
+        take_for(state, context,
+                 round_up(limit_of(context, CU_LIMIT_MALLOC_HEAP_SIZE), kBlockBytes) + state.own_memory.heap_extra);
     context.has_heap = status == CUDA_SUCCESS;
   }
   return status;

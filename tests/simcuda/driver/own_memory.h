@@ -1,9 +1,9 @@
-// The memory that the driver takes for itself: contexts, modules, local memory, the printf FIFO, the device heap, streams,
-// executable graphs, and the rest of its blocks of 2 MiB. Taken only with SIMCUDA_OWN_MEMORY=1, in the amounts that were
-// measured on an H200 with driver 580.
+// The memory that the driver takes for itself: contexts, modules, local memory, the printf FIFO, the device heap,
+// streams, executable graphs, and the rest of its blocks of 2 MiB. Taken only with SIMCUDA_OWN_MEMORY=1, in the amounts
+// that were measured on an H200 with driver 580.
 //
-// A kernel tells by its name what it needs: "local_16384" in it means 16,384 bytes of local memory a thread, "printf" the
-// FIFO, "heap" the device heap.
+// A kernel tells by its name what it needs: "local_16384" in it means 16,384 bytes of local memory a thread, "printf"
+// the FIFO, "heap" the device heap.
 #pragma once
 
 #include <cstddef>

@@ -121,11 +121,12 @@ TEST_CASE("a stray context: nothing else on its device, and allocations on anoth
     ContextState state;
     bool stray;
   };
-  const Row row = GENERATE(Row{"stray", false, true, DriverMemory::kNone, ContextState::kAlive, true},
-                           Row{"it allocates there, too", true, true, DriverMemory::kNone, ContextState::kAlive, false},
-                           Row{"it allocates nowhere", false, false, DriverMemory::kNone, ContextState::kAlive, false},
-                           Row{"it runs kernels there", false, true, DriverMemory::kModules, ContextState::kAlive, false},
-                           Row{"it ended", false, true, DriverMemory::kNone, ContextState::kDestroyed, false});
+  const Row row =
+      GENERATE(Row{"stray", false, true, DriverMemory::kNone, ContextState::kAlive, true},
+               Row{"it allocates there, too", true, true, DriverMemory::kNone, ContextState::kAlive, false},
+               Row{"it allocates nowhere", false, false, DriverMemory::kNone, ContextState::kAlive, false},
+               Row{"it runs kernels there", false, true, DriverMemory::kModules, ContextState::kAlive, false},
+               Row{"it ended", false, true, DriverMemory::kNone, ContextState::kDestroyed, false});
   INFO(row.name);
   Program program;
   program.dump.add_device(device(0, row.allocates_here));
