@@ -128,7 +128,8 @@ def explain(name, report, output):
         lines.append(f"   memory of GPU {device['ordinal']}: {device['memory']}, live {mib(device['live_bytes'])}")
     for balance in report.get("balances", []):
         parts = ", ".join(f"{item['what']} {mib(item['bytes'])}" for item in balance["items"])
-        lines.append(f"   GPU {balance['device']} {balance['moment']}: in use {mib(balance['in_use_bytes'])} = {parts}; "
+        in_use = mib(balance["in_use_bytes"])
+        lines.append(f"   GPU {balance['device']} {balance['moment']}: in use {in_use} = {parts}; "
                      f"{balance['calls_not_measured']} calls not measured, managed {mib(balance['managed_bytes'])}, "
                      f"limits {balance['limits']}")
     for bill in report.get("bills", [])[:40]:

@@ -1,5 +1,5 @@
-// The memory that the driver takes for itself, on the simulated driver, which takes the amounts that were measured on an H200. The
-// real figures are checked by tests/gpu/balance.py.
+// The memory that the driver takes for itself, on the simulated driver, which takes the amounts that were measured on
+// an H200. The real figures are checked by tests/gpu/balance.py.
 #include <cstdint>
 #include <map>
 #include <string>
