@@ -376,16 +376,16 @@ TEST_CASE("MPS: the directory of this process's environment", "[doctor]") {
 
 TEST_CASE("MIG: each instance with its processes, and a mode that waits for a reset", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu + " mig_pending=0\nmig gi=3 ci=0 uuid=MIG-3 name=slice total=2000 reserved=0 free=1000\n" +
+  machine.set_nvml(kGpu + " mig_pending=0\nmig gi=3 ci=0 uuid=MIG-3 name=slice total=1000 reserved=0 free=400\n" +
                    "process compute 761 700\nprocess compute 762 200\n" +
-                   "mig gi=4 ci=0 uuid=MIG-4 name=slice total=2000 reserved=0 free=2000\n");
+                   "mig gi=4 ci=0 uuid=MIG-4 name=slice total=1000 reserved=0 free=1000\n");
   machine.add(cuda_process(761, "first"));
   machine.add(cuda_process(762, "second"));
   const Diagnosis diagnosis = machine.diagnose();
   CHECK(any_has(diagnosis.gpus.at(0).findings, "MIG will be off after the next reset"));
   const std::string text = in_one_line(text_of(diagnosis));
-  CHECK(contains(text, "1000 B used of 2000 B 2 processes MIG-3"));
-  CHECK(contains(text, "0 B used of 2000 B 0 processes MIG-4"));
+  CHECK(contains(text, "600 B used of 1000 B 2 processes MIG-3"));
+  CHECK(contains(text, "0 B used of 1000 B 0 processes MIG-4"));
   const Json mig = json_of(diagnosis)["gpus"][0]["mig_devices"];
   CHECK(mig[0]["processes"] == 2);
   CHECK(mig[0]["named_bytes"] == 900);
