@@ -1,7 +1,7 @@
 #include "report/model/questions.h"
 
-#include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <set>
 
 #include "report/cuda/kinds.h"
@@ -10,6 +10,9 @@
 
 namespace culprit::report {
 namespace {
+
+// Every default pool keeps a little; this much may be missed elsewhere.
+constexpr std::uint64_t kWorthALink = std::uint64_t{64} << 20;
 
 // The anchor that GitHub and GitLab make of a heading.
 std::string anchor_of(const std::string& heading) {
@@ -49,7 +52,7 @@ std::vector<std::string> answer_links(const Report& report) {
       questions.insert(Question::kPyTorchCache);
   }
   for (const DeviceInfo& device : report.devices) {
-    if (device.pool_reserved > device.pool_used) questions.insert(Question::kMemoryNotCleared);
+    if (device.pool_reserved >= device.pool_used + kWorthALink) questions.insert(Question::kMemoryNotCleared);
   }
   std::vector<std::string> links;
   for (const Question question : questions) links.push_back(answer_link(question));

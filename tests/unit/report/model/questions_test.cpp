@@ -83,8 +83,10 @@ TEST_CASE("a report links to the answers for what it shows", "[report][questions
         std::vector<std::string>{answer_link(Question::kReset), answer_link(Question::kThreadEnd),
                                  answer_link(Question::kWhichGpu), answer_link(Question::kPinnedMemory)});
   DeviceInfo device;
-  device.pool_reserved = 2;
-  device.pool_used = 1;
-  report.devices.push_back(device);
+  device.pool_reserved = std::uint64_t{65} << 20;
+  device.pool_used = std::uint64_t{2} << 20;
+  report.devices = {device};
+  CHECK(answer_links(report).front() == answer_link(Question::kReset));
+  report.devices[0].pool_used = std::uint64_t{1} << 20;
   CHECK(answer_links(report).front() == answer_link(Question::kMemoryNotCleared));
 }
