@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdio>
 #include <cstring>
 #include <set>
 #include <tuple>
@@ -256,12 +255,6 @@ std::string init_problem(const Library& library, nvmlReturn_t code) {
 }
 
 }  // namespace
-
-std::string pci_text(unsigned domain, unsigned bus, unsigned device) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%04x:%02x:%02x", domain, bus, device);
-  return text;
-}
 
 NvmlFacts read_nvml(const std::string& path) {
   NvmlFacts facts;

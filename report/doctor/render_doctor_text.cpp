@@ -144,7 +144,7 @@ class Renderer {
       labelled("", "and " + plural(xids.size() - kShown, "older one", "older ones") + ": --format json");
   }
 
-  // Who must end before a reset; only where a reset is named as a way out.
+  // The processes that must end before a reset; only where a reset is named as a way out.
   void print_reset(const GpuDiagnosis& one) {
     if (!advises_reset(one)) return;
     std::string text;
