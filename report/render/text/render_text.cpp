@@ -22,6 +22,7 @@
 #include "report/render/text/group_text.h"
 #include "report/render/text/no_leak_sections.h"
 #include "report/render/text/palette.h"
+#include "report/render/text/render_balance.h"
 #include "report/render/text/render_grouped.h"
 #include "report/render/text/render_picture.h"
 #include "report/render/text/text_fields.h"
@@ -66,6 +67,7 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    render_stray_contexts(report_, options_, out_);
     print_live_cached();
     print_failed_allocations();
     render_ran_out(report_, options_, out_);
@@ -106,6 +108,7 @@ class TextReport {
       out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
       print_groups(report_.resources, &number);
     }
+    if (options_.all) render_balances(report_, options_, out_);
     print_totals();
   }
 
@@ -391,6 +394,10 @@ class TextReport {
       text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";
     }
     if (!text.empty()) out_ << "GPU " << device.ordinal << "   " << text << "\n";
+    for (const Balance& balance : report_.balances) {
+      if (balance.device != device.ordinal || balance.moment != Moment::kExit || !explains_more(balance)) continue;
+      render_balance_line(balance, "at exit ", out_);
+    }
   }
 
   const Report& report_;
