@@ -7,6 +7,7 @@
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
+#include "report/model/questions.h"
 #include "report/model/report.h"
 #include "report/render/json/group_json.h"
 
@@ -349,6 +350,7 @@ Json report_head_json(const Report& report) {
   for (const UnseenUser& user : report.unseen)
     head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
   head["holder_search"] = holder_search_json(report.holder_search);
+  head["answers"] = answer_links(report);
   return head;
 }
 

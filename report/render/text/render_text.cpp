@@ -16,6 +16,7 @@
 #include "report/model/not_recorded.h"
 #include "report/model/peak_use.h"
 #include "report/model/pool.h"
+#include "report/model/questions.h"
 #include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
@@ -321,6 +322,7 @@ class TextReport {
     }
     print_hidden();
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
+    for (const std::string& link : answer_links(report_)) out_ << "why     " << link << "\n";
     if (options_.kept && report_.summary.groups != 0) {
       const JobProcess* worst = worst_process();
       if (worst != nullptr) {
