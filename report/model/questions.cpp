@@ -55,6 +55,7 @@ std::vector<std::string> answer_links(const Report& report) {
     if (device.pool_reserved >= device.pool_used + kWorthALink) questions.insert(Question::kMemoryNotCleared);
   }
   std::vector<std::string> links;
+  links.reserve(questions.size());
   for (const Question question : questions) links.push_back(answer_link(question));
   return links;
 }

@@ -95,7 +95,7 @@ culprit.pictures = (function () {
       ])));
   }
 
-  // What the memory in use is for.
+  // The use of each part of the memory in use.
   function balances(report) {
     const list = report.balances || [];
     if (list.length === 0) return null;

@@ -2,7 +2,8 @@
 //
 // It differs from the real driver on purpose:
 //   - A stream is always idle: copies, graph launches and host functions are done before the call returns.
-//   - A managed allocation takes no device memory; contexts, modules and so on only with SIMCUDA_OWN_MEMORY (own_memory.h).
+//   - A managed allocation takes no device memory; contexts, modules and so on only with SIMCUDA_OWN_MEMORY
+//   (own_memory.h).
 //   - Graph memory that was freed counts as reserved only; NVIDIA's driver counts it as used until a trim.
 //   - cuInit in a fork child starts a driver of its own (driver_state.cpp).
 //   - A process may open its own IPC memory handle; another process gets fresh memory of that size (ipc.cpp).
