@@ -67,6 +67,10 @@ rows_of() {
   local status
   status=$(cat "$work/$1.status")
   tee -a "$rows" <"$work/$1.rows"
+  # A script that ends by an exception has exit code 1, too.
+  if [ ! -s "$work/$1.rows" ] || { [ "$status" -eq 1 ] && ! grep -q '^FAIL' "$work/$1.rows"; }; then
+    row FAIL "$1" "exit code $status without a failed row: $(last_words 600 "$work/$1.errors")"
+  fi
   [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
 run_part() {

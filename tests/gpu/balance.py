@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from preloaded import FAIL, HERE, PASS, SKIP, finish, installed, row, run
@@ -162,6 +163,14 @@ def check(name, command, **environment):
         ("" if good else f" {everything}"))
 
 
+def check_safely(name, command, **environment):
+    """A mistake of this script is a failed row, and the other workloads still run."""
+    try:
+        check(name, command, **environment)
+    except Exception:  # whatever it is
+        row(FAIL, f"balance: {name}", traceback.format_exc())
+
+
 def compile_programs(folder):
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not os.path.exists(nvcc):
@@ -176,23 +185,27 @@ def compile_programs(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="culprit-balance-") as folder:
-        problem = compile_programs(folder)
+        try:
+            problem = compile_programs(folder)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = str(error)
         if problem is None:
             row(SKIP, "balance: cudart", "nvcc is not there")
         elif problem:
             row(FAIL, "balance: cudart", f"nvcc: {problem[-400:]}")
         else:
             for mode, name in MODES.items():
-                check(name, [f"{folder}/small", mode])
-            check("cudart, 64 MiB of __device__ memory", [f"{folder}/big", "plain"])
-            check("cudart, 64 MiB of __device__ memory, eager", [f"{folder}/big", "plain"], CUDA_MODULE_LOADING="EAGER")
+                check_safely(name, [f"{folder}/small", mode])
+            array = "cudart, 64 MiB of __device__ memory"
+            check_safely(array, [f"{folder}/big", "plain"])
+            check_safely(f"{array}, eager", [f"{folder}/big", "plain"], CUDA_MODULE_LOADING="EAGER")
         for name, (package, script) in SCRIPTS.items():
             if package and not installed(package):
                 row(SKIP, f"balance: {name}", f"{package} is not there")
                 continue
             path = Path(folder) / "workload.py"
             path.write_text(script)
-            check(name, [sys.executable, path], **ENVIRONMENT.get(name, {}))
+            check_safely(name, [sys.executable, path], **ENVIRONMENT.get(name, {}))
     finish()
 
 

@@ -124,7 +124,8 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
     for (const BalanceItem& item : balance.items) {
       out << "   " << padded_to_width(signed_bytes(item.bytes), 11) << words_of(balance, item.what);
       if (item.what == BalancePart::kLocalMemory && balance.threads != 0)
-        out << ": " << balance.stack_limit << " B for each of " << balance.threads << " threads";
+        out << ": " << balance.stack_limit << " B for each of " << balance.threads
+            << " threads, less what came with the context";
       if (*balance_advice(item.what) != '\0') out << " · " << balance_advice(item.what);
       out << "\n";
       print_calls(report, balance, item.what, out);
