@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "report/base/environment.h"
-
 namespace culprit::report {
 namespace {
 
@@ -23,8 +21,8 @@ bool runs(const ProcessFacts& process, const std::string& program) {
 
 }  // namespace
 
-std::string mps_pipes_here() {
-  const std::string pipes = value_or("CUDA_MPS_PIPE_DIRECTORY", kDefaultPipes);
+std::string mps_pipes_here(const std::string& named) {
+  std::string pipes = named.empty() ? kDefaultPipes : named;
   return ::access((pipes + "/control").c_str(), F_OK) == 0 ? pipes : "";
 }
 

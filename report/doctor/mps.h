@@ -7,8 +7,9 @@
 
 namespace culprit::report {
 
-// The directory that this process's environment names, or the default one, if a control daemon has its pipe there.
-std::string mps_pipes_here();
+// `named`: the directory in CUDA_MPS_PIPE_DIRECTORY of this process; empty: the default one. Returns it if a control
+// daemon has its pipe there; else nothing.
+std::string mps_pipes_here(const std::string& named);
 
 // Fills in `mps` and `mps_clients`. Pure. `pipes`: see mps_pipes_here().
 void add_mps(const NvmlFacts& nvml, const ProcFacts& proc, const std::string& pipes, Diagnosis* diagnosis);

@@ -29,13 +29,13 @@ struct nvmlMemory_v2_t {
 
 // nvmlDeviceGetPciInfo_v3.
 struct nvmlPciInfo_t {
-  char busIdLegacy[16];
+  char legacy_text[16];
   unsigned int domain;
   unsigned int bus;
   unsigned int device;
-  unsigned int pciDeviceId;
-  unsigned int pciSubSystemId;
-  char busId[32];
+  unsigned int device_id;
+  unsigned int subsystem_id;
+  char text[32];
 };
 
 // Filled in by nvmlDeviceGet*RunningProcesses_v2, and by _v3 but for the drivers of read_processes() in nvml.cpp.

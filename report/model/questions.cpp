@@ -1,5 +1,6 @@
 #include "report/model/questions.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <set>
@@ -45,7 +46,9 @@ std::vector<std::string> answer_links(const Report& report) {
     if (group.device) devices.insert(*group.device);
     devices.insert(group.devices.begin(), group.devices.end());
   }
-  if (devices.size() > 1) questions.insert(Question::kWhichGpu);
+  const bool stray = std::any_of(report.contexts.begin(), report.contexts.end(),
+                                 [](const ContextInfo& context) { return context.stray; });
+  if (devices.size() > 1 || stray) questions.insert(Question::kWhichGpu);
   if (report.summary.thread_ended_bytes != 0) questions.insert(Question::kThreadEnd);
   for (const CacheTotal& cache : report.summary.caches) {
     if (cache.pool != nullptr && std::string(cache.pool->name).rfind("PyTorch", 0) == 0)

@@ -367,11 +367,9 @@ TEST_CASE("MPS: the control daemon, its servers and their clients", "[doctor]") 
 
 TEST_CASE("MPS: the directory of this process's environment", "[doctor]") {
   const FakeMachine machine;
-  ::setenv("CUDA_MPS_PIPE_DIRECTORY", machine.path().c_str(), 1);
-  CHECK(mps_pipes_here().empty());
+  CHECK(mps_pipes_here(machine.path()).empty());
   FakeMachine::write(machine.path() + "/control", "");
-  CHECK(mps_pipes_here() == machine.path());
-  ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  CHECK(mps_pipes_here(machine.path()) == machine.path());
 }
 
 TEST_CASE("MIG: each instance with its processes, and a mode that waits for a reset", "[doctor]") {

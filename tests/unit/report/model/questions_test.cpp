@@ -65,6 +65,14 @@ TEST_CASE("each link to an answer leads to a heading", "[report][questions]") {
   }
 }
 
+TEST_CASE("a stray context leads to the answer about GPUs", "[report][questions]") {
+  Report report;
+  report.contexts.emplace_back();
+  CHECK(answer_links(report).empty());
+  report.contexts[0].stray = true;
+  CHECK(answer_links(report) == std::vector<std::string>{answer_link(Question::kWhichGpu)});
+}
+
 TEST_CASE("a report links to the answers for what it shows", "[report][questions]") {
   Report report;
   CHECK(answer_links(report).empty());
