@@ -87,7 +87,7 @@ TEST_CASE("a lack of memory in attach is an error message, and the process runs 
     for (long from = 1;; from += 1 + std::min(from / 6, 300L)) {
       fs::remove(folder.file("x.dump"));
       Finished one = run_without_memory(words, from, folder.path().string());
-      // A detach is refused while a thread of the process stands in the code that it takes back.
+      // A detach may find nothing to end while an attach whose command has ended is still under way in the process.
       for (int tries = 0; tries < 20 && contains(one.err, "is attached already"); ++tries) {
         run_culprit({"detach", number});
         one = run_without_memory(words, from, folder.path().string());
