@@ -6,14 +6,11 @@
 
 namespace culprit::report {
 
-inline bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && value[0] != '\0';
-}
-
 inline std::string value_or(const char* variable, const char* otherwise) {
-  const char* value = std::getenv(variable);
+  const char* const value = std::getenv(variable);
   return value != nullptr && value[0] != '\0' ? value : otherwise;
 }
+
+inline bool is_set(const char* variable) { return !value_or(variable, "").empty(); }
 
 }  // namespace culprit::report

@@ -41,11 +41,11 @@ Json stack_json(const ResolvedStack* stack) {
   return list;
 }
 
-namespace {
-
 Json thread_json(const ThreadInfo& thread) {
   return {{"tid", thread.tid}, {"name", thread.name}, {"ended", thread.ended}};
 }
+
+namespace {
 
 Json value_json(const ThreadInfo& thread, const StackToJson&) { return thread_json(thread); }
 Json value_json(const ResolvedStack* stack, const StackToJson& stack_to_json) { return stack_to_json(stack); }

@@ -259,8 +259,7 @@ Json contexts_json(const Report& report) {
     one["ended"] = context.ended;
     one["stray"] = context.stray;
     if (context.stray) one["allocates_on"] = context.allocates_on;
-    if (context.thread)
-      one["thread"] = {{"tid", context.thread->tid}, {"name", context.thread->name}, {"ended", context.thread->ended}};
+    if (context.thread) one["thread"] = thread_json(*context.thread);
     one["stack"] = stack_json(context.stack);
     list.push_back(std::move(one));
   }

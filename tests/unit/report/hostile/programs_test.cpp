@@ -162,6 +162,12 @@ struct Files {
     CHECK(std::filesystem::file_size(program) < 10000000);
     return check();
   }
+  // A program with these sections only.
+  std::string check(const Dwarf& dwarf) {
+    ElfFile file;
+    dwarf.add_to(&file);
+    return check(&file);
+  }
 };
 
 }  // namespace
@@ -312,9 +318,7 @@ TEST_CASE("abbreviations with many attributes are not walked for each entry", "[
     entries.append(10, '\2');
     for (int i = 0; i < 100000; ++i) dwarf.unit(entries);
   }
-  ElfFile file;
-  dwarf.add_to(&file);
-  files.check(&file);
+  files.check(dwarf);
 }
 
 TEST_CASE("entries that lead back are not visited for ever", "[report][hostile][limits]") {
@@ -367,9 +371,7 @@ TEST_CASE("entries that lead back are not visited for ever", "[report][hostile][
     }
   }
   dwarf.unit(entries);
-  ElfFile file;
-  dwarf.add_to(&file);
-  files.check(&file);
+  files.check(dwarf);
 }
 
 TEST_CASE("line tables are bounded", "[report][hostile][limits]") {
