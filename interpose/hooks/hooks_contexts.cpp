@@ -1,5 +1,6 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -58,7 +59,10 @@ namespace custom {
 
 CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
   CUresult status = call(flags);
-  if (status == CUDA_SUCCESS) record_on_own_stack([](Process&) {});  // the dump begins here
+  if (status != CUDA_SUCCESS) return status;
+  bool audited = false;
+  record_on_own_stack([&](Process& process) { audited = wants_audit(process); });  // the dump begins here
+  if (CULPRIT_UNLIKELY(audited)) begin_audit();
   return status;
 }
 
