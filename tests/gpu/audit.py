@@ -4,6 +4,7 @@
 CUPTI's callbacks count the calls of the driver, whichever way a program found its functions. A difference to what was
 recorded fails a row, which names each function with its stack.
 """
+import concurrent.futures
 import glob
 import json
 import os
@@ -128,7 +129,7 @@ def find_cupti():
     return next((found for place in places for found in sorted(glob.glob(f"{place}/libcupti.so.1[23]"))), "")
 
 
-def audited(command, timeout=300):
+def audited(command, timeout=120):
     """(the finished command, the reports of its processes)."""
     with tempfile.TemporaryDirectory(prefix="culprit-gpu-") as folder:
         variables = dict(os.environ, CULPRIT_LIBRARY=str(LIBRARY), XLA_PYTHON_CLIENT_PREALLOCATE="false")
@@ -166,11 +167,21 @@ def judge(reports):
     return calls, len(functions), wrong
 
 
+# Loading CUPTI takes a second, so the programs run beside one another.
+POOL = concurrent.futures.ThreadPoolExecutor(max_workers=max(1, min(8, (os.cpu_count() or 1) // 2)))
+
+
+def begin(name, commands):
+    """Starts the commands of a row. Returns a function that prints it when they have finished."""
+    runs = [(command, POOL.submit(audited, command)) for command in commands]
+    return lambda: check(name, runs)
+
+
 def check(name, commands):
     calls, functions, wrong = 0, 0, []
-    for command in commands:
+    for command, running in commands:
         try:
-            result, reports = audited(command)
+            result, reports = running.result()
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             wrong.append(f"{command[0]}: {error}")
             continue
@@ -187,7 +198,7 @@ def check(name, commands):
 
 def programs(folder, names=None):
     found = sorted(path for path in (TREE / folder).glob("*") if path.is_file() and os.access(path, os.X_OK)
-                   and path.suffix == "" and (names is None or path.name in names))
+                   and not path.suffix and (names is None or path.name in names))
     return [[str(path)] for path in found]
 
 
@@ -205,17 +216,32 @@ def check_profiler():
 
 
 def main():
-    if programs("examples"):
-        check("the examples", programs("examples"))
-    subjects = programs("subjects", {"runtime_kinds", "runtime_kinds_static", "runtime_kinds_nvstatic", "peak",
-                                     "two_devices", "cuda_events", "many_threads", "device_reset"})
-    if subjects:
-        check("the runtime's kinds of memory", subjects)
+    rows = []
     for name, (package, script) in SCRIPTS.items():
         if installed(package):
-            check(name, [[sys.executable, "-c", script]])
+            rows.append(begin(name, [[sys.executable, "-c", script]]))
         else:
-            row(SKIP, f"audit: {name}", f"{package} is not installed")
+            rows.append(lambda name=name, package=package: row(SKIP, f"audit: {name}", f"{package} is not installed"))
+    # An orphan outlives its parent.
+    examples = [command for command in programs("examples") if "orphan" not in command[0]]
+    if examples:
+        rows.append(begin("the examples", examples))
+    # Each kind of resource, made and ended on each way to the driver.
+    for route in ("linked", "dlsym", "proc-address"):
+        for how in ("leak", "free"):
+            commands = [[*command, route, how]
+                        for command in programs("subjects", {"routes_linked" if route == "linked" else "routes"})]
+            if commands:
+                rows.append(begin(f"every kind of resource, {route}, {how}", commands))
+    runtime = programs("subjects", {"runtime_kinds", "runtime_kinds_static", "runtime_kinds_nvstatic",
+                                    "runtime_kinds_per_thread"})
+    if runtime:
+        rows.append(begin("every kind of the runtime", [[*command, "free"] for command in runtime]))
+    subjects = programs("subjects", {"peak", "many_threads", "device_reset", "cuda_events"})
+    if subjects:
+        rows.append(begin("threads, events, a reset", subjects))
+    for finish_row in rows:
+        finish_row()
     check_profiler()
 
 

@@ -54,6 +54,23 @@ TEST_CASE("the audit counts the calls of each function, and all of them were rec
   CHECK(has(run.err, " functions: all recorded\n"));
 }
 
+TEST_CASE("calls of each kind of resource are recorded on each way to the driver", "[audit]") {
+  if (skip_on_gpu()) return;
+  for (const char* route : {"linked", "dlsym", "dlsym-default", "proc-address-old", "proc-address"}) {
+    for (const char* how : {"leak", "free"}) {
+      INFO(route << " " << how);
+      const char* subject = std::string(route) == "linked" ? "routes_linked" : "routes";
+      const Run run = culprit_run({"--audit", "--format", "json"}, {subject, route, how}, with_cupti());
+      INFO(run.err);
+      REQUIRE(run.exit_code == 0);
+      const nlohmann::json audit = nlohmann::json::parse(run.err).at("audit");
+      CHECK(audit.at("not_recorded").empty());
+      CHECK(audit.at("problem").is_null());
+      CHECK(audit.at("functions") > 40);
+    }
+  }
+}
+
 TEST_CASE("the audit names calls that were not recorded, with their stack and bytes", "[audit]") {
   if (skip_on_gpu()) return;
   const nlohmann::json report = audit_of({"audited", "all", "private"});
