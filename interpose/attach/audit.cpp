@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "interpose/attach/cupti.h"
@@ -90,8 +91,8 @@ namespace culprit {
 
 void start_audit() {
   // For a program that has none loaded.
-  const char* chosen = "";
-  record_on_own_stack([&](Process& process) { chosen = process.options.cupti; });
+  const char* chosen = std::getenv("CULPRIT_CUPTI");
+  if (chosen == nullptr) chosen = "";
   const char* const given[] = {chosen, nullptr};
   constexpr const char* kUsual[] = {"libcupti.so.13",
                                     "libcupti.so.12",

@@ -35,9 +35,8 @@ bool is_audit_asked() {
   return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
 }
 
-bool wants_audit(const Process& process) { return process.options.audit && begin_it != nullptr; }
-
 void begin_audit() {
+  if (begin_it == nullptr || !is_audit_asked()) return;
   int none = 0;
   if (audited_pid.compare_exchange_strong(none, static_cast<int>(getpid()))) begin_it();
 }

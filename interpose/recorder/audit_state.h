@@ -12,12 +12,12 @@ struct Process;
 // Call once, at load: the function that begins the audit.
 void prepare_audit(void (*begin)());
 
-// Whether the environment asks for the audit. For calls before a recording has read its options.
+// Whether the environment asks for the audit. For calls before a recording has read its options, and with recording
+// off.
 bool is_audit_asked();
 
-// For the hook of cuInit: whether the audit is to begin now, and its beginning. begin_audit() runs on the program's
-// stack, because it loads CUPTI, as cuInit itself loads libraries.
-bool wants_audit(const Process& process);
+// For the hook of cuInit: begins the audit, once, if it was asked for. On the program's stack, because it loads CUPTI,
+// as cuInit itself loads libraries.
 void begin_audit();
 
 // From now on the audit stands like this. Stored in the dump, if there is one. Thread-safe.

@@ -65,13 +65,10 @@ cupy.cuda.runtime.deviceSynchronize()
 NUMBA = """
 import numpy
 from numba import cuda
-@cuda.jit
-def add(x):
-    i = cuda.grid(1)
-    if i < x.size: x[i] += 1
 for _ in range(4):
-    x = cuda.to_device(numpy.zeros(1000)); add[4, 256](x); x.copy_to_host()
-cuda.pinned_array(100); cuda.mapped_array(100); cuda.stream(); cuda.event()
+    x = cuda.to_device(numpy.zeros(1000)); x.copy_to_host(); del x
+cuda.current_context().deallocations.clear()
+cuda.pinned_array(100); cuda.mapped_array(100); cuda.managed_array(100); cuda.stream(); cuda.event()
 cuda.synchronize()
 """
 JAX = """
@@ -187,7 +184,7 @@ def check(name, commands):
             continue
         more, kinds, problems = judge(reports)
         calls, functions = calls + more, max(functions, kinds)
-        if result.returncode != 0 and more == 0:
+        if result.returncode not in (0, 77):  # 77: it needs what is not here, a second GPU
             wrong.append(f"exit code {result.returncode}: {result.stderr[-300:]}")
         label = f"{os.path.basename(str(command[0]))}: " if len(commands) > 1 else ""
         wrong += [label + problem for problem in problems]
@@ -237,9 +234,9 @@ def main():
                                     "runtime_kinds_per_thread"})
     if runtime:
         rows.append(begin("every kind of the runtime", [[*command, "free"] for command in runtime]))
-    subjects = programs("subjects", {"peak", "many_threads", "device_reset", "cuda_events"})
+    subjects = programs("subjects", {"peak", "device_reset"})
     if subjects:
-        rows.append(begin("threads, events, a reset", subjects))
+        rows.append(begin("out of memory, a reset", subjects))
     for finish_row in rows:
         finish_row()
     check_profiler()

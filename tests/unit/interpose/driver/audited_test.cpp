@@ -34,10 +34,10 @@ TEST_CASE("functions that make or end something are audited, whatever their vers
     INFO(symbol);
     CHECK(is_audited(symbol));
   }
-  for (const char* symbol :
-       {"cuMemGetInfo_v2", "cuMemcpyAsync", "cuLaunchKernel", "cuCtxSetCurrent", "cuGraphAddKernelNode_v2",
-        "cuGraphMemAllocNodeGetParams", "cuMemGetAllocationGranularity", "cuStreamAttachMemAsync_ptsz",
-        "cuGraphDestroyNode", "cuGraphicsGLRegisterBuffer", "cuLogsRegisterCallback", "cuEventRecord", "INVALID", ""}) {
+  for (const char* symbol : {"cuMemGetInfo_v2", "cuMemcpyAsync", "cuLaunchKernel", "cuCtxSetCurrent",
+                             "cuGraphAddKernelNode_v2", "cuGraphMemAllocNodeGetParams", "cuMemGetAllocationGranularity",
+                             "cuStreamAttachMemAsync_ptsz", "cuGraphDestroyNode", "cuTensorMapEncodeTiled",
+                             "cuGraphicsGLRegisterBuffer", "cuLogsRegisterCallback", "cuEventRecord", "INVALID", ""}) {
     INFO(symbol);
     CHECK_FALSE(is_audited(symbol));
   }

@@ -14,7 +14,7 @@ namespace {
 
 struct Fixture {
   Fixture() { REQUIRE(dump->start(folder.file("a.dump").c_str()) == 0); }
-  std::vector<AuditRecord> records() const {
+  std::vector<AuditRecord> records() {
     std::vector<AuditRecord> list;
     dump->for_each_record<AuditRecord>(format::ChunkType::kAudits, [&](const AuditRecord& record) {
       if (record.state == 1) list.push_back(record);

@@ -10,6 +10,7 @@
 #include "report/render/text/render_text.h"
 #include "report/select/render_options.h"
 #include "tests/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/report/fixture.h"
 #include "tests/unit/report/in_format.h"
 
