@@ -1,7 +1,7 @@
 // Question: "I destroyed the CUDA graph, and the memory that it allocated is still there."
 //
-// Memory that a graph allocates (cudaGraphAddMemAllocNode, or cudaMallocAsync while its stream is captured) belongs to
-// nobody after the launch: it stays until it is freed, also when the graph and its executable are destroyed. It can be
+// Memory that a graph allocates (cudaGraphAddMemAllocNode, or cudaMallocAsync while its stream is captured) outlives
+// the launch: it stays until it is freed, also when the graph and its executable are destroyed. It can be
 // freed by cudaFree or cudaFreeAsync, by a node of this or another graph, or by the next launch of an executable that
 // was made with cudaGraphInstantiateFlagAutoFreeOnLaunch, which keeps the memory of the last launch. NVIDIA's sample
 // graphMemoryNodes shows the ways.

@@ -67,6 +67,10 @@ rows_of() {
   local status
   status=$(cat "$work/$1.status")
   tee -a "$rows" <"$work/$1.rows"
+  # A script that ends by an exception has exit code 1, too.
+  if [ ! -s "$work/$1.rows" ] || { [ "$status" -eq 1 ] && ! grep -q '^FAIL' "$work/$1.rows"; }; then
+    row FAIL "$1" "exit code $status without a failed row: $(last_words 600 "$work/$1.errors")"
+  fi
   [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
 run_part() {
@@ -122,7 +126,8 @@ names=$work/names
 # Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
 "$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
 split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
-beside=(python_frames python_view torch_profiler torch_segments framework_counts attach causes marks graph_memory audit)
+beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts attach causes marks
+  graph_memory audit)
 running=()
 for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
 run_examples & running+=($!)
@@ -161,8 +166,9 @@ else
 fi
 rows_of_examples
 for check in "${beside[@]}"; do rows_of "$check"; done
-# These compare times, or list the processes on the GPU: nothing else may run meanwhile.
-for check in launch_ratio doctor_ghost sanitizer_compare; do
+# These compare times, list the processes on the GPU, or read the memory in use by all of them: nothing else may run
+# meanwhile.
+for check in launch_ratio doctor_ghost balance sanitizer_compare; do
   run_check "$check"
   rows_of "$check"
 done

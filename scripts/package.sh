@@ -96,7 +96,7 @@ mkdir -p sources/examples/python scripts tests/gpu tests/bench tests/support
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
 cp "$root"/examples/python/*.py sources/examples/python/
 cp "$root"/scripts/{bench.sh,check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
-cp "$root"/tests/gpu/*.py tests/gpu/
+cp "$root"/tests/gpu/*.py "$root"/tests/gpu/*.cu tests/gpu/
 cp "$root"/tests/bench/*.py tests/bench/
 cp "$root"/tests/support/*.py tests/support/
 git -C "$root" rev-parse HEAD >REVISION

@@ -150,6 +150,12 @@ CallObserver call_observer(Api api) {
 #define HOOK_CHECK(symbol, ...) \
   case Api::symbol:             \
     break;
+#define HOOK_LAUNCH(symbol, ...) \
+  case Api::symbol:              \
+    break;
+#define HOOK_GROW(symbol, ...) \
+  case Api::symbol:            \
+    break;
 #include "interpose/driver/hooks.def"
     case Api::kCount:
       break;

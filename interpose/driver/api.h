@@ -13,7 +13,7 @@ enum class Api : std::uint16_t {
 
 constexpr int kApiCount = static_cast<int>(Api::kCount);
 
-// The last column of a HOOK_CUSTOM row.
+// A column of HOOK_CUSTOM and HOOK_GROW rows.
 enum HookFlags : std::uint8_t {
   kPlain = 0,
   // The generic hook records its failures. Custom rows that know the requested size record failures themselves; refused
@@ -28,6 +28,7 @@ enum HookFlags : std::uint8_t {
 inline constexpr std::uint8_t kHookFlags[] = {
 #define HOOK_ANY(...) kPlain,
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags) (flags),
+#define HOOK_GROW(symbol, parameters, arguments, flags, what) (flags),
 #define HOOK_SWITCH(...) kSwitchContext,
 #include "interpose/driver/hooks.def"
 };

@@ -11,11 +11,14 @@ namespace culprit {
 struct ElfModule;
 
 #define CULPRIT_DRIVER_CALLS(X)   \
+  X(cuCtxGetLimit)                \
   X(cuCtxGetCurrent)              \
   X(cuCtxGetDevice)               \
   X(cuCtxPushCurrent_v2)          \
   X(cuCtxPopCurrent_v2)           \
+  X(cuDeviceGetAttribute)         \
   X(cuDeviceGetDefaultMemPool)    \
+  X(cuDeviceGetGraphMemAttribute) \
   X(cuDeviceGetName)              \
   X(cuDeviceGetUuid)              \
   X(cuDeviceGetUuid_v2)           \

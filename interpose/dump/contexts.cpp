@@ -169,6 +169,16 @@ void ContextTable::add_alias(CUcontext alias, CUcontext handle) {
   if (Entry* entry = find_locked(handle)) entry->alias = alias;
 }
 
+std::uint32_t ContextTable::set_bytes(CUcontext handle, std::uint64_t bytes, std::uint16_t flags, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  Entry* entry = find_locked(handle);
+  if (entry == nullptr) return format::kNoIndex;
+  auto* record = dump.at<ContextRecord>(entry->record);
+  __atomic_store_n(&record->bytes, bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&record->flags, flags, __ATOMIC_RELEASE);
+  return entry->index;
+}
+
 CUcontext ContextTable::any_context_on(std::uint8_t wanted) {
   SpinGuard guard(lock_);
   for (int i = 0; i < count_; ++i) {

@@ -52,6 +52,9 @@ class ContextTable {
   format::DeviceRecord* device(CUdevice ordinal, DumpWriter& dump);
   format::DeviceRecord* known_device(std::uint8_t ordinal, DumpWriter& dump);
 
+  // Stores the memory that making the live context with this handle took. Returns its number.
+  std::uint32_t set_bytes(CUcontext handle, std::uint64_t bytes, std::uint16_t flags, DumpWriter& dump);
+
   // A live context on this device, nullptr if none.
   CUcontext any_context_on(std::uint8_t device);
 

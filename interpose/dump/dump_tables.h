@@ -18,6 +18,7 @@ struct DumpTables {
   GraphNodes graphs;
   ErrorTable errors;
   FailedCallTable failed_calls;
+  BillTable bills;
   EvidenceTable evidence;
   ThrowTable throws;
   CancelTable cancels;

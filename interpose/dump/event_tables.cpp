@@ -64,6 +64,54 @@ Ref FailedCallTable::add(const format::FailedCallRecord& call, DumpWriter& dump)
   return ref;
 }
 
+format::BillRecord* BillTable::find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump) {
+  for (int i = 0; i < count_; ++i) {
+    auto* known = dump.at<format::BillRecord>(records_[i]);
+    if (known->state != 0 && known->stack == like.stack && known->api == like.api && known->device == like.device &&
+        known->what == like.what && known->context == context)
+      return known;
+  }
+  return nullptr;
+}
+
+void BillTable::end_locked(format::BillRecord* bill, DumpWriter& dump) {
+  if (format::BillRecord* ended = find_locked(*bill, format::kNoIndex, dump)) {
+    __atomic_fetch_add(&ended->bytes, bill->bytes, __ATOMIC_RELAXED);
+    add_counter(ended->count, bill->count);
+    ended->last_ns = bill->last_ns;
+    __atomic_store_n(&bill->state, 0U, __ATOMIC_RELEASE);
+  } else {
+    bill->context = format::kNoIndex;
+  }
+}
+
+bool BillTable::add(const format::BillRecord& bill, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  if (format::BillRecord* known = find_locked(bill, bill.context, dump)) {
+    __atomic_fetch_add(&known->bytes, bill.bytes, __ATOMIC_RELAXED);
+    known->last_ns = bill.last_ns;
+    add_counter(known->count, 1);
+    return true;
+  }
+  format::BillRecord* record = nullptr;
+  for (int i = 0; i < count_ && record == nullptr; ++i) {
+    auto* known = dump.at<format::BillRecord>(records_[i]);
+    if (known->state == 0) record = known;
+  }
+  if (record == nullptr) {
+    if (count_ == kCapacity) return false;
+    Ref ref = dump.allocate_records(format::ChunkType::kBills, 1, nullptr);
+    if (ref == 0) return false;
+    records_[count_++] = ref;
+    record = dump.at<format::BillRecord>(ref);
+  }
+  *record = bill;
+  record->count = 1;
+  record->state = 0;
+  __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
+  return true;
+}
+
 void CancelTable::add(const Cancel& cancel) {
   SpinGuard guard(lock_);
   cancels_[next_++ % kCapacity] = cancel;
@@ -158,11 +206,11 @@ void ThreadTable::set_name(std::uint32_t index, const char* name, DumpWriter& du
   write_name(index, name, dump);
 }
 
-bool ThreadTable::set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump) {
+bool ThreadTable::set_name_of(std::uint32_t tid, format::ThreadState state, const char* name, DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (std::uint32_t index = 0; index < next_; ++index) {
     const ThreadRecord* thread = record(index, dump);
-    if (thread == nullptr || thread->tid != tid || thread->state != format::ThreadState::kAlive) continue;
+    if (thread == nullptr || thread->tid != tid || thread->state != state) continue;
     write_name(index, name, dump);
     return true;
   }

@@ -37,6 +37,35 @@ class FailedCallTable {
   format::Ref records_[kCapacity];
 };
 
+// Calls that made the driver take memory. Equal ones (stack, api, context) share a record.
+class BillTable {
+ public:
+  // Adds `bill` (`state` and `count` are ignored). Returns false when the table is full.
+  bool add(const format::BillRecord& bill, DumpWriter& dump);
+
+  // A context ended, and the memory on its bills with it. Calls visit(bill) for each of them. The bills stay, without
+  // the context; equal ones are added up.
+  template <typename Visit>
+  void end_context(std::uint32_t context, DumpWriter& dump, Visit visit) {
+    SpinGuard guard(lock_);
+    for (int i = 0; i < count_; ++i) {
+      auto* bill = dump.at<format::BillRecord>(records_[i]);
+      if (bill->state == 0 || bill->context != context) continue;
+      visit(*bill);
+      end_locked(bill, dump);
+    }
+  }
+
+ private:
+  static constexpr int kCapacity = 1024;
+  format::BillRecord* find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump);
+  void end_locked(format::BillRecord* bill, DumpWriter& dump);
+
+  SpinLock lock_;
+  int count_;
+  format::Ref records_[kCapacity];
+};
+
 // Threads that were cancelled and have not ended yet, the last few.
 struct Cancel {
   pthread_t thread;
@@ -131,8 +160,9 @@ class ThreadTable {
   static constexpr std::uint32_t kMostName = 111;
   void set_name(std::uint32_t index, const char* name, DumpWriter& dump);
 
-  // Likewise the running thread with the kernel's number `tid`. Returns false when there is none.
-  bool set_name_of(std::uint32_t tid, const char* name, DumpWriter& dump);
+  // Likewise a thread in this state, running or ended, with the kernel's number `tid`. Returns false when there is
+  // none.
+  bool set_name_of(std::uint32_t tid, format::ThreadState state, const char* name, DumpWriter& dump);
 
  private:
   static constexpr std::uint32_t kCapacity = 65536;

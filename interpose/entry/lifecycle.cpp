@@ -51,6 +51,7 @@ void read_devices_at_exit(Process& process) {
       device->exit = reading;
       if (device->peak.total_bytes == 0 || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
     }
+    process.meter.take_balance(process, index, format::Moment::kExit);
     CUmemoryPool pool = nullptr;
     if (driver().cuDeviceGetDefaultMemPool != nullptr &&
         driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "interpose/format/dump_balance.h"
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"

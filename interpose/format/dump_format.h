@@ -25,6 +25,7 @@
 #pragma once
 
 #include "interpose/format/chunks.h"        // one row for each type of chunk
+#include "interpose/format/dump_balance.h"  // what the driver took by itself
 #include "interpose/format/dump_causes.h"   // why something was not freed
 #include "interpose/format/dump_file.h"     // the header and the chunks
 #include "interpose/format/dump_records.h"  // allocations, stacks, modules, threads, contexts, devices

@@ -182,6 +182,12 @@ struct ThreadRecord {
 static_assert(sizeof(ThreadRecord) == 64);
 constexpr std::size_t kThreadNameRef = 12;  // where in `name`
 
+enum ContextFlags : std::uint16_t {
+  kContextMeasured = 1,  // `bytes` is known: memory in use was read before and after
+  kContextFirst = 2,     // of the process on its device. There was none to ask before, and `bytes` is all that was in
+                         // use on the device afterwards, by other processes too
+};
+
 enum class ContextState : std::uint32_t { kEmpty = 0, kAlive = 1, kDestroyed = 2 };
 
 struct ContextRecord {
@@ -193,11 +199,12 @@ struct ContextRecord {
   Ref destroy_stack;           // live
   std::uint16_t destroy_api;   // live
   std::uint8_t device;
-  Kind kind;          // kContext, kPrimaryContext or kGreenContext
-  std::uint16_t api;  // of the call that made it
-  std::uint16_t reserved0;
+  Kind kind;             // kContext, kPrimaryContext or kGreenContext
+  std::uint16_t api;     // of the call that made it
+  std::uint16_t flags;   // live: ContextFlags
   std::uint32_t thread;  // of that call
-  std::uint8_t reserved[16];
+  std::uint64_t bytes;   // live: device memory that making it took; see `flags`
+  std::uint8_t reserved[8];
 };
 static_assert(sizeof(ContextRecord) == 64);
 

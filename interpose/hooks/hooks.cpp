@@ -38,7 +38,8 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     CULPRIT_ENTER(symbol, arguments)                                                                              \
-    CUresult status = call arguments;                                                                             \
+    CUresult status = call_metered<memory_of(format::Kind::kind)>(                                                \
+        Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; });                            \
     if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) {                                                                 \
       note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, [&] {                                        \
         return Made{Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), \
@@ -65,6 +66,26 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
     return status;                                                                   \
+  }
+
+#define HOOK_GROW(symbol, parameters, arguments, flags, what)                        \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
+    CULPRIT_ENTER(symbol, arguments)                                                 \
+    MeteredCall metered(Api::symbol, what);                                          \
+    CUresult status = call arguments;                                                \
+    metered.finish();                                                                \
+    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
+    return status;                                                                   \
+  }
+
+#define HOOK_LAUNCH(symbol, parameters, arguments)                         \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                      \
+    CULPRIT_ENTER(symbol, arguments)                                       \
+    if (CULPRIT_LIKELY(!next_launch_is_measured())) return call arguments; \
+    MeteredLaunch metered(Api::symbol);                                    \
+    CUresult status = call arguments;                                      \
+    metered.finish();                                                      \
+    return status;                                                         \
   }
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \

@@ -14,6 +14,7 @@
 #include "interpose/recorder/cuda_events.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/hook_entry.h"
+#include "interpose/recorder/meter.h"
 #include "interpose/recorder/thread_state.h"
 
 namespace culprit {
@@ -61,6 +62,49 @@ __attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64
   note_made(describe());
 }
 
+using format::DriverMemory;
+
+// The purpose of the memory that the driver takes when one of these is made.
+constexpr DriverMemory memory_of(format::Kind kind) {
+  switch (kind) {
+    case format::Kind::kModule:
+    case format::Kind::kLibrary:
+      return DriverMemory::kModules;
+    case format::Kind::kGraphExec:
+      return DriverMemory::kGraphExecutables;
+    case format::Kind::kStream:
+      return DriverMemory::kStreams;
+    default:
+      return DriverMemory::kNone;
+  }
+}
+
+constexpr DriverMemory memory_of_limit(CUlimit limit) {
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE:
+      return DriverMemory::kLocalMemory;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return DriverMemory::kPrintfFifo;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return DriverMemory::kDeviceHeap;
+    default:
+      return DriverMemory::kOtherLimits;
+  }
+}
+
+// Calls the driver for a row that makes or ends something, and measures what it takes for itself.
+template <DriverMemory what, typename Call>
+__attribute__((always_inline)) inline CUresult call_metered(Api api, Call call) {
+  if constexpr (what == DriverMemory::kNone) {
+    return call();
+  } else {
+    MeteredCall metered(api, what);
+    const CUresult status = call();
+    metered.finish();
+    return status;
+  }
+}
+
 // Calls the driver for a row that ends a resource, and records the end. The order of the two differs: an event's record
 // is taken before the call, and given back when the driver refuses.
 template <format::Kind kind, typename Call>
@@ -74,7 +118,10 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
     }
   }
   Ending ending(api, kind, handle);
-  const CUresult status = call();
+  // The driver keeps the memory of streams and executable graphs for the next ones.
+  constexpr DriverMemory kReturned =
+      memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;
+  const CUresult status = call_metered<kReturned>(api, call);
   ending.finish(status);
   return status;
 }

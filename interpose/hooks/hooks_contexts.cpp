@@ -2,13 +2,21 @@
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/view_requests.h"
 
 namespace culprit {
 namespace {
 
-// `context` is the caller's out-pointer, which the driver accepted and which may still be null.
-void note_context(Api api, format::Kind kind, CUcontext* context, CUdevice device) {
-  if (context != nullptr) note_context_made(api, kind, *context, device);
+// `context` is the caller's out-pointer, which may be null.
+template <typename Call>
+CUresult create(Api api, format::Kind kind, CUcontext* context, CUdevice device, Call call) {
+  MeteredContext metered(api, device, kind == format::Kind::kPrimaryContext);
+  CUresult status = call();
+  thread_state.dump.context.forget();
+  const bool made = status == CUDA_SUCCESS && context != nullptr;
+  if (made) note_context_made(api, kind, *context, device);
+  metered.finish(made ? *context : nullptr);
+  return status;
 }
 
 // References left, 0 when nothing is recorded.
@@ -59,36 +67,33 @@ namespace custom {
 
 CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
   CUresult status = call(flags);
-  if (status != CUDA_SUCCESS) return status;
-  record_on_own_stack([](Process&) {});  // the dump begins here
-  begin_audit();
+  if (status == CUDA_SUCCESS) {
+    // The dump begins here. PyTorch calls this before it runs what was queued for its initialization.
+    record_on_own_stack([](Process& process) {
+      if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
+    });
+    begin_audit();
+  }
   return status;
 }
 
 CUresult cuCtxCreate(decltype(&::cuCtxCreate) call, CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  CUresult status = call(pctx, flags, dev);
-  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate, format::Kind::kContext, pctx, dev);
-  return status;
+  return create(Api::cuCtxCreate, format::Kind::kContext, pctx, dev, [&] { return call(pctx, flags, dev); });
 }
 
 CUresult cuCtxCreate_v2(decltype(&::cuCtxCreate_v2) call, CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  CUresult status = call(pctx, flags, dev);
-  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v2, format::Kind::kContext, pctx, dev);
-  return status;
+  return create(Api::cuCtxCreate_v2, format::Kind::kContext, pctx, dev, [&] { return call(pctx, flags, dev); });
 }
 
 CUresult cuCtxCreate_v3(decltype(&::cuCtxCreate_v3) call, CUcontext* pctx, CUexecAffinityParam* params, int count,
                         unsigned int flags, CUdevice dev) {
-  CUresult status = call(pctx, params, count, flags, dev);
-  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v3, format::Kind::kContext, pctx, dev);
-  return status;
+  return create(Api::cuCtxCreate_v3, format::Kind::kContext, pctx, dev,
+                [&] { return call(pctx, params, count, flags, dev); });
 }
 
 CUresult cuCtxCreate_v4(decltype(&::cuCtxCreate_v4) call, CUcontext* pctx, CUctxCreateParams* params,
                         unsigned int flags, CUdevice dev) {
-  CUresult status = call(pctx, params, flags, dev);
-  if (status == CUDA_SUCCESS) note_context(Api::cuCtxCreate_v4, format::Kind::kContext, pctx, dev);
-  return status;
+  return create(Api::cuCtxCreate_v4, format::Kind::kContext, pctx, dev, [&] { return call(pctx, params, flags, dev); });
 }
 
 // Deprecated reference counting: the driver destroys the context with its last reference.
@@ -113,9 +118,8 @@ CUresult cuCtxDestroy_v2(decltype(&::cuCtxDestroy_v2) call, CUcontext ctx) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(decltype(&::cuDevicePrimaryCtxRetain) call, CUcontext* pctx, CUdevice dev) {
-  CUresult status = call(pctx, dev);
-  if (status == CUDA_SUCCESS) note_context(Api::cuDevicePrimaryCtxRetain, format::Kind::kPrimaryContext, pctx, dev);
-  return status;
+  return create(Api::cuDevicePrimaryCtxRetain, format::Kind::kPrimaryContext, pctx, dev,
+                [&] { return call(pctx, dev); });
 }
 
 CUresult cuDevicePrimaryCtxRelease(decltype(&::cuDevicePrimaryCtxRelease) call, CUdevice dev) {

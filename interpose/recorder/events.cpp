@@ -420,6 +420,7 @@ void Teardown::finish_here(Process* process, CUresult status) {
   }
   std::uint64_t now = now_ns(*process);
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
+  process->meter.note_context_ended(*process, context_);
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
     count_end(*process, record, false);

@@ -100,7 +100,9 @@ void note_graph_allocation(Made made, std::uint64_t graph, bool captured) {
   made.flags = format::kFlagNotPhysical | format::kFlagInGraph;
   note_made(made);
   with_nodes([&](Process& process, GraphNodes& nodes, auto) {
-    const Ref ref = process.tables.live.find(kSpace, made.handle, format::kNoDevice, process.dump);
+    const std::uint8_t device = made.where.by == Where::By::kDevice ? static_cast<std::uint8_t>(made.where.device)
+                                                                    : current_place(process).device;
+    const Ref ref = process.tables.live.find(kSpace, made.handle, device, process.dump);
     if (ref == 0) return;  // recording is off, or there was no room
     auto* record = process.dump.at<AllocationRecord>(ref);
     if (record->kind != Kind::kGraphMemory || nodes.add(graph, {made.handle, ref, false}, captured)) return;
@@ -166,9 +168,11 @@ void note_executable_destroyed(std::uint64_t exec) {
 }
 
 void note_memory_launched(std::uint64_t exec) {
-  with_nodes([&](Process& process, GraphNodes& nodes, auto) {
+  record_on_own_stack([&](Process& process) {
     const Ref stack = current_stack(process);
     const std::uint64_t now = now_ns(process);
+    GraphNodes& nodes = process.tables.graphs;
+    SpinGuard guard(nodes.lock());
     auto for_each = [&](bool frees, auto work) {
       nodes.for_each(exec, [&](const GraphNodes::Node& node) {
         if (node.frees != frees) return;

@@ -112,6 +112,12 @@ void Pictures::take(Process& process, PictureRecord* record, const PictureRecord
   spent_ns_ += now_ns(process) - start;
 }
 
+void Pictures::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
+  const std::uint64_t start = now_ns(process);
+  process.meter.take_balance(process, device, moment);
+  spent_ns_ += now_ns(process) - start;
+}
+
 void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit) {
   constexpr std::uint64_t kShare = 50;
   if (busy_.exchange(1, std::memory_order_acquire) != 0) return;
@@ -124,6 +130,7 @@ void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t
       turn_[device] ^= 1;
       PictureRecord* pair = process.dump.at<PictureRecord>(peaks_[device]);
       take(process, pair + turn_[device], fields);
+      if (!at_exit) take_balance(process, device, format::Moment::kPeak);
       pictured_[device].store(live, std::memory_order_relaxed);
       // The earlier picture is no longer needed.
       __atomic_store_n(&pair[turn_[device] ^ 1].state, 0U, __ATOMIC_RELEASE);
@@ -161,6 +168,7 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
         fields.total_bytes = reading.total_bytes;
       }
       take(process, record, fields);
+      take_balance(process, place.device, format::Moment::kOutOfMemory);
     } else {
       __atomic_store_n(&record->times, times, __ATOMIC_RELAXED);
     }

@@ -43,6 +43,7 @@ class Pictures {
 
   CULPRIT_COLD void take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
   bool may_take(std::uint64_t now, std::uint64_t share) const;
+  void take_balance(Process& process, std::uint8_t device, format::Moment moment);
   void take(Process& process, format::PictureRecord* record, const format::PictureRecord& fields);
 
   std::atomic<std::uint32_t> busy_;

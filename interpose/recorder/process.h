@@ -18,6 +18,7 @@
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/marks.h"
+#include "interpose/recorder/meter.h"
 #include "interpose/recorder/options.h"
 #include "interpose/recorder/pictures.h"
 #include "interpose/recorder/recording_switch.h"
@@ -92,6 +93,7 @@ struct Process {
   StackCollection collection;
   MarkTable marks;
   Pictures pictures;
+  Meter meter;
   SwitchPart switching;
   ViewPart view;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory

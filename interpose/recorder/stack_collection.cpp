@@ -133,6 +133,8 @@ void StackCollection::mark_tables(const Parts& parts) {
   });
   dump.for_each_record<format::FailedCallRecord>(ChunkType::kFailedCalls,
                                                  [&](const format::FailedCallRecord& record) { mark(record.stack); });
+  dump.for_each_record<format::BillRecord>(ChunkType::kBills,
+                                           [&](const format::BillRecord& record) { mark(record.stack); });
   dump.for_each_record<format::ThrowRecord>(ChunkType::kThrows, [&](const format::ThrowRecord& record) {
     mark(record.stack);
     mark(record.catch_stack);

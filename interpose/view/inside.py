@@ -1,8 +1,8 @@
 """The part of libculprit.so that runs inside the interpreter. python_view.cpp runs this source once in an interpreter,
 in its main thread, then calls add() with the other sources, then begin().
 
-Given by the library: sys; name_thread(number, name); at_exit, which takes the last view; on_ran_out, which takes one
-when memory ran out; torch_history; and a copy of the builtins, which belongs to this code alone.
+Given by the library: sys; name_thread(number, name, ended); at_exit, which takes the last view; on_ran_out, which takes
+one when memory ran out; torch_history; and a copy of the builtins, which belongs to this code alone.
 
 All of this runs between two lines of the program, like a signal handler. So it imports nothing for the program, takes
 no lock of Python code, raises no error of its own, prints nothing, and makes no name in a module of the program, except
@@ -12,7 +12,9 @@ threading.Thread._set_native_id.
 # ruff: noqa: F821
 
 own = type(sys.implementation)()  # the modules of this code
-state = {"names": False, "history": not torch_history, "observed": False, "ran_out": None}
+state = {"names": False, "torch": False, "queued": False, "tries": 0, "ran_out": None}
+# Without PyTorch it is looked for this often, in case that it is imported after the first CUDA call.
+_MOST_TRIES = 100
 
 
 def import_own(name, globals_=None, locals_=None, names=(), level=0):  # pylint: disable=unused-argument
@@ -54,8 +56,7 @@ def _for_a_child_of_multiprocessing():
 def update():
     """Looks at what the program has imported since. Returns whether nothing is left to do."""
     names = has_startup_hook() or _name_threads()
-    observed = state["observed"] or _observe_torch()
-    return (state["history"] or _record_history()) and observed and names
+    return (state["torch"] or _watch_torch()) and names
 
 
 def _name_threads():
@@ -73,65 +74,72 @@ def _name_threads():
             _name_thread(threading, self)
 
         thread_type._set_native_id = _set_native_id
-    for thread in list(threading._active.values()):
+    running = list(threading._active.values())
+    for thread in _ended_threads(threading, running):
+        _name_thread(threading, thread, True)
+    for thread in running:
         _name_thread(threading, thread)
     return True
 
 
-def _name_thread(threading, thread):
+def _ended_threads(threading, running):
+    """Those whose objects the program still has. While it waits for its threads, this code cannot run."""
+    references = getattr(getattr(threading, "_dangling", None), "data", None)
+    if type(references) is not set:
+        return []
+    threads = [reference() for reference in list(references)]
+    return [thread for thread in threads if thread is not None and thread._native_id is not None
+            and not any(thread is one for one in running)]
+
+
+def _name_thread(threading, thread, ended=False):
     try:
         # A thread that Python did not start has a better name in the kernel.
         if isinstance(thread, threading._DummyThread) or (
                 thread._name == "MainThread" and isinstance(thread, threading._MainThread)):
             return
-        name_thread(thread._native_id, thread._name.encode("utf-8", "replace"))
+        name_thread(thread._native_id, thread._name.encode("utf-8", "replace"), ended)
     except Exception:  # pylint: disable=broad-except
         pass
 
 
-def _observe_torch():
-    """PyTorch tells when memory runs out, in the thread that needs it and while everything is alive. Without that the
-    view of such a moment is taken before the main thread's next call. Returns whether nothing is left to do."""
+def _watch_torch():
+    """PyTorch is asked for two things from the moment on at which the program has initialized CUDA: to tell when memory
+    runs out, and to record the Python line of each block. Initializing it here would take GPU memory and forbid
+    forking. Returns whether nothing is left to do."""
     torch = sys.modules.get("torch")
-    if torch is None:
-        return True
-    is_initialized = getattr(getattr(torch, "cuda", None), "is_initialized", None)
-    if is_initialized is None or not is_initialized():  # the observer would initialize CUDA
-        return False
-    attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
-    state["observed"] = True
-    if attach is not None:
-        try:
-            attach(on_ran_out)
-        except Exception:  # pylint: disable=broad-except  # another allocator, which has no observers
-            pass
-    return True
-
-
-def _record_history():
-    """PyTorch records the Python line of each block from the moment on at which the program has initialized CUDA.
-    Initializing it here would take GPU memory and forbid forking."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    cuda = getattr(torch, "cuda", None)
     is_initialized = getattr(cuda, "is_initialized", None)
-    record = getattr(getattr(cuda, "memory", None), "_record_memory_history", None)
-    if is_initialized is None or record is None:
-        return False
-
-    def record_now():
-        if not state["history"]:
-            state["history"] = True
-            try:
-                record(enabled="state", context="state", stacks="python")
-            except Exception:  # pylint: disable=broad-except
-                pass
-
+    if is_initialized is None:
+        state["tries"] += 1
+        return torch is None and not torch_history and state["tries"] > _MOST_TRIES
     if is_initialized():
-        record_now()
-    elif "queued" not in state and isinstance(getattr(cuda, "_queued_calls", None), list):
+        _torch_is_initialized()
+    elif not state["queued"] and isinstance(getattr(cuda, "_queued_calls", None), list):
         # torch.cuda._lazy_call() takes a lock that the interrupted line of the program may hold.
         state["queued"] = True
-        cuda._queued_calls.append((record_now, []))
-    return state["history"]
+        cuda._queued_calls.append((_torch_is_initialized, []))
+    return state["torch"]
+
+
+def _torch_is_initialized():
+    """PyTorch tells of an allocation that fails in the thread that needs it and while everything is alive; without that
+    the view of such a moment is taken before the main thread's next call."""
+    if state["torch"]:
+        return
+    state["torch"] = True
+    torch = sys.modules.get("torch")
+    attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
+    record = getattr(getattr(getattr(torch, "cuda", None), "memory", None), "_record_memory_history", None)
+    try:
+        attach(on_ran_out)
+    except Exception:  # pylint: disable=broad-except  # another allocator, or another version, without observers
+        pass
+    if torch_history:
+        try:
+            record(enabled="state", context="state", stacks="python")
+        except Exception:  # pylint: disable=broad-except
+            pass
 
 
 def take(taken):

@@ -81,21 +81,24 @@ struct MethodDef {  // CPython's PyMethodDef
 constexpr int kVarArgs = 1;  // METH_VARARGS
 constexpr int kNoArgs = 4;   // METH_NOARGS
 
-// name_thread(number, name): the name of the running thread with the kernel's number.
+// name_thread(number, name, ended): the name of the thread with the kernel's number.
 PyObject* name_thread(PyObject*, PyObject* arguments) {
   const Interpreter& python = the_interpreter();
   PyObject* number = python.PyTuple_GetItem(arguments, 0);
   PyObject* text = number == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 1);
   const char* name = text == nullptr ? nullptr : python.PyBytes_AsString(text);
   const auto thread = name == nullptr ? 0U : static_cast<std::uint32_t>(python.PyLong_AsLong(number));
+  PyObject* state = name == nullptr ? nullptr : python.PyTuple_GetItem(arguments, 2);
+  const bool ended = state != nullptr && python.PyLong_AsLong(state) != 0;
   if (python.PyErr_Occurred() != nullptr) return nullptr;
   KeepErrno keep;
   Process* process = process_if_recording();
   const bool stored = process != nullptr && on_own_stack([&] {
                         VisitInTracker visit;
-                        return process->tables.threads.set_name_of(thread, name, process->dump);
+                        const auto in = ended ? format::ThreadState::kEnded : format::ThreadState::kAlive;
+                        return process->tables.threads.set_name_of(thread, in, name, process->dump);
                       });
-  if (!stored) keep_name_of_thread(thread, name);
+  if (!stored && !ended) keep_name_of_thread(thread, name);
   return new_none();
 }
 

@@ -12,7 +12,8 @@ inline bool is_set(const char* variable) {
 }
 
 inline std::string value_or(const char* variable, const char* otherwise) {
-  return is_set(variable) ? std::getenv(variable) : otherwise;
+  const char* value = std::getenv(variable);
+  return value != nullptr && value[0] != '\0' ? value : otherwise;
 }
 
 }  // namespace culprit::report

@@ -14,9 +14,12 @@
 #include "report/cuda/library_names.h"
 #include "report/doctor/explain.h"
 #include "report/doctor/inside.h"
+#include "report/doctor/kernel_log.h"
+#include "report/doctor/mps.h"
 #include "report/doctor/nvml.h"
 #include "report/doctor/render_doctor_json.h"
 #include "report/doctor/render_doctor_text.h"
+#include "report/proc/driver_module.h"
 
 namespace culprit::report {
 namespace {
@@ -47,8 +50,13 @@ int run_doctor(const DoctorCommand& command) {
     return kExitUsage;
   }
   const ProcFacts proc = read_proc(value_or("CULPRIT_PROC", "/proc"), named_processes(nvml));
-  const std::string host = host_name();
-  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), host.empty() ? "this machine" : host);
+  SystemFacts machine;
+  machine.name = host_name();
+  if (machine.name.empty()) machine.name = "this machine";
+  machine.driver = read_driver_module(proc.root);
+  machine.log = read_kernel_log(value_or("CULPRIT_KMSG", "/dev/kmsg"));
+  machine.mps_pipes = mps_pipes_here(value_or("CUDA_MPS_PIPE_DIRECTORY", ""));
+  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), machine);
   // All GPUs are examined even for one of them: a process that NVML names on another GPU is not a keeper here.
   if (command.gpu) {
     std::vector<GpuDiagnosis> chosen;

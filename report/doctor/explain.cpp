@@ -5,6 +5,8 @@
 
 #include "report/base/words.h"
 #include "report/doctor/holders.h"
+#include "report/doctor/mps.h"
+#include "report/model/questions.h"
 
 namespace culprit::report {
 namespace {
@@ -41,6 +43,10 @@ void add_modes(const GpuFacts& gpu, GpuDiagnosis* diagnosis) {
   if (gpu.remap_failed) find("remapping of bad memory rows has failed: this GPU is to be replaced");
   if (gpu.ecc && gpu.ecc_pending && *gpu.ecc != *gpu.ecc_pending)
     find("ECC will be " + std::string(*gpu.ecc_pending ? "on" : "off") + " after the next reset: total memory changes");
+  if (gpu.mig_pending && *gpu.mig_pending != gpu.mig) {
+    find("MIG will be " + std::string(*gpu.mig_pending ? "on" : "off") +
+         " after the next reset, which waits until no process uses this GPU");
+  }
   if (gpu.mig && gpu.mig_devices.empty())
     find("MIG is on and has no instance that can be seen from here: no CUDA program can use this GPU");
 }
@@ -78,6 +84,7 @@ class GpuExplainer {
     add_modes(diagnosis_.gpu, &diagnosis_);
     add_unexplained();
     add_next();
+    add_reset();
     return std::move(diagnosis_);
   }
 
@@ -139,8 +146,8 @@ class GpuExplainer {
       }
     }
     if (!diagnosis_.gpu.memory) return;
-    const bool idle = only_watched() && diagnosis_.unexplained.value_or(0) < kWorthASentence;
-    if (idle) {
+    diagnosis_.idle = only_watched() && diagnosis_.unexplained.value_or(0) < kWorthASentence;
+    if (diagnosis_.idle) {
       diagnosis_.findings.push_back(
           "nothing holds memory here now: an out-of-memory error on this GPU came from the program "
           "itself, or from one that has ended since");
@@ -148,11 +155,47 @@ class GpuExplainer {
     }
   }
 
+  void add_reset() {
+    std::set<std::uint32_t> pids;
+    bool numbers_only = false;
+    for (const Holder& holder : diagnosis_.holders) {
+      if (holder.process) pids.insert(holder.pid);
+      numbers_only = numbers_only || holder.kind == HolderKind::kHidden;
+      for (const ProcessFacts& keeper : holder.keepers) pids.insert(keeper.pid);
+    }
+    diagnosis_.reset.pids.assign(pids.begin(), pids.end());
+    diagnosis_.reset.complete =
+        diagnosis_.gpu.processes_known && proc_.host_view && !proc_.incomplete() && !numbers_only;
+  }
+
   const ProcFacts& proc_;
   const std::map<std::uint32_t, InsideByGpu>& insides_;
   const HolderFinder finder_;
   GpuDiagnosis diagnosis_;
 };
+
+void add_answers(GpuDiagnosis* diagnosis) {
+  std::set<Question> questions;
+  for (const Holder& holder : diagnosis->holders) {
+    const bool ended = holder.kind == HolderKind::kGhost || holder.kind == HolderKind::kReusedPid ||
+                       holder.kind == HolderKind::kZombie;
+    if (ended) questions.insert(Question::kMemoryWithoutProcess);
+    if (holder.kind == HolderKind::kProcess && holder.use == GpuUse::kCompute && holder.role.empty())
+      questions.insert(Question::kMemoryNotCleared);
+  }
+  if (diagnosis->unexplained.value_or(0) >= kWorthASentence) questions.insert(Question::kMemoryWithoutProcess);
+  if (diagnosis->idle) questions.insert(Question::kNothingRunning);
+  if (advises_reset(*diagnosis)) questions.insert(Question::kReset);
+  for (const Question question : questions) diagnosis->answers.push_back(answer_link(question));
+}
+
+void add_xids(const KernelLog& log, Diagnosis* diagnosis) {
+  for (const Xid& xid : log.xids) {
+    const auto gpu = std::find_if(diagnosis->gpus.begin(), diagnosis->gpus.end(),
+                                  [&](const GpuDiagnosis& one) { return one.gpu.pci == xid.pci; });
+    (gpu != diagnosis->gpus.end() ? gpu->xids : diagnosis->xids).push_back(xid);
+  }
+}
 
 void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnosis) {
   std::vector<std::string>& unseen = diagnosis->unseen;
@@ -185,19 +228,30 @@ void add_unseen(const NvmlFacts& nvml, const ProcFacts& proc, Diagnosis* diagnos
 }  // namespace
 
 Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
-                  const std::string& machine_name) {
+                  const SystemFacts& machine) {
   Diagnosis diagnosis;
-  diagnosis.host = machine_name;
-  diagnosis.driver = nvml.driver;
+  diagnosis.host = machine.name;
+  diagnosis.driver = nvml.driver.empty() ? machine.driver.version : nvml.driver;
+  diagnosis.open_modules = machine.driver.open;
+  diagnosis.cuda = nvml.cuda;
+  diagnosis.known_issues = known_issues_of({diagnosis.driver, diagnosis.open_modules});
+  diagnosis.uptime_seconds = proc.uptime_seconds;
   diagnosis.nvml = nvml.available;
   diagnosis.host_view = proc.host_view;
   for (const GpuFacts& gpu : nvml.gpus) diagnosis.gpus.push_back(GpuExplainer(nvml, proc, insides, gpu).explain());
   if (nvml.gpus.empty()) {
     for (const auto& [pid, process] : proc.processes) {
-      if (process.holds_files()) diagnosis.holders.push_back(holder_by_files(process));
+      if (process.holds_files()) diagnosis.holders.push_back(holder_by_files(process, proc.privileged));
     }
   }
+  add_xids(machine.log, &diagnosis);
+  add_mps(nvml, proc, machine.mps_pipes, &diagnosis);
+  for (GpuDiagnosis& gpu : diagnosis.gpus) add_answers(&gpu);
   add_unseen(nvml, proc, &diagnosis);
+  if (!machine.log.problem.empty()) {
+    diagnosis.unseen.push_back("Xid errors of the driver: " + machine.log.problem +
+                               " (sudo dmesg | grep 'NVRM: Xid', on the host)");
+  }
   return diagnosis;
 }
 

@@ -42,10 +42,12 @@ struct GpuFacts {
   std::optional<unsigned> minor;  // N of /dev/nvidiaN
   std::string name;
   std::string uuid;
+  std::string pci;  // "0000:06:00"; empty: not known
   std::optional<GpuMemory> memory;
   bool processes_known = false;
   std::vector<GpuProcess> processes;
   bool mig = false;
+  std::optional<bool> mig_pending;  // after the next reset
   std::vector<MigDevice> mig_devices;
   ComputeMode compute_mode = ComputeMode::kUnknown;
   std::optional<bool> persistence;
@@ -60,10 +62,14 @@ struct GpuFacts {
   std::vector<std::string> unseen;  // facts that NVML refused to report, in words
 };
 
+// "0000:06:00": a PCI address as the kernel log has it.
+std::string pci_text(unsigned domain, unsigned bus, unsigned device);
+
 struct NvmlFacts {
   bool available = false;
   std::string problem;  // why NVML is not available
   std::string driver;   // "580.65.06"
+  std::string cuda;     // "13.0": the newest CUDA version that the driver supports; empty: not known
   std::vector<GpuFacts> gpus;
   std::vector<std::string> unseen;
 };

@@ -35,8 +35,11 @@ const Role* role_of(const ProcessFacts& process) {
   const std::string first = process.command.empty() ? process.name : process.command.front();
   const std::string program = first.substr(first.rfind('/') + 1);
   for (const Role& role : kRoles) {
+    if (program == role.program) return &role;
+  }
+  for (const Role& role : kRoles) {
     // The kernel truncates names to 15 bytes.
-    if (program == role.program || process.name == std::string(role.program).substr(0, 15)) return &role;
+    if (process.name == std::string(role.program).substr(0, 15)) return &role;
   }
   return nullptr;
 }
@@ -75,6 +78,30 @@ std::string joined(const std::vector<ProcessFacts>& processes, const std::string
   std::string text;
   for (const ProcessFacts& process : processes) text += (text.empty() ? "" : between) + std::to_string(process.pid);
   return text;
+}
+
+// The thread to blame for a process that cannot end: one that waits in the driver, if its stack is known.
+const StuckThread* stuck_thread(const ProcessFacts& process) {
+  const StuckThread* found = nullptr;
+  for (const StuckThread& thread : process.stuck_threads) {
+    if (thread.in_driver()) return &thread;
+    if (found == nullptr && !process.live_threads.empty()) found = &thread;
+  }
+  if (found == nullptr && process.state == 'D' && !process.stuck_threads.empty()) found = &process.stuck_threads[0];
+  return found;
+}
+
+void explain_stuck(const ProcessFacts& process, const StuckThread& thread, bool privileged, Holder* holder) {
+  holder->kind = HolderKind::kStuck;
+  const std::string who = thread.tid == process.pid ? "It" : "Its thread " + std::to_string(thread.tid);
+  holder->explanation = who + " waits in the kernel" + (thread.in_driver() ? ", in NVIDIA's driver" : "") +
+                        (thread.wait_channel.empty() ? "" : " (" + printable(thread.wait_channel) + ")") +
+                        ", and cannot be interrupted: a signal, SIGKILL too, works only when the call returns. If it "
+                        "stays so, the GPU or the machine must be restarted.";
+  if (thread.kernel_stack.empty() && !privileged) {
+    holder->next.push_back("sudo cat /proc/" + std::to_string(process.pid) + "/task/" + std::to_string(thread.tid) +
+                           "/stack");
+  }
 }
 
 // "767 (forkhold), 768 (forkhold) and 769 (sleep)".
@@ -116,13 +143,16 @@ void name_keepers(Holder* holder, const std::string& beginning, bool charged_too
 
 }  // namespace
 
-Holder holder_by_files(const ProcessFacts& process) {
+Holder holder_by_files(const ProcessFacts& process, bool privileged) {
   Holder holder;
   holder.kind = HolderKind::kFilesOnly;
   holder.pid = process.pid;
   holder.process = process;
   set_role(process, &holder);
-  if (process.state == 'Z' && !process.live_threads.empty()) {
+  const StuckThread* const stuck = stuck_thread(process);
+  if (stuck != nullptr) {
+    explain_stuck(process, *stuck, privileged, &holder);
+  } else if (process.state == 'Z' && !process.live_threads.empty()) {
     holder.explanation = "Its main thread has ended and " + std::to_string(process.live_threads.size()) +
                          " of its threads still run. Its files close when they end.";
     holder.next.push_back("kill " + std::to_string(process.pid));
@@ -185,6 +215,11 @@ void HolderFinder::explain_gone(Holder* holder, const std::string& what) const {
 
 void HolderFinder::explain_zombie(Holder* holder) const {
   const ProcessFacts& process = *holder->process;
+  const StuckThread* const stuck = stuck_thread(process);
+  if (stuck != nullptr) {
+    explain_stuck(process, *stuck, proc_.privileged, holder);
+    return;
+  }
   if (!process.live_threads.empty()) {
     holder->explanation = charged(*holder) + " to " + process_text(process) + ", whose main thread has ended while " +
                           std::to_string(process.live_threads.size()) +
@@ -201,14 +236,9 @@ void HolderFinder::explain_zombie(Holder* holder) const {
 
 void HolderFinder::explain_living(Holder* holder) const {
   const ProcessFacts& process = *holder->process;
-  if (process.state == 'D') {
-    holder->kind = HolderKind::kStuck;
-    holder->explanation =
-        "It waits in the kernel" +
-        (process.wait_channel.empty() || process.wait_channel == "0" ? ""
-                                                                     : " (" + printable(process.wait_channel) + ")") +
-        " and cannot be interrupted: a signal, SIGKILL too, works only when the call returns. If it stays so, the GPU "
-        "or the machine must be restarted.";
+  const StuckThread* const stuck = stuck_thread(process);
+  if (stuck != nullptr) {
+    explain_stuck(process, *stuck, proc_.privileged, holder);
     return;
   }
   if (holder->role == "MPS server") {
@@ -295,7 +325,7 @@ std::vector<Holder> HolderFinder::files_only(const std::vector<Holder>& known) c
   }
   std::vector<Holder> result;
   for (const auto& [pid, process] : proc_.processes) {
-    if (told.count(pid) == 0 && holds_this_gpu(process)) result.push_back(holder_by_files(process));
+    if (told.count(pid) == 0 && holds_this_gpu(process)) result.push_back(holder_by_files(process, proc_.privileged));
   }
   return result;
 }

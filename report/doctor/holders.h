@@ -32,7 +32,7 @@ class HolderFinder {
   std::vector<const ProcessFacts*> keepers_;  // may keep the memory of a process that has ended
 };
 
-// The holder for a process that is known only by its open files of a GPU.
-Holder holder_by_files(const ProcessFacts& process);
+// The holder for a process that is known only by its open files of a GPU. `privileged`: culprit runs as root.
+Holder holder_by_files(const ProcessFacts& process, bool privileged);
 
 }  // namespace culprit::report

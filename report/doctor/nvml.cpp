@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "report/doctor/known_issues.h"
 #include "report/doctor/nvml_api.h"
 
 namespace culprit::report {
@@ -32,6 +33,7 @@ class Library {
   Library& operator=(const Library&) = delete;
 
   const std::string& problem() const { return problem_; }
+  bool has(const char* name) const { return handle_ != nullptr && ::dlsym(handle_, name) != nullptr; }
 
   // Calls `name`; an absent function answers kNotSupported.
   template <typename... Arguments>
@@ -54,14 +56,17 @@ class Library {
 
 class GpuReader {
  public:
-  GpuReader(const Library& library, nvmlDevice_t device, GpuFacts* gpu)
-      : library_(library), device_(device), gpu_(*gpu) {}
+  GpuReader(const Library& library, const std::string& driver, nvmlDevice_t device, GpuFacts* gpu)
+      : library_(library), driver_(driver), device_(device), gpu_(*gpu) {}
 
   void read() {
     gpu_.name = text("nvmlDeviceGetName", device_);
     gpu_.uuid = text("nvmlDeviceGetUUID", device_);
     unsigned minor = 0;
     if (library_.call("nvmlDeviceGetMinorNumber", device_, &minor) == nvml::kSuccess) gpu_.minor = minor;
+    nvmlPciInfo_t pci = {};
+    if (library_.call("nvmlDeviceGetPciInfo_v3", device_, &pci) == nvml::kSuccess)
+      gpu_.pci = pci_text(pci.domain, pci.bus, pci.device);
     gpu_.memory = memory(device_, "its memory");
     read_modes();
     read_ecc();
@@ -155,7 +160,9 @@ class GpuReader {
   void read_mig() {
     unsigned current = 0;
     unsigned pending = 0;
-    if (library_.call("nvmlDeviceGetMigMode", device_, &current, &pending) != nvml::kSuccess || current == 0) return;
+    if (library_.call("nvmlDeviceGetMigMode", device_, &current, &pending) != nvml::kSuccess) return;
+    gpu_.mig_pending = pending != 0;
+    if (current == 0) return;
     gpu_.mig = true;
     unsigned count = 0;
     library_.call("nvmlDeviceGetMaxMigDeviceCount", device_, &count);
@@ -184,19 +191,24 @@ class GpuReader {
   // device.
   void read_processes(nvmlDevice_t device, bool needed, const MigDevice* mig = nullptr) {
     static constexpr struct {
-      const char* function;
+      const char* functions[2];
       GpuUse use;
-    } kLists[] = {{"nvmlDeviceGetComputeRunningProcesses_v3", GpuUse::kCompute},
-                  {"nvmlDeviceGetMPSComputeRunningProcesses_v3", GpuUse::kMps},
-                  {"nvmlDeviceGetGraphicsRunningProcesses_v3", GpuUse::kGraphics}};
+    } kLists[] = {
+        {{"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}, GpuUse::kCompute},
+        {{"nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses_v3"}, GpuUse::kMps},
+        {{"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, GpuUse::kGraphics}};
+    // Drivers before 510, and 535.98, lack the third version; from 535.43.02 to 535.86.05 it fills in a larger struct.
+    // Source: nvml.h of each driver, in github.com/NVIDIA/nvidia-settings.
+    const bool third = library_.has(kLists[0].functions[1]) && !has_version("535.43.02..535.98", driver_);
     for (const auto& list : kLists) {
+      const char* const function = list.functions[third ? 1 : 0];
       std::vector<nvmlProcessInfo_v2_t> found(64);
       unsigned count = 0;
       nvmlReturn_t code = nvml::kInsufficientSize;
       // The list may have grown between two calls.
       while (code == nvml::kInsufficientSize && found.size() <= kMostEntries) {
         count = static_cast<unsigned>(found.size());
-        code = library_.call(list.function, device, &count, found.data());
+        code = library_.call(function, device, &count, found.data());
         if (code == nvml::kInsufficientSize) found.resize(found.size() * 4);
       }
       if (code != nvml::kSuccess) {
@@ -226,6 +238,7 @@ class GpuReader {
   }
 
   const Library& library_;
+  const std::string& driver_;
   const nvmlDevice_t device_;
   GpuFacts& gpu_;
   std::set<std::tuple<std::uint32_t, unsigned, unsigned>> seen_;
@@ -261,6 +274,9 @@ NvmlFacts read_nvml(const std::string& path) {
       nvml::kSuccess) {
     facts.driver.assign(version, ::strnlen(version, sizeof(version)));
   }
+  int cuda = 0;
+  if (library.call("nvmlSystemGetCudaDriverVersion_v2", &cuda) == nvml::kSuccess)
+    facts.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
   unsigned count = 0;
   code = library.call("nvmlDeviceGetCount_v2", &count);
   if (code != nvml::kSuccess) facts.unseen.push_back("the list of GPUs: " + library.error(code));
@@ -270,7 +286,7 @@ NvmlFacts read_nvml(const std::string& path) {
     GpuFacts gpu;
     gpu.index = i;
     if (code == nvml::kSuccess) {
-      GpuReader(library, device, &gpu).read();
+      GpuReader(library, facts.driver, device, &gpu).read();
     } else {
       gpu.unseen.push_back("the GPU itself: " + library.error(code) +
                            (code == nvml::kNoPermission ? " (try as root)" : ""));

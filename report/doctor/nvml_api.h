@@ -27,7 +27,18 @@ struct nvmlMemory_v2_t {
   unsigned long long used;  // nvml.h: includes `reserved`; real drivers: does not. Compute it from the others
 };
 
-// Filled in by nvmlDeviceGet*RunningProcesses_v3.
+// nvmlDeviceGetPciInfo_v3.
+struct nvmlPciInfo_t {
+  char legacy_text[16];
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int device_id;
+  unsigned int subsystem_id;
+  char text[32];
+};
+
+// Filled in by nvmlDeviceGet*RunningProcesses_v2, and by _v3 but for the drivers of read_processes() in nvml.cpp.
 struct nvmlProcessInfo_v2_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;  // ~0: not available
@@ -40,6 +51,7 @@ struct nvmlProcessInfo_v2_t {
 namespace culprit::report::nvml {
 
 static_assert(sizeof(nvmlMemory_v2_t) == 40 && offsetof(nvmlMemory_v2_t, total) == 8);
+static_assert(sizeof(nvmlPciInfo_t) == 68 && offsetof(nvmlPciInfo_t, domain) == 16);
 static_assert(sizeof(nvmlProcessInfo_v2_t) == 24 && offsetof(nvmlProcessInfo_v2_t, usedGpuMemory) == 8);
 
 constexpr nvmlReturn_t kSuccess = 0;

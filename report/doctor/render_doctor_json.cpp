@@ -39,6 +39,13 @@ Json process_json(const ProcessFacts& process) {
   one["gpu_files"] = process.gpus;
   one["live_threads"] = process.live_threads;
   one["wait_channel"] = text(process.wait_channel);
+  one["stuck_threads"] = Json::array();
+  for (const StuckThread& thread : process.stuck_threads) {
+    one["stuck_threads"].push_back({{"tid", thread.tid},
+                                    {"wait_channel", text(thread.wait_channel)},
+                                    {"kernel_stack", thread.kernel_stack},
+                                    {"in_driver", thread.kernel_stack.empty() ? Json() : Json(thread.in_driver())}});
+  }
   return one;
 }
 
@@ -99,13 +106,44 @@ Json memory_json(const std::optional<GpuMemory>& memory) {
           {"free_bytes", memory->free}};
 }
 
-Json gpu_json(const GpuDiagnosis& diagnosis) {
+Json xids_json(const std::vector<Xid>& xids, double uptime_seconds) {
+  Json list = Json::array();
+  for (const Xid& xid : xids) {
+    Json one;
+    one["number"] = xid.number;
+    one["pci"] = xid.pci;
+    one["count"] = xid.count;
+    one["age_seconds"] = known(age_of(xid, uptime_seconds));
+    one["pid"] = known(xid.pid);
+    one["process"] = text(xid.process);
+    one["meaning"] = text(xid.meaning);
+    one["advice"] = text(xid.advice);
+    one["detail"] = text(xid.detail);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json mps_json(const Diagnosis& diagnosis) {
+  Json one = {{"daemons", Json::array()}, {"clients", diagnosis.mps_clients}};
+  for (const MpsDaemon& daemon : diagnosis.mps) {
+    one["daemons"].push_back({{"pid", known(daemon.pid)},
+                              {"user", text(daemon.user)},
+                              {"pipe_directory", text(daemon.pipes)},
+                              {"pipe_directory_by_default", daemon.pipes_by_default},
+                              {"servers", daemon.servers}});
+  }
+  return one;
+}
+
+Json gpu_json(const GpuDiagnosis& diagnosis, double uptime_seconds) {
   const GpuFacts& gpu = diagnosis.gpu;
   Json one;
   one["index"] = gpu.index;
   one["minor"] = known(gpu.minor);
   one["uuid"] = text(gpu.uuid);
   one["name"] = text(gpu.name);
+  one["pci"] = text(gpu.pci);
   one["memory"] = memory_json(gpu.memory);
   one["named_bytes"] = diagnosis.named;
   one["unexplained_bytes"] = known(diagnosis.unexplained);
@@ -120,6 +158,7 @@ Json gpu_json(const GpuDiagnosis& diagnosis) {
   one["remap_pending"] = gpu.remap_pending;
   one["remap_failed"] = gpu.remap_failed;
   one["mig"] = gpu.mig;
+  one["mig_pending"] = known(gpu.mig_pending);
   one["mig_devices"] = Json::array();
   for (const MigDevice& mig : gpu.mig_devices) {
     one["mig_devices"].push_back({{"index", mig.index},
@@ -127,11 +166,16 @@ Json gpu_json(const GpuDiagnosis& diagnosis) {
                                   {"name", text(mig.name)},
                                   {"gpu_instance", known(mig.gpu_instance)},
                                   {"compute_instance", known(mig.compute_instance)},
-                                  {"memory", memory_json(mig.memory)}});
+                                  {"memory", memory_json(mig.memory)},
+                                  {"processes", use_of(gpu, mig).processes},
+                                  {"named_bytes", use_of(gpu, mig).bytes}});
   }
   one["holders"] = holders_json(diagnosis.holders);
   one["findings"] = diagnosis.findings;
   one["next"] = diagnosis.next;
+  one["xids"] = xids_json(diagnosis.xids, uptime_seconds);
+  one["reset"] = {{"pids", diagnosis.reset.pids}, {"complete", diagnosis.reset.complete}};
+  one["answers"] = diagnosis.answers;
   return one;
 }
 
@@ -142,11 +186,20 @@ void render_doctor_json(const Diagnosis& diagnosis, std::ostream& out) {
   one["schema"] = "culprit.doctor/1";
   one["host"] = diagnosis.host;
   one["driver"] = text(diagnosis.driver);
+  one["open_modules"] = known(diagnosis.open_modules);
+  one["cuda"] = text(diagnosis.cuda);
+  one["known_issues"] = Json::array();
+  for (const KnownIssue& issue : diagnosis.known_issues) {
+    one["known_issues"].push_back(
+        {{"problem", issue.problem}, {"remedy", text(issue.remedy)}, {"source", issue.source}});
+  }
   one["nvml"] = diagnosis.nvml;
   one["host_view"] = diagnosis.host_view;
   one["gpus"] = Json::array();
-  for (const GpuDiagnosis& gpu : diagnosis.gpus) one["gpus"].push_back(gpu_json(gpu));
+  for (const GpuDiagnosis& gpu : diagnosis.gpus) one["gpus"].push_back(gpu_json(gpu, diagnosis.uptime_seconds));
   one["holders"] = holders_json(diagnosis.holders);
+  one["xids"] = xids_json(diagnosis.xids, diagnosis.uptime_seconds);
+  one["mps"] = mps_json(diagnosis);
   one["unseen"] = diagnosis.unseen;
   out << with_escapes(one.dump(2, ' ', false, Json::error_handler_t::replace)) << "\n";
 }

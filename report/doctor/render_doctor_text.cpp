@@ -65,9 +65,17 @@ class Renderer {
   void render() {
     out_ << palette_.title("culprit doctor") << " · " << printable(diagnosis_.host);
     if (!diagnosis_.driver.empty()) out_ << " · driver " << printable(diagnosis_.driver);
+    if (diagnosis_.open_modules) out_ << (*diagnosis_.open_modules ? ", open modules" : ", proprietary modules");
+    if (!diagnosis_.cuda.empty()) out_ << " · CUDA " << printable(diagnosis_.cuda);
     if (diagnosis_.nvml) out_ << " · " << plural(diagnosis_.gpus.size(), "GPU", "GPUs");
     out_ << "\n";
+    print_known_issues();
     for (const GpuDiagnosis& gpu : diagnosis_.gpus) print_gpu(gpu);
+    if (!diagnosis_.xids.empty()) {
+      out_ << "\n" << palette_.title("Xid errors of GPUs that are not shown") << "\n";
+      for (const Xid& xid : diagnosis_.xids) print_xid(xid);
+    }
+    print_mps();
     if (!diagnosis_.holders.empty()) {
       out_ << "\n" << palette_.title("processes that have a GPU's files open") << "\n";
       for (const Holder& holder : diagnosis_.holders) print_holder(holder, nullptr);
@@ -102,6 +110,82 @@ class Renderer {
     out_ << "\n";
   }
 
+  void print_known_issues() {
+    if (diagnosis_.driver.empty()) return;
+    if (diagnosis_.known_issues.empty()) {
+      labelled("known", "no problem of this driver: none of the " + std::to_string(known_issues_in_table()) +
+                            " in culprit's table is of " + diagnosis_.driver);
+    }
+    for (const KnownIssue& issue : diagnosis_.known_issues) {
+      labelled("known", issue.problem + (issue.remedy.empty() ? "" : "; " + issue.remedy));
+      out_ << std::string(kTextColumn, ' ') << palette_.faint(issue.source) << "\n";
+    }
+  }
+
+  // "Xid 31, 3x, 12 min ago, process 4242 (python3): a GPU memory page fault; compute-sanitizer finds the access".
+  void print_xid(const Xid& xid) {
+    std::string text = std::to_string(xid.number);
+    if (xid.count > 1) text += ", " + std::to_string(xid.count) + "x";
+    const std::optional<double> age = age_of(xid, diagnosis_.uptime_seconds);
+    if (age) text += (xid.count > 1 ? ", last " : ", ") + age_text(*age) + " ago";
+    if (xid.pid)
+      text += ", process " + std::to_string(*xid.pid) + (xid.process.empty() ? "" : " (" + xid.process + ")");
+    text +=
+        ": " + (xid.meaning.empty() ? xid.detail.empty() ? "see https://docs.nvidia.com/deploy/xid-errors/" : xid.detail
+                                    : xid.meaning);
+    if (!xid.advice.empty()) text += "; " + xid.advice;
+    labelled("Xid", text);
+  }
+
+  void print_xids(const std::vector<Xid>& xids) {
+    constexpr std::size_t kShown = 5;
+    for (std::size_t i = 0; i < xids.size() && i < kShown; ++i) print_xid(xids[i]);
+    if (xids.size() > kShown)
+      labelled("", "and " + plural(xids.size() - kShown, "older one", "older ones") + ": --format json");
+  }
+
+  // The processes that must end before a reset; only where a reset is named as a way out.
+  void print_reset(const GpuDiagnosis& one) {
+    if (!advises_reset(one)) return;
+    std::string text;
+    const std::size_t count = one.reset.pids.size();
+    if (count == 0) {
+      text = one.reset.complete ? "would hit no process" : "would hit no process that can be seen from here";
+    } else {
+      text = "would hit " + plural(count, "process", "processes") + ": " + pids_text(one.reset.pids) +
+             "; nvidia-smi refuses it while they run";
+      if (!one.reset.complete) text += "; there may be more that cannot be seen from here";
+    }
+    labelled("reset", text);
+  }
+
+  // The first few; "" between numbers.
+  static std::string pids_text(const std::vector<std::uint32_t>& pids) {
+    constexpr std::size_t kShown = 12;
+    std::string text;
+    for (std::size_t i = 0; i < pids.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(pids[i]);
+    return pids.size() > kShown ? text + " and " + std::to_string(pids.size() - kShown) + " more" : text;
+  }
+
+  void print_mps() {
+    if (diagnosis_.mps.empty() && diagnosis_.mps_clients.empty()) return;
+    out_ << "\n" << palette_.title("MPS") << "  CUDA's Multi-Process Service: its clients share one server's context\n";
+    for (const MpsDaemon& daemon : diagnosis_.mps) {
+      std::string text = daemon.pid ? std::to_string(*daemon.pid) : "its process cannot be seen from here";
+      if (!daemon.user.empty()) text += " · " + daemon.user;
+      if (!daemon.pipes.empty()) text += " · " + daemon.pipes + (daemon.pipes_by_default ? " (the default)" : "");
+      labelled("control", text);
+      if (!daemon.servers.empty()) labelled("server", pids_text(daemon.servers));
+    }
+    labelled("clients", diagnosis_.mps_clients.empty() ? "none that NVML names" : pids_text(diagnosis_.mps_clients));
+    for (const MpsDaemon& daemon : diagnosis_.mps) {
+      const std::string pipes =
+          daemon.pipes.empty() || daemon.pipes_by_default ? "" : "CUDA_MPS_PIPE_DIRECTORY=" + daemon.pipes + " ";
+      for (const std::uint32_t server : daemon.servers)
+        labelled("next", "echo get_client_list " + std::to_string(server) + " | " + pipes + "nvidia-cuda-mps-control");
+    }
+  }
+
   void print_gpu(const GpuDiagnosis& one) {
     const GpuFacts& gpu = one.gpu;
     out_ << "\n"
@@ -115,22 +199,25 @@ class Renderer {
     }
     out_ << std::string(kIndent, ' ') << memory << "\n";
     print_modes(gpu);
-    for (const MigDevice& mig : gpu.mig_devices) print_mig(mig);
+    for (const MigDevice& mig : gpu.mig_devices) print_mig(gpu, mig);
     for (const Holder& holder : one.holders) print_holder(holder, &gpu);
     if (one.unexplained && !(one.holders.empty() && *one.unexplained == 0)) {
       out_ << "\n"
            << std::string(kIndent, ' ') << padded_to_width(format_bytes(*one.unexplained), kTextColumn - kIndent)
            << "unexplained: used, and charged to no process\n";
     }
-    if (!one.findings.empty()) out_ << "\n";
+    const bool advised = advises_reset(one);
+    if (!one.findings.empty() || !one.xids.empty() || !one.next.empty() || advised) out_ << "\n";
     for (const std::string& finding : one.findings) labelled("note", finding);
+    print_xids(one.xids);
+    print_reset(one);
     bool first = true;
-    if (!one.next.empty() && one.findings.empty()) out_ << "\n";
     for (const std::string& command : one.next) {
       out_ << std::string(kIndent, ' ') << padded_to_width(first ? "next" : "", kTextColumn - kIndent)
            << palette_.title(printable(command)) << "\n";
       first = false;
     }
+    for (const std::string& link : one.answers) labelled("why", link);
   }
 
   void print_modes(const GpuFacts& gpu) {
@@ -143,11 +230,12 @@ class Renderer {
     out_ << std::string(kIndent, ' ') << palette_.faint(text) << "\n";
   }
 
-  void print_mig(const MigDevice& mig) {
+  void print_mig(const GpuFacts& gpu, const MigDevice& mig) {
     std::string text = "MIG " + std::to_string(mig.index);
     if (mig.gpu_instance) text += "  instance " + std::to_string(*mig.gpu_instance);
     text += "  " + printable(mig.name);
     if (mig.memory) text += "  " + format_bytes(mig.memory->used()) + " used of " + format_bytes(mig.memory->total);
+    text += "  " + plural(use_of(gpu, mig).processes, "process", "processes");
     out_ << std::string(kIndent, ' ') << text << "  " << palette_.faint(printable(mig.uuid)) << "\n";
   }
 
@@ -167,8 +255,17 @@ class Renderer {
     std::string facts = about(holder);
     if (!facts.empty()) out_ << std::string(kTextColumn, ' ') << palette_.faint(facts) << "\n";
     if (!holder.explanation.empty()) wrapped(holder.explanation, kTextColumn);
+    if (holder.process) print_kernel_stacks(*holder.process);
     for (const ProcessFacts& keeper : holder.keepers) print_keeper(keeper);
     if (holder.inside) print_inside(holder);
+  }
+
+  void print_kernel_stacks(const ProcessFacts& process) {
+    constexpr std::size_t kShown = 8;
+    for (const StuckThread& thread : process.stuck_threads) {
+      for (std::size_t i = 0; i < thread.kernel_stack.size() && i < kShown; ++i)
+        out_ << std::string(kTextColumn, ' ') << "  " << palette_.faint(printable(thread.kernel_stack[i])) << "\n";
+    }
   }
 
   std::string about(const Holder& holder) {

@@ -119,6 +119,9 @@ class Dump {
 
   std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(chunks_.pictures); }
 
+  std::vector<format::BillRecord> bills() const { return all<format::BillRecord>(chunks_.bills); }
+  std::vector<format::BalanceRecord> balances() const { return all<format::BalanceRecord>(chunks_.balances); }
+
   CallCounts call_counts() const;
 
   std::uint64_t size() const { return size_; }

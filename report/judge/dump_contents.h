@@ -18,6 +18,7 @@ struct DumpContents {
   Tables tables;
   std::vector<format::SiteRecord> sites;
   std::vector<format::PictureRecord> pictures;
+  std::vector<format::BillRecord> bills;
   std::optional<PythonView> python;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/judge/balances.h"
 #include "report/judge/notes.h"
 #include "report/judge/pictures.h"
 #include "report/model/record_facts.h"
@@ -60,6 +61,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   }
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
+  report.bills = read_bills(contents.bills, dump, *stacks);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   if (contents.python) {
     report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);
@@ -73,6 +75,8 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.resources = std::move(verdicts.resources);
   report.errors = std::move(verdicts.errors);
   report.failed_allocations = std::move(verdicts.failed_allocations);
+  report.balances = read_balances(dump, report);
+  report.contexts = read_contexts(dump, *stacks, report);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;
   report.summary.objects = groups.tables.calls.objects;

@@ -187,6 +187,58 @@ void fields(Archive& archive, Picture* picture) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, BalanceItem* item) {
+  archive.named("what", &item->what, balance_name, kLastBalancePart);
+  archive("bytes", &item->bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Balance* balance) {
+  archive("process", &balance->process);
+  archive("device", &balance->device);
+  archive.number("moment", &balance->moment, format::Moment::kExit);
+  archive("time_ns", &balance->time_ns);
+  archive("in_use", &balance->in_use);
+  archive("total", &balance->total);
+  archive("others_included", &balance->others_included);
+  archive("unmeasured", &balance->unmeasured);
+  archive("managed", &balance->managed);
+  archive("stack_limit", &balance->stack_limit);
+  archive("printf_limit", &balance->printf_limit);
+  archive("heap_limit", &balance->heap_limit);
+  archive("threads", &balance->threads);
+  archive("items", &balance->items);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Bill* bill) {
+  archive("process", &bill->process);
+  archive("device", &bill->device);
+  archive.named("what", &bill->what, balance_name, kLastBalancePart);
+  archive("api", &bill->api);
+  archive("stack", &bill->stack);
+  archive("bytes", &bill->bytes);
+  archive("count", &bill->count);
+  archive("last_ns", &bill->last_ns);
+  archive("ended", &bill->ended);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ContextInfo* context) {
+  archive("process", &context->process);
+  archive("device", &context->device);
+  archive.number("kind", &context->kind, static_cast<format::Kind>(0xff));
+  archive("api", &context->api);
+  archive("stack", &context->stack);
+  archive("created_ns", &context->created_ns);
+  archive("ended", &context->ended);
+  archive("bytes", &context->bytes);
+  archive("others_included", &context->others_included);
+  archive("stray", &context->stray);
+  archive("allocates_on", &context->allocates_on);
+}
+
+template <typename Archive>
 void fields(Archive& archive, MarkInfo* mark) {
   archive("name", &mark->name);
   archive.number("kind", &mark->kind, format::MarkKind::kMoment);
@@ -266,6 +318,9 @@ void fields(Archive& archive, Report* report) {
   archive("summary", &report->summary);
   archive("live_cached_bytes", &report->live_cached_bytes);
   archive("pictures", &report->pictures);
+  archive("balances", &report->balances);
+  archive("bills", &report->bills);
+  archive("contexts", &report->contexts);
   archive("marks", &report->marks);
   archive("dropped", &report->dropped);
   archive("holder_search", &report->holder_search);

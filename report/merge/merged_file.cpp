@@ -198,6 +198,11 @@ class Reader {
       throw Damage{"no whole number"};
     *value = json.get<int>();
   }
+  static void read(const Json& json, std::int64_t* value) {
+    const bool fits = !json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX;
+    if (!json.is_number_integer() || !fits) throw Damage{"no whole number, or too large"};
+    *value = json.get<std::int64_t>();
+  }
   template <typename Number, typename = std::enable_if_t<std::is_unsigned_v<Number>>>
   static void read(const Json& json, Number* value) {
     if (!json.is_number_unsigned() || json.get<std::uint64_t>() > std::numeric_limits<Number>::max())
@@ -309,6 +314,17 @@ void check(const Report& report) {
     const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
                                     [](const PictureEntry& entry) { return entry.stack != nullptr; });
     if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
+  }
+  for (const Balance& balance : report.balances) {
+    const bool whole = !balance.items.empty() && balance.items.back().what == BalancePart::kRest;
+    if (balance.process >= report.job.size() || !whole) throw Damage{"a balance that is not complete"};
+  }
+  for (const Bill& bill : report.bills) {
+    if (bill.process >= report.job.size() || bill.stack == nullptr) throw Damage{"a bill that is not complete"};
+  }
+  for (const ContextInfo& context : report.contexts) {
+    if (context.process >= report.job.size() || context.stack == nullptr)
+      throw Damage{"a context without its stack or process"};
   }
   for (const ErrorGroup& error : report.errors) {
     if (error.stack == nullptr || error.allocation_stack == nullptr || error.free_stack == nullptr)

@@ -298,6 +298,24 @@ void ReportMerger::add_audit(const Audit& from, bool first, StoreImport* import)
   put_in_order(&audit);
 }
 
+void ReportMerger::add_balances(Report report, std::uint32_t first_process, StoreImport* import) {
+  for (Balance& balance : report.balances) {
+    balance.process += first_process;
+    report_.balances.push_back(std::move(balance));
+  }
+  for (Bill& bill : report.bills) {
+    bill.process += first_process;
+    bill.stack = import->import(bill.stack);
+    report_.bills.push_back(std::move(bill));
+  }
+  for (ContextInfo& context : report.contexts) {
+    context.process += first_process;
+    context.stack = import->import(context.stack);
+    context.thread.reset();
+    report_.contexts.push_back(std::move(context));
+  }
+}
+
 void ReportMerger::add(Report report) {
   const auto first_process = static_cast<std::uint32_t>(report_.job.size());
   add_head(report);
@@ -312,6 +330,7 @@ void ReportMerger::add(Report report) {
     failed.stack = import.import(failed.stack);
     failed_allocations_.add(failed);
   }
+  add_balances(std::move(report), first_process, &import);
 }
 
 // `place`: the index of each process in the final order.
@@ -381,6 +400,16 @@ Report ReportMerger::finish(bool strict) {
     auto turn = [](const Picture& one) { return std::make_tuple(!one.out_of_memory, one.process); };
     return turn(left) < turn(right);
   });
+  for (Balance& balance : report.balances) balance.process = place[balance.process];
+  for (Bill& bill : report.bills) bill.process = place[bill.process];
+  for (ContextInfo& context : report.contexts) context.process = place[context.process];
+  std::stable_sort(report.balances.begin(), report.balances.end(),
+                   [](const Balance& left, const Balance& right) { return left.process < right.process; });
+  std::stable_sort(report.bills.begin(), report.bills.end(), [](const Bill& left, const Bill& right) {
+    return left.bytes != right.bytes ? left.bytes > right.bytes : left.process < right.process;
+  });
+  std::stable_sort(report.contexts.begin(), report.contexts.end(),
+                   [](const ContextInfo& left, const ContextInfo& right) { return left.process < right.process; });
   for (auto& [key, mark] : marks_) report.marks.push_back(std::move(mark));
   std::stable_sort(report.marks.begin(), report.marks.end(),
                    [](const MarkInfo& left, const MarkInfo& right) { return left.first_ns < right.first_ns; });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/model/audit.h"
+#include "report/model/balance.h"
 #include "report/model/cache_inside.h"
 #include "report/model/failed_allocation.h"
 #include "report/model/frames.h"
@@ -38,6 +39,9 @@ struct Report {
   Summary summary;
   // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
   std::vector<Picture> pictures;
+  std::vector<Balance> balances;      // by process and device: at exit, at out of memory, at the peak
+  std::vector<Bill> bills;            // most bytes first
+  std::vector<ContextInfo> contexts;  // in the order of their making
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;

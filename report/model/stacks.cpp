@@ -352,7 +352,8 @@ std::vector<std::string> StackResolver::notes() const {
         break;
       case ModuleState::kFound:
         if (module.executable && !module.has_debug_info && !is_interpreter(module))
-          notes.push_back(module.path + " has no debug information: compile it with -g to see source lines");
+          notes.push_back(module.path +
+                          " has no debug information: compile it with -g, and do not strip it, to see source lines");
         break;
     }
   }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -22,6 +23,8 @@ namespace {
 
 // The inode of the first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
 constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
+// nvidia-cuda-mps-control and nvidia-cuda-mps-server, as the kernel cuts their names.
+constexpr char kMpsDaemon[] = "nvidia-cuda-mps";
 constexpr std::string_view kDeviceFiles = "/dev/nvidia";
 
 // False when the process is gone, or is a kernel thread.
@@ -115,6 +118,43 @@ std::vector<std::string> command_of(const ProcessFolder& folder) {
   return words;
 }
 
+// The value of a variable in the environment that the process was started with.
+std::string variable_of(const ProcessFolder& folder, const std::string& name) {
+  std::istringstream text(folder.text("environ"));
+  for (std::string line; std::getline(text, line, '\0');) {
+    if (line.compare(0, name.size() + 1, name + "=") == 0) return line.substr(name.size() + 1);
+  }
+  return {};
+}
+
+// "[<0>] os_acquire_rwlock_read+0x35/0x50 [nvidia]", a line for each function.
+std::vector<std::string> kernel_stack_of(const ProcessFolder& thread) {
+  std::vector<std::string> stack;
+  std::istringstream text(thread.text("stack"));
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t bracket = line.find("] ");
+    if (line.empty() || line.front() != '[' || bracket == std::string::npos) continue;
+    stack.push_back(line.substr(bracket + 2));
+  }
+  return stack;
+}
+
+void read_stuck_threads(const ProcessFolder& folder, ProcessFacts* process) {
+  const auto add = [process](std::uint32_t tid, const ProcessFolder& thread) {
+    StuckThread stuck;
+    stuck.tid = tid;
+    stuck.wait_channel = thread.text("wchan");
+    if (stuck.wait_channel == "0") stuck.wait_channel.clear();
+    stuck.kernel_stack = kernel_stack_of(thread);
+    process->stuck_threads.push_back(std::move(stuck));
+  };
+  if (process->state == 'D') add(process->pid, folder);
+  for (const std::uint32_t tid : folder.threads()) {
+    const std::optional<ProcessStat> stat = tid == process->pid ? std::nullopt : folder.thread(tid).stat();
+    if (stat && stat->state == 'D') add(tid, folder.thread(tid));
+  }
+}
+
 std::string host_name_of(const std::string& root, std::uint32_t pid) {
   const int fd = open_in_process(root, pid, "/etc/hostname");
   if (fd < 0) return {};
@@ -135,12 +175,19 @@ void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) 
   const ProcessFacts* parent = facts.find(process->parent);
   if (parent != nullptr) process->parent_name = parent->name;
   if (process->state == 'D') process->wait_channel = folder.text("wchan");
+  read_stuck_threads(folder, process);
+  process->mps_pipes = variable_of(folder, "CUDA_MPS_PIPE_DIRECTORY");
   process->container = container_of(folder.text("cgroup"));
   if (process->container.found()) process->container.name = host_name_of(facts.root, process->pid);
   process->dump = find_dump(facts.root, process);
 }
 
 }  // namespace
+
+bool StuckThread::in_driver() const {
+  return std::any_of(kernel_stack.begin(), kernel_stack.end(),
+                     [](const std::string& frame) { return frame.find(" [nvidia") != std::string::npos; });
+}
 
 std::string dump_of_process(const std::string& root, std::uint32_t pid) {
   ProcessFacts process;
@@ -197,9 +244,10 @@ ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& name
   if (error != 0) facts.problem = root + ": " + std::strerror(error);
   // Process 1 is visible to all users, unless /proc hides the processes of others.
   facts.hides_others = error == 0 && facts.find(1) == nullptr && !(self && *self == 1);
-  const double uptime = std::strtod(read_proc_text(root + "/uptime").c_str(), nullptr);
+  facts.uptime_seconds = std::strtod(read_proc_text(root + "/uptime").c_str(), nullptr);
   for (auto& [pid, process] : facts.processes) {
-    if (process.holds_files() || named.count(pid) != 0) read_details(facts, uptime, &process);
+    if (process.holds_files() || named.count(pid) != 0 || process.name == kMpsDaemon)
+      read_details(facts, facts.uptime_seconds, &process);
   }
   return facts;
 }

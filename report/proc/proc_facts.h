@@ -12,6 +12,15 @@
 
 namespace culprit::report {
 
+// A thread in uninterruptible sleep.
+struct StuckThread {
+  std::uint32_t tid = 0;
+  std::string wait_channel;               // the function in the kernel; empty: not readable
+  std::vector<std::string> kernel_stack;  // "os_acquire_rwlock_read+0x35/0x50 [nvidia]", innermost first; only for root
+  // Whether the stack passes through NVIDIA's kernel modules.
+  bool in_driver() const;
+};
+
 struct ProcessFacts {
   std::uint32_t pid = 0;
   std::uint32_t parent = 0;
@@ -35,6 +44,8 @@ struct ProcessFacts {
   std::optional<double> age_seconds;
   std::string parent_name;
   std::string wait_channel;  // of a process in state D: the function in the kernel
+  std::vector<StuckThread> stuck_threads;
+  std::string mps_pipes;  // its CUDA_MPS_PIPE_DIRECTORY; empty: not set, or not readable
   Container container;
   std::string dump;  // the dump that libculprit.so writes in it, as a path inside its own root; empty: none
 };
@@ -45,6 +56,7 @@ struct ProcFacts {
   bool host_view = false;     // /proc is of the machine's first PID namespace and so contains every process
   bool hides_others = false;  // mounted with hidepid
   std::map<std::uint32_t, ProcessFacts> processes;
+  double uptime_seconds = 0;      // of the machine
   bool privileged = false;        // culprit runs as root: sudo would not show more
   unsigned unreadable = 0;        // processes whose files could not be examined
   std::string unreadable_reason;  // of the first unreadable process: "Permission denied"
@@ -56,8 +68,9 @@ struct ProcFacts {
   }
 };
 
-// Reads the tree at `root`. Details are read for processes that hold a GPU's files and for those in `named`. This
-// process itself is left out. Never throws: unreadable processes are counted. Not thread-safe (getpwuid).
+// Reads the tree at `root`. Details are read for processes that hold a GPU's files, for those in `named`, and for the
+// daemons of CUDA's Multi-Process Service. This process itself is left out. Never throws: unreadable processes are
+// counted. Not thread-safe (getpwuid).
 ProcFacts read_proc(const std::string& root, const std::set<std::uint32_t>& named);
 
 // The dump that libculprit.so writes in a process, as a path inside its own root; empty: none, or not visible.

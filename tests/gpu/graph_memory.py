@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Memory of graphs: culprit's leaks are the allocations that the driver itself still counts after a trim.
 
-Each case of the subject graph_memory, with the shared runtime and with NVIDIA's static one. A case leaves one allocation
-if its name begins with "leak", else none.
+Each case of the subject graph_memory, with the shared runtime and with NVIDIA's static one. A case leaves one
+allocation if its name begins with "leak", else none.
 """
 from preloaded import FAIL, PASS, SKIP, TREE, finish, row, run
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Twelve programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of device
-leaks must agree.
+"""Twelve programs under `compute-sanitizer --tool memcheck --leak-check full` and under culprit: bytes and count of
+device leaks must agree.
 
 A machine whose virtualization compute-sanitizer does not support is a skipped row, not a failed one.
 """

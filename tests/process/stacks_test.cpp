@@ -111,6 +111,21 @@ TEST_CASE("new stacks are walked while other threads close libraries", "[stacks]
   }
 }
 
+TEST_CASE("a stripped program is advised to keep its debug information", "[stacks]") {
+  const auto advice = [](const std::string& subject, const std::vector<std::string>& arguments) {
+    const Report report = read_report(run_preloaded(subject, arguments).dump());
+    std::string found;
+    for (const nlohmann::json& note : report.json.at("notes")) {
+      if (contains(note, "-g")) found += note.get<std::string>();
+    }
+    return found;
+  };
+  CHECK(advice("unseen_throw_stripped", {"destroy"}) ==
+        subject_path("unseen_throw_stripped").string() +
+            " has no debug information: compile it with -g, and do not strip it, to see source lines");
+  CHECK(advice("leak_one", {}).empty());
+}
+
 // Ten million captures take minutes: run with [storm] by hand and on the GPU machine.
 TEST_CASE("remembered stacks stay right for ten million captures", "[.storm]") {
   check_storm("100000", "16", "4096", 10000000);

@@ -303,6 +303,21 @@ class Situations(Views):
         self.assertEqual(names, {"early 0", "early 1", "early 2", "late"})
 
     @each_python
+    def test_names_of_threads_that_the_main_thread_waits_for(self, python):
+        """It runs no code between the first CUDA call and the threads' end."""
+        text = FAKES + ("import fake_cuda, threading\nfrom concurrent.futures import ThreadPoolExecutor\nkept = []\n"
+                        "def work(): kept.append(fake_cuda.Memory(1001))\n"
+                        "thread = threading.Thread(target=work, name='loader')\n{first}thread.start(); thread.join()\n"
+                        "with ThreadPoolExecutor(1, thread_name_prefix='pool') as pool: pool.submit(work).result()\n"
+                        "thread = threading.Thread(target=work, name='last')\nthread.start(); thread.join()\n"
+                        "import os; os._exit(0)")
+        for first in "", "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)\n":
+            self.run_python(python, text.format(first=first))
+            names = {thread["name"] for group in self.report()["leaks"] for thread in group["threads"]}
+            self.assertEqual(names, {"loader", "pool_0", "last"})
+            self.clean()
+
+    @each_python
     def test_out_of_memory(self, python):
         fail = ("import ctypes\ndef fill(size):\n    activations = torch.empty(TENSOR)\n"
                 "    pointer = ctypes.c_uint64()\n"
@@ -358,6 +373,12 @@ class Situations(Views):
         self.run_python(python, KEEP, CULPRIT_TORCH_HISTORY="1")
         block, = self.view()["caches"][0]["segments"][0]["blocks"]
         self.assertEqual((block["file"], block["line"]), ("<string>", 4))
+        self.clean()
+        # PyTorch comes after the first CUDA call.
+        text = FAKES + "import fake_cuda\nkept = fake_cuda.Memory(5)\n" + LOOP + KEEP
+        self.run_python(python, text, CULPRIT_TORCH_HISTORY="1")
+        view = self.view()
+        self.assertEqual(view["caches"][0]["segments"][0]["blocks"][0].get("line"), 8)
 
     def write_program(self, text):
         with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as file:

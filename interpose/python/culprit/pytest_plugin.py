@@ -80,6 +80,15 @@ def pytest_configure(config):
         config.pluginmanager.register(LeakPlugin(allow, config.getoption("--culprit-warmups")), "culprit-leaks")
 
 
+def pytest_unconfigure():
+    # pytest keeps its own compiled copies of a plugin's code. pip does not know them, and would leave them behind.
+    folder = os.path.join(os.path.dirname(__file__), "__pycache__")
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if "-pytest-" in name:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
 def _without_pytest(text):
     """The report without pytest's frames: those below the frame that calls the test."""
     kept, skipping = [], False

@@ -34,8 +34,9 @@ culprit.pictures = (function () {
 
   function line(bytes, count, name, where) {
     return el("div", { class: "frame" },
-      el("span", { class: "frame-name" }, el("span", { class: "picture-bytes" }, culprit.bytes(bytes)),
-        el("span", { class: "picture-count" }, culprit.number(count) + "×"), name),
+      el("span", { class: "frame-name" },
+        el("span", { class: "picture-bytes" }, typeof bytes === "number" ? culprit.bytes(bytes) : bytes),
+        el("span", { class: "picture-count" }, count === "" ? "" : culprit.number(count) + "×"), name),
       el("span", { class: "frame-place" }, where));
   }
 
@@ -73,5 +74,36 @@ culprit.pictures = (function () {
       (report.pictures || []).filter((one) => one.reason === "peak").sort((a, b) => b.live_bytes - a.live_bytes), 0);
   }
 
-  return { failures, peaks };
+  const moments = { exit: "at exit", peak: "at the peak", "out-of-memory": "when memory ran out" };
+
+  // The parts of a balance, and under each the calls that took most for it.
+  function balance(report, one, open) {
+    const calls = (what) => (report.bills || [])
+      .filter((bill) => bill.what === what && bill.device === one.device && bill.process === one.process &&
+        !bill.ended && bill.bytes > 0)
+      .slice(0, 4);
+    const signed = (bytes) => (bytes < 0 ? "-" + culprit.bytes(-bytes) : culprit.bytes(bytes));
+    return el("details", { class: "picture", open },
+      el("summary", null, whose(report, one), "GPU " + one.device + " " + (moments[one.moment] || one.moment) + ": ",
+        el("strong", null, culprit.bytes(one.in_use_bytes)), " in use of " + culprit.bytes(one.total_bytes)),
+      el("div", { class: "stack" }, one.items.flatMap((item) => [
+        line(signed(item.bytes), "", item.what === "rest" ? "rest (not known)" : item.what.replace(/-/g, " "),
+          item.what === "contexts" && one.others_included ? "with what other processes had then" : ""),
+        ...calls(item.what).map((bill) =>
+          line("", bill.count, named(bill.stack), [bill.stack.length > 0 && place(bill.stack[0]), bill.api,
+            culprit.bytes(bill.bytes)].filter(Boolean).join(" · "))),
+      ])));
+  }
+
+  // The use of each part of the memory in use.
+  function balances(report) {
+    const list = report.balances || [];
+    if (list.length === 0) return null;
+    return el("section", { class: "card", id: "balances", "aria-label": "Balance" },
+      el("div", { class: "card-head" }, el("div", null, el("h2", null, "Balance"),
+        el("p", { class: "quiet" }, "The purposes of the memory in use, and the calls that made the driver take it"))),
+      list.slice(0, most).map((one) => balance(report, one, false)));
+  }
+
+  return { failures, peaks, balances };
 })();

@@ -82,6 +82,7 @@ culprit.views.report = function (data) {
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,
       new culprit.TimeLine(model, choose).element,
       culprit.pictures.peaks(reports[at]),
+      culprit.pictures.balances(reports[at]),
       table.element);
   }
 

@@ -7,6 +7,7 @@
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
+#include "report/model/questions.h"
 #include "report/model/report.h"
 #include "report/render/json/group_json.h"
 
@@ -189,6 +190,83 @@ Json time_line_json(const TimeLine& line) {
   return {{"bucket_ns", line.bucket_ns}, {"peak_bytes", line.peak_bytes}, {"peak_ns", line.peak_ns}};
 }
 
+Json items_json(const Balance& balance) {
+  Json list = Json::array();
+  for (const BalanceItem& item : balance.items)
+    list.push_back({{"what", balance_name(item.what)}, {"bytes", item.bytes}});
+  return list;
+}
+
+// The balance of the device at exit, or at the last moment that is known; of a process's report only.
+Json balance_json(const Report& report, unsigned device) {
+  for (const Balance& balance : report.balances) {
+    if (report.job.empty() && balance.device == device) return items_json(balance);
+  }
+  return Json::array();
+}
+
+Json balances_json(const Report& report) {
+  Json list = Json::array();
+  for (const Balance& balance : report.balances) {
+    Json one;
+    if (!report.job.empty()) one["process"] = balance.process;
+    one["device"] = balance.device;
+    one["moment"] = moment_name(balance.moment);
+    one["time_ns"] = balance.time_ns;
+    one["in_use_bytes"] = balance.in_use;
+    one["total_bytes"] = balance.total;
+    one["others_included"] = balance.others_included;
+    one["managed_bytes"] = balance.managed;
+    one["calls_not_measured"] = balance.unmeasured;
+    one["limits"] = {{"stack", balance.stack_limit},
+                     {"printf_fifo", balance.printf_limit},
+                     {"heap", balance.heap_limit},
+                     {"threads", balance.threads}};
+    one["items"] = items_json(balance);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json bills_json(const Report& report) {
+  Json list = Json::array();
+  for (const Bill& bill : report.bills) {
+    Json one;
+    if (!report.job.empty()) one["process"] = bill.process;
+    one["device"] = bill.device;
+    one["what"] = balance_name(bill.what);
+    one["api"] = bill.api;
+    one["bytes"] = bill.bytes;
+    one["count"] = bill.count;
+    one["ended"] = bill.ended;
+    one["stack"] = stack_json(bill.stack);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json contexts_json(const Report& report) {
+  Json list = Json::array();
+  for (const ContextInfo& context : report.contexts) {
+    Json one;
+    if (!report.job.empty()) one["process"] = context.process;
+    one["device"] = context.device;
+    one["kind"] = kind_name(context.kind);
+    one["api"] = context.api;
+    one["bytes"] = context.bytes != 0 ? Json(context.bytes) : Json();
+    one["others_included"] = context.others_included;
+    one["created_ns"] = context.created_ns;
+    one["ended"] = context.ended;
+    one["stray"] = context.stray;
+    if (context.stray) one["allocates_on"] = context.allocates_on;
+    if (context.thread)
+      one["thread"] = {{"tid", context.thread->tid}, {"name", context.thread->name}, {"ended", context.thread->ended}};
+    one["stack"] = stack_json(context.stack);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 Json devices_json(const Report& report) {
   Json list = Json::array();
   for (const DeviceInfo& device : report.devices) {
@@ -204,6 +282,7 @@ Json devices_json(const Report& report) {
                     {"peak_live_bytes", device.peak_live_bytes},
                     {"pool_reserved_bytes", device.pool_reserved},
                     {"pool_used_bytes", device.pool_used},
+                    {"balance", balance_json(report, device.ordinal)},
                     {"time_line", time_line_json(device.time_line)}});
   }
   return list;
@@ -276,6 +355,9 @@ Json report_head_json(const Report& report) {
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
   if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  if (!report.balances.empty()) head["balances"] = balances_json(report);
+  if (!report.bills.empty()) head["bills"] = bills_json(report);
+  head["contexts"] = contexts_json(report);
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);
@@ -291,6 +373,7 @@ Json report_head_json(const Report& report) {
     head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
   if (report.audit.state != format::AuditState::kNotAsked) head["audit"] = audit_json(report.audit);
   head["holder_search"] = holder_search_json(report.holder_search);
+  head["answers"] = answer_links(report);
   return head;
 }
 

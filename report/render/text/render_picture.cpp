@@ -11,6 +11,7 @@
 #include "report/model/peak_use.h"
 #include "report/model/report.h"
 #include "report/render/text/palette.h"
+#include "report/render/text/render_balance.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -70,6 +71,11 @@ void print_failure(const Report& report, const Picture& picture, const RenderOpt
         << format_bytes(picture.memory.total_bytes) << " of " << gpu(picture) << " in use, ";
   out << format_bytes(picture.live_bytes) << (picture.live_bytes == 0 ? " by this process\n" : " by this process:\n");
   print_entries(picture, options.all ? picture.entries.size() : kShownAtFailure, out);
+  for (const Balance& balance : report.balances) {
+    if (balance.moment == format::Moment::kOutOfMemory && balance.process == picture.process &&
+        balance.device == picture.device && balance.time_ns >= picture.time_ns)
+      render_balance_line(balance, "in use  ", out);
+  }
 }
 
 // The most bytes that the process had on the device, if that is more than the picture shows; else 0.

@@ -16,11 +16,13 @@
 #include "report/model/not_recorded.h"
 #include "report/model/peak_use.h"
 #include "report/model/pool.h"
+#include "report/model/questions.h"
 #include "report/model/quiet_processes.h"
 #include "report/model/report.h"
 #include "report/render/text/group_text.h"
 #include "report/render/text/no_leak_sections.h"
 #include "report/render/text/palette.h"
+#include "report/render/text/render_balance.h"
 #include "report/render/text/render_grouped.h"
 #include "report/render/text/render_picture.h"
 #include "report/render/text/text_fields.h"
@@ -67,6 +69,7 @@ class TextReport {
     render_failures(report_, options_, out_);
     print_verdict();
     print_audit();
+    render_stray_contexts(report_, options_, out_);
     print_live_cached();
     print_failed_allocations();
     render_ran_out(report_, options_, out_);
@@ -107,6 +110,7 @@ class TextReport {
       out_ << "\n" << palette_.title("RESOURCES NEVER ENDED") << " (not counted)\n";
       print_groups(report_.resources, &number);
     }
+    if (options_.all) render_balances(report_, options_, out_);
     print_totals();
   }
 
@@ -336,6 +340,7 @@ class TextReport {
     }
     print_hidden();
     for (const std::string& note : report_.notes) out_ << "note    " << printable(note) << "\n";
+    for (const std::string& link : answer_links(report_)) out_ << "why     " << link << "\n";
     if (options_.kept && report_.summary.groups != 0) {
       const JobProcess* worst = worst_process();
       if (worst != nullptr) {
@@ -407,6 +412,10 @@ class TextReport {
       text += " · its default pool keeps " + format_bytes(device.pool_reserved - device.pool_used) + " for re-use";
     }
     if (!text.empty()) out_ << "GPU " << device.ordinal << "   " << text << "\n";
+    for (const Balance& balance : report_.balances) {
+      if (balance.device != device.ordinal || balance.moment != Moment::kExit || !explains_more(balance)) continue;
+      render_balance_line(balance, "at exit ", out_);
+    }
   }
 
   const Report& report_;

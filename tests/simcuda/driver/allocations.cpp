@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/simcuda/driver/call.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 #include "tests/simcuda/driver/vmm.h"
 
@@ -77,7 +78,8 @@ Allocation* add_alias(DriverState& state, Device& device, MemoryKind kind, std::
 
 void release_allocation(DriverState& state, Allocation& allocation) {
   Device& device = *state.devices[allocation.device];
-  device.used -= allocation.charged;
+  const bool in_blocks = allocation.kind == MemoryKind::kDevice;
+  device.used -= in_blocks ? block_bytes(state, device, allocation.bytes, true) : allocation.charged;
   std::uint64_t address = allocation.address;
   switch (allocation.kind) {
     case MemoryKind::kHost:

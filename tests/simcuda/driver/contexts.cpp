@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/simcuda/driver/call.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 
 namespace simcuda {
@@ -24,7 +25,7 @@ struct ResourceDescriptor : Object {
   CUdevResource resource{};
 };
 
-constexpr unsigned kMultiprocessors = 132;
+constexpr unsigned kMultiprocessors = kMultiprocessorCount;
 
 CUcontext handle_of(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
@@ -42,6 +43,10 @@ CUresult create(Call& call, CUcontext* out, unsigned flags, CUdevice device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (call.device(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   Context* context = make_context(call.state(), device, flags);
+  if (CUresult status = take_context(call.state(), *context)) {
+    call.state().destroy(context);
+    return status;
+  }
   push(*context);
   *out = handle_of(context);
   return CUDA_SUCCESS;
@@ -236,6 +241,7 @@ SIM(cuCtxSynchronize_v2)(CUcontext handle) {
 SIM(cuCtxSetLimit)(CUlimit limit, std::size_t value) {
   SIM_CALL(kContext);
   if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (CUresult status = simcuda::take_for_limit(call.state(), call.context(), limit, value)) return status;
   call.context().limits[limit] = value;
   return CUDA_SUCCESS;
 }
@@ -244,12 +250,9 @@ SIM(cuCtxGetLimit)(std::size_t* value, CUlimit limit) {
   SIM_CALL(kContext);
   if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto found = call.context().limits.find(limit);
-  std::size_t initial = limit == CU_LIMIT_STACK_SIZE         ? 1024
-                        : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? 7340032
-                        : limit == CU_LIMIT_MALLOC_HEAP_SIZE ? 8388608
-                                                             : 0;
-  *value = found == call.context().limits.end() ? initial : found->second;
+  *value = simcuda::limit_of(call.context(), limit);
+  // The limit that was set, or the local memory that a kernel needed, if that is more.
+  if (limit == CU_LIMIT_STACK_SIZE && call.context().local_bytes > *value) *value = call.context().local_bytes;
   return CUDA_SUCCESS;
 }
 
@@ -325,6 +328,12 @@ SIM(cuDevicePrimaryCtxRetain)(CUcontext* out, CUdevice ordinal) {
     device->primary->active = true;
     device->primary->serial = call.state().next_serial++;
     device->primary->flags = device->primary_flags;
+  }
+  if (device->primary->own_bytes == 0) {
+    if (CUresult status = simcuda::take_context(call.state(), *device->primary)) {
+      device->primary->active = false;
+      return status;
+    }
   }
   ++device->primary_references;
   *out = handle_of(device->primary);

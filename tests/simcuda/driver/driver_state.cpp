@@ -15,6 +15,7 @@
 #include <new>
 
 #include "tests/simcuda/driver/call.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 
 namespace simcuda {
@@ -89,6 +90,7 @@ bool has_memory(const DriverState& state) {
 
 DriverState* make_state() {
   auto* state = new DriverState;
+  state->own_memory = read_own_memory();
   const char* same = getenv("SIMCUDA_SAME_ADDRESSES");
   state->same_addresses = same != nullptr && *same == '1';
   const char* count_text = getenv("SIMCUDA_DEVICES");
@@ -148,6 +150,7 @@ void DriverState::empty_context(Context& context) {
   release_all(devices[context.device]->memory);
   release_all(managed);
   release_all(host);
+  return_context(*this, context);
 }
 
 CUresult initialize_driver() {

@@ -2,7 +2,9 @@
 //
 // It differs from the real driver on purpose:
 //   - A stream is always idle: copies, graph launches and host functions are done before the call returns.
-//   - A managed allocation, a context and a module take no device memory.
+//   - A managed allocation takes no device memory; contexts, modules and so on only with SIMCUDA_OWN_MEMORY
+//   (own_memory.h).
+//   - Graph memory that was freed counts as reserved only; NVIDIA's driver counts it as used until a trim.
 //   - cuInit in a fork child starts a driver of its own (driver_state.cpp).
 //   - A process may open its own IPC memory handle; another process gets fresh memory of that size (ipc.cpp).
 //   - cuModuleGetFunction finds every name in every image; a global variable has 1 MiB (modules.cpp).
@@ -90,6 +92,11 @@ struct Context : Object {
   std::map<pthread_t, Object*> per_thread_streams;  // stand for CU_STREAM_PER_THREAD
   std::map<int, std::size_t> limits;
   std::unordered_set<int> peers;  // devices
+  // own_memory.h
+  std::size_t own_bytes = 0;    // of the device, that end with it
+  std::size_t local_bytes = 0;  // a thread
+  bool has_fifo = false;
+  bool has_heap = false;
 };
 
 enum class MemoryKind : std::uint8_t {
@@ -146,11 +153,31 @@ struct Device {
   std::size_t graph_reserved_high = 0;
   std::size_t graph_used = 0;
   std::size_t graph_used_high = 0;
+  // own_memory.h
+  unsigned contexts = 0;
+  std::size_t small_bytes = 0;  // of allocations that share blocks
+  std::size_t stream_bytes = 0;
+  std::size_t idle_streams = 0;
+  std::size_t exec_bytes = 0;  // of executable graphs; kept when they end
+  std::size_t exec_used = 0;
 
   std::size_t available() const { return total - used; }
 };
 
+// Of own_memory.h, in bytes. All are 0 without SIMCUDA_OWN_MEMORY.
+struct OwnMemory {
+  bool on = false;
+  std::size_t context = 0;       // the first one of a device; SIMCUDA_CONTEXT_MB
+  std::size_t next_context = 0;  // each other one; SIMCUDA_NEXT_CONTEXT_MB
+  std::size_t module = 0;        // code and globals, when first used; SIMCUDA_MODULE_MB
+  std::size_t stream = 0;
+  std::size_t heap_extra = 0;  // more than its limit
+  std::size_t wide_node = 0;   // of an executable graph, without a dependency
+  std::size_t chained_node = 0;
+};
+
 struct DriverState {
+  OwnMemory own_memory;
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<AddressSpace> managed_space;
   AllocationMap managed;

@@ -6,6 +6,7 @@
 #include "tests/simcuda/driver/capture.h"
 #include "tests/simcuda/driver/copies.h"
 #include "tests/simcuda/driver/graphs.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/streams.h"
 
 namespace simcuda {
@@ -40,6 +41,16 @@ bool order_steps(Graph& graph, std::vector<GraphExec::Step>& steps) {
   return true;
 }
 
+// The device memory of an executable graph.
+std::size_t exec_bytes(const DriverState& state, const Graph& graph) {
+  std::size_t bytes = 0;
+  for (const GraphNode* node : graph.nodes) {
+    if (node->work.child != nullptr) bytes += exec_bytes(state, *node->work.child);
+    bytes += node->dependencies.empty() ? state.own_memory.wide_node : state.own_memory.chained_node;
+  }
+  return bytes;
+}
+
 CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   SIM_CALL(kInit);
   Graph* graph = call.state().find<Graph>(handle);
@@ -52,6 +63,15 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   if (!order_steps(*graph, exec->steps)) {
     delete exec;
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::vector<CurrentContext>& contexts = thread_state().stack;
+  if (call.state().own_memory.on && !contexts.empty() && is_alive(call.state(), contexts.back())) {
+    exec->device = call.state().devices[contexts.back().context->device].get();
+    exec->taken = exec_bytes(call.state(), *graph);
+    if (CUresult status = take_graph(call.state(), *exec->device, exec->taken)) {
+      delete exec;
+      return status;
+    }
   }
   exec->instance = graph->instances;
   exec->user_objects = graph->user_objects;
@@ -158,6 +178,7 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
 }  // namespace
 
 void GraphExec::release(DriverState& state) {
+  if (device != nullptr && device->exec_used >= taken) return_graph(*device, taken);
   for (auto& [object, count] : user_objects) release_user_object(state, object, count);
 }
 

@@ -84,6 +84,8 @@ struct GraphExec : Object {
   std::shared_ptr<int> instance;  // of its graph, which may be destroyed
   unsigned long long flags = 0;
   std::map<UserObject*, unsigned> user_objects;
+  Device* device = nullptr;  // own_memory.h
+  std::size_t taken = 0;     // likewise
 };
 
 // A copy with copies of the child graphs; every node remembers its original.

@@ -5,6 +5,7 @@
 
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/capture.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 
 namespace simcuda {
@@ -14,9 +15,13 @@ constexpr std::size_t kPitchUnit = 512;
 
 CUresult allocate_device(Call& call, CUdeviceptr* out, std::size_t bytes) {
   if (CUresult status = check_capture_safe(call.state(), thread_state().capture_mode)) return status;
-  Allocation* allocation = add_allocation(call.state(), call.device(), MemoryKind::kDevice, bytes, 512,
-                                          round_up(bytes, 512), &call.context());
-  if (allocation == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::size_t charged = block_bytes(call.state(), call.device(), bytes, false);
+  Allocation* allocation =
+      add_allocation(call.state(), call.device(), MemoryKind::kDevice, bytes, 512, charged, &call.context());
+  if (allocation == nullptr) {
+    block_bytes(call.state(), call.device(), bytes, true);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   *out = allocation->address;
   return CUDA_SUCCESS;
 }
@@ -39,7 +44,11 @@ CUresult allocate_host(Call& call, void** out, std::size_t bytes, unsigned flags
   void* pointer = nullptr;
   std::size_t alignment = bytes >= kPageBytes ? kPageBytes : 512;
   if (posix_memalign(&pointer, alignment, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  add_host(call, MemoryKind::kHost, pointer, bytes, flags);
+  Allocation& host = add_host(call, MemoryKind::kHost, pointer, bytes, flags);
+  if (call.state().own_memory.on) {  // its pages are mapped on the device
+    host.charged = bytes / 512;
+    call.device().used += host.charged;
+  }
   *out = pointer;
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/capture.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/streams.h"
 
 namespace simcuda {
@@ -31,6 +32,7 @@ struct Module : Object {
 
   std::map<std::string, Function*> functions;
   std::map<std::string, std::uint64_t> globals;
+  std::size_t taken = 0;  // own_memory.h
 };
 
 struct Kernel : Object {
@@ -53,6 +55,10 @@ struct Library : Object {
 };
 
 void Module::release(DriverState& state) {
+  if (taken != 0 && context->own_bytes >= taken) {
+    context->own_bytes -= taken;
+    return_bytes(*state.devices[context->device], taken);
+  }
   for (auto& [name, function] : functions) state.destroy(function);
 
   for (auto& [name, address] : globals) {
@@ -76,6 +82,7 @@ Module* module_of(Call& call, Library& library) {
   if (module == nullptr || serial != call.context().serial) {
     module = call.state().add(new Module(&call.context()));
     serial = call.context().serial;
+    take_module(call.state(), call.context(), &module->taken);
   }
   return module;
 }
@@ -108,7 +115,12 @@ CUresult global_of(DriverState& state, Module& module, const char* name, CUdevic
 CUresult load_module(CUmodule* out, const void* image) {
   SIM_CALL(kContext);
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUmodule>(call.state().add(new Module(&call.context())));
+  Module* module = call.state().add(new Module(&call.context()));
+  if (CUresult status = take_module(call.state(), call.context(), &module->taken)) {
+    call.state().destroy(module);
+    return status;
+  }
+  *out = reinterpret_cast<CUmodule>(module);
   return CUDA_SUCCESS;
 }
 
@@ -119,6 +131,16 @@ CUresult load_library(CUlibrary* out, const void* image) {
   return CUDA_SUCCESS;
 }
 
+// A library's kernel is loaded at its first launch (CUDA_MODULE_LOADING=LAZY).
+CUresult load_for_launch(Call& call, const void* handle) {
+  if (!call.state().own_memory.on) return CUDA_SUCCESS;
+  if (Kernel* kernel = call.state().find<Kernel>(handle)) {
+    module_of(call, *static_cast<Library*>(kernel->library));
+    return take_for_kernel(call.state(), call.context(), kernel->name);
+  }
+  return take_for_kernel(call.state(), call.context(), call.state().find<Function>(handle)->name);
+}
+
 CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstream handle,
                 const CUDA_KERNEL_NODE_PARAMS& parameters) {
   SIM_CALL(kContext);
@@ -126,6 +148,7 @@ CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstrea
   if (blocks == 0 || threads == 0 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = find_stream(call.state(), call.context(), handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult status = load_for_launch(call, function)) return status;
   if (stream->capture != nullptr)
     capture_node(call.state(), *stream, CU_GRAPH_NODE_TYPE_KERNEL)->work.kernel = parameters;
   return CUDA_SUCCESS;

@@ -7,6 +7,7 @@
 
 #include "tests/simcuda/driver/call.h"
 #include "tests/simcuda/driver/capture.h"
+#include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/pools.h"
 
 namespace simcuda {
@@ -20,7 +21,9 @@ Stream* make_stream(DriverState& state, Context& context) {
 
 CUresult create_stream(Call& call, CUstream* out, unsigned flags, int priority, Context& context) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult status = take_stream(call.state(), context)) return status;
   Stream* stream = make_stream(call.state(), context);
+  stream->takes_memory = true;
   stream->flags = flags;
   stream->priority = priority;
   *out = reinterpret_cast<CUstream>(stream);
@@ -39,6 +42,7 @@ CUresult synchronize(Call& call, Stream& stream) {
 }  // namespace
 
 void Stream::release(DriverState& state) {
+  if (takes_memory) return_stream(state, *context);
   if (capture == nullptr) return;
   std::shared_ptr<Capture> ended = capture;
   Graph* graph = ended->owns_graph ? ended->graph : nullptr;

@@ -20,6 +20,7 @@ struct Stream : Object {
   bool legacy = false;  // stream 0, which cannot be captured
   std::shared_ptr<Capture> capture;
   std::vector<GraphNode*> capture_tail;  // dependencies of the next captured node
+  bool takes_memory = false;             // own_memory.h
 };
 
 struct Event : Object {

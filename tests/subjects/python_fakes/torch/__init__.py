@@ -15,6 +15,7 @@ _direct = os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING") == "1"
 class _Storage:
     def __init__(self, size):
         cuda._lazy_init()
+        cuda._use_context()
         self._size = size
         self._address = None
         if _direct:
@@ -51,7 +52,7 @@ class Tensor:
         return self._storage
 
 
-_C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=cuda._observers.append)
+_C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=cuda._attach_out_of_memory_observer)
 
 
 def empty(size):

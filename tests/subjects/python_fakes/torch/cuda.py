@@ -13,7 +13,7 @@ _expandable = "expandable_segments:True" in os.environ.get("PYTORCH_CUDA_ALLOC_C
 _SEGMENT = 2 << 20
 _MORE_THAN_THERE_IS = 1 << 48
 _context = ctypes.c_void_p()
-_initialized = False
+_initialized = _native_initialized = False
 _initialization_lock = threading.Lock()
 _queued_calls = []
 _observers = []
@@ -33,25 +33,39 @@ def _lazy_call(call):
 
 
 def _lazy_init():
-    global _initialized
+    """Makes no context, like PyTorch: the first allocation makes it."""
+    global _initialized, _native_initialized
     if _initialized:
         return
     with _initialization_lock:
-        assert _driver.cuInit(0) == 0 and _driver.cuDevicePrimaryCtxRetain(ctypes.byref(_context), 0) == 0
-        assert _driver.cuCtxSetCurrent(_context) == 0
+        assert _driver.cuInit(0) == 0
+        _native_initialized = True
         for call, _ in _queued_calls:
             call()
         _initialized = True
+
+
+def _use_context():
+    if not _context:
+        assert _driver.cuDevicePrimaryCtxRetain(ctypes.byref(_context), 0) == 0
+        assert _driver.cuCtxSetCurrent(_context) == 0
 
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
     global _history
     assert enabled in (None, "state", "all")
     assert context in (None, "state", "alloc", "all") and stacks in ("python", "all")
-    context = ctypes.c_void_p()
-    assert _driver.cuCtxGetCurrent(ctypes.byref(context)) == 0 and context, (
-        "PyTorch initializes CUDA here: a call that comes too early changes the program")
+    _must_be_initialized()
     _history = enabled
+
+
+def _must_be_initialized():
+    assert _native_initialized, "PyTorch initializes CUDA here: a call that comes too early changes the program"
+
+
+def _attach_out_of_memory_observer(observer):
+    _must_be_initialized()
+    _observers.append(observer)
 
 
 memory = types.SimpleNamespace(_record_memory_history=_record_memory_history)

@@ -120,6 +120,9 @@ TEST_CASE_METHOD(Fixture, "stacks that the dump names are not freed") {
     return stack_of(number++);
   };
   allocation(0x1000, add());
+  auto* launched = dump->at<format::AllocationRecord>(allocation(0x3000, add()));
+  launched->kind = Kind::kGraphMemory;
+  launched->launched = {add(), 1};
   Ref ended = allocation(0x2000, add());
   live->take(
       space_of(Kind::kDevice), 0x2000, [] { return 0; }, *dump);

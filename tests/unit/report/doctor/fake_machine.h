@@ -16,8 +16,10 @@
 #include "report/doctor/diagnosis.h"
 #include "report/doctor/explain.h"
 #include "report/doctor/inside.h"
+#include "report/doctor/kernel_log.h"
 #include "report/doctor/nvml.h"
 #include "report/dump/run_dumps.h"
+#include "report/proc/driver_module.h"
 #include "tests/support/temporary_folder.h"
 
 namespace culprit::test {
@@ -74,7 +76,10 @@ class FakeMachine {
   std::string proc() const { return folder_.file("proc"); }
   std::string path() const { return folder_.path(); }
   std::string nvml_file() const { return folder_.file("nvml"); }
+  std::string kernel_log() const { return folder_.file("kmsg"); }
 
+  // Records of /dev/kmsg.
+  void set_kernel_log(const std::string& text) const { write(kernel_log(), text); }
   // The lines of fake_nvml.cpp.
   void set_nvml(const std::string& text) const { write(nvml_file(), text); }
 
@@ -137,8 +142,14 @@ class FakeMachine {
     std::optional<AsNobody> without_rights;
     if (as_nobody) without_rights.emplace();
     const ProcFacts processes = read_proc(proc(), named);
-    return explain(facts, processes, look_inside(processes), "node7");
+    SystemFacts machine;
+    machine.name = "node7";
+    machine.driver = read_driver_module(proc());
+    if (std::filesystem::exists(kernel_log())) machine.log = read_kernel_log(kernel_log());
+    machine.mps_pipes = mps_pipes;
+    return explain(facts, processes, look_inside(processes), machine);
   }
+  std::string mps_pipes;
 
  private:
   static std::string stat_line(std::uint32_t pid, const FakeProcess& process) {

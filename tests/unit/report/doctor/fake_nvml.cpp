@@ -1,14 +1,14 @@
 // A libnvidia-ml.so.1 without a GPU: answers what the file that CULPRIT_FAKE_NVML names says, one fact a line.
 //
 //   init CODE                           what nvmlInit_v2 returns
-//   driver VERSION
-//   gpu [KEY=VALUE]...                  begins a GPU; values are numbers, `name` and `uuid` are words
-//   mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci uuid name total reserved free
-//   process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
+//   driver VERSION                      535.54.03 fills in larger structs in the third version of the lists, as it
+//   really does cuda NUMBER                         13000: CUDA 13.0 gpu [KEY=VALUE]...                  begins a GPU;
+//   values are numbers, `name` and `uuid` are words mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci
+//   uuid name total reserved free process compute|graphics|mps PID BYTES|-     of the GPU or MIG device above
 //
-// Keys of a GPU: minor total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
-// retirement_pending remapped remap_pending remap_failed; handle, memory and processes are codes that the calls return
-// instead; v2=0: an older library. A value that is not given is "not supported".
+// Keys of a GPU: minor bus total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
+// retirement_pending remapped remap_pending remap_failed mig_pending; handle, memory and processes are codes that the
+// calls return instead; v2=0: an older library. A value that is not given is "not supported".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,6 +45,7 @@ struct Machine {
   bool running = false;
   nvmlReturn_t init = kSuccess;
   std::string driver;
+  int cuda = 0;
   std::deque<nvmlDevice_st> gpus;
 };
 Machine machine;
@@ -60,6 +61,7 @@ void read_machine() {
     words >> what;
     if (what == "init") words >> machine.init;
     if (what == "driver") words >> machine.driver;
+    if (what == "cuda") words >> machine.cuda;
     if (what == "gpu" || what == "mig") {
       std::deque<nvmlDevice_st>& list = what == "gpu" ? machine.gpus : machine.gpus.back().mig;
       list.emplace_back();
@@ -108,6 +110,19 @@ nvmlReturn_t list(nvmlDevice_t device, const char* use, unsigned* count, nvmlPro
   return kSuccess;
 }
 
+// The third version of a list, into `infos` as the driver 535.54.03 lays them out: 32 bytes each.
+nvmlReturn_t third_list(nvmlDevice_t device, const char* use, unsigned* count, nvmlProcessInfo_v2_t* infos) {
+  const unsigned room = *count;
+  const nvmlReturn_t code = list(device, use, count, infos);
+  if (machine.driver != "535.54.03" || code != kSuccess) return code;
+  constexpr std::size_t kLarger = 32;
+  std::string bytes(std::size_t{room} * sizeof(nvmlProcessInfo_v2_t), '\0');
+  for (unsigned i = 0; i < *count && (i + 1) * kLarger <= bytes.size(); ++i)
+    std::memcpy(bytes.data() + i * kLarger, &infos[i], sizeof(infos[i]));
+  std::memcpy(infos, bytes.data(), bytes.size());
+  return kSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -129,6 +144,14 @@ const char* nvmlErrorString(nvmlReturn_t code) {
                                     : "Unknown Error";
 }
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned size) { return text_of(machine.driver, version, size); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = machine.cuda;
+  return machine.cuda == 0 ? kNotSupported : kSuccess;
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
+  *pci = {};
+  return fact(device, "bus", &pci->bus);
+}
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
   *count = static_cast<unsigned>(machine.gpus.size());
   return kSuccess;
@@ -192,6 +215,7 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrected,
 }
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending) {
   *current = *pending = device->mig.empty() ? 0 : 1;
+  fact(device, "mig_pending", pending);
   return kSuccess;
 }
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, unsigned* count) {
@@ -205,17 +229,29 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
 }
 nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned* id) { return fact(device, "gi", id); }
 nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned* id) { return fact(device, "ci", id); }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count,
                                                      nvmlProcessInfo_v2_t* infos) {
   return list(device, "compute", count, infos);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* count,
                                                       nvmlProcessInfo_v2_t* infos) {
   return list(device, "graphics", count, infos);
 }
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* count,
                                                         nvmlProcessInfo_v2_t* infos) {
   return list(device, "mps", count, infos);
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                     nvmlProcessInfo_v2_t* infos) {
+  return third_list(device, "compute", count, infos);
+}
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                      nvmlProcessInfo_v2_t* infos) {
+  return third_list(device, "graphics", count, infos);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                        nvmlProcessInfo_v2_t* infos) {
+  return third_list(device, "mps", count, infos);
 }
 
 }  // extern "C"

@@ -36,8 +36,8 @@ bool told(const Diagnosis& diagnosis, const std::string& part) {
 // Runs `culprit doctor` on the fake machine.
 Finished doctor(const FakeMachine& machine, const std::string& options,
                 const std::string& library = CULPRIT_FAKE_NVML_LIBRARY) {
-  return shell("CULPRIT_FAKE_NVML=" + machine.nvml_file() + " CULPRIT_NVML=" + library +
-               " CULPRIT_PROC=" + machine.proc() + " CULPRIT doctor " + options + " 2>&1");
+  return shell("CULPRIT_FAKE_NVML=" + machine.nvml_file() + " CULPRIT_NVML=" + library + " CULPRIT_PROC=" +
+               machine.proc() + " CULPRIT_KMSG=" + machine.kernel_log() + " CULPRIT doctor " + options + " 2>&1");
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ TEST_CASE("no /proc at all is said so", "[doctor]") {
   FakeMachine machine;
   machine.set_nvml(kGpu);
   const ProcFacts proc = read_proc(machine.path() + "/nothing", {});
-  const Diagnosis diagnosis = explain(machine.nvml(), proc, {}, "node7");
+  const Diagnosis diagnosis = explain(machine.nvml(), proc, {}, {});
   CHECK(told(diagnosis, "any process: " + machine.path() + "/nothing: No such file or directory"));
 }
 

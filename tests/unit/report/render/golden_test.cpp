@@ -54,6 +54,7 @@ struct Everything {
     add_errors();
     add_teardown();
     add_device();
+    add_balance();
   }
 
  private:
@@ -220,6 +221,66 @@ struct Everything {
     line.peak_bytes = 3 << 20;
     line.peak_ns = 6000000000;
     dump.add_time_line(line);
+  }
+
+  BillRecord bill(DriverMemory what, Ref stack, const char* api, std::int64_t bytes, std::uint64_t count) {
+    BillRecord record = {};
+    record.state = 1;
+    record.stack = stack;
+    record.bytes = bytes;
+    record.count = count;
+    record.api = dump.add_api(api);
+    record.what = what;
+    return record;
+  }
+
+  void add_context(std::uint8_t device, std::uint16_t flags, std::uint64_t bytes) {
+    ContextRecord context = {};
+    context.state = ContextState::kAlive;
+    context.stack = reset_stack_;
+    context.device = device;
+    context.kind = Kind::kPrimaryContext;
+    context.api = dump.add_api("cuDevicePrimaryCtxRetain");
+    context.flags = flags;
+    context.thread = main_thread_;
+    context.bytes = bytes;
+    context.created_ns = 1000000ULL * (device + 1U);
+    dump.add_context(context);
+  }
+
+  // The exit's: 3 GiB in use; and a second GPU with a context and nothing else.
+  void add_balance() {
+    DeviceRecord device = {};
+    device.state = 1;
+    device.ordinal = 1;
+    device.uuid[0] = 0x5f;
+    device.uuid[1] = 0x3b;
+    std::strcpy(device.name, "NVIDIA H200");
+    dump.add_device(device);
+    add_context(0, kContextFirst, 527ULL << 20);
+    add_context(1, kContextMeasured, 524ULL << 20);
+    dump.add_bill(bill(DriverMemory::kContexts, reset_stack_, "cuDevicePrimaryCtxRetain", 527LL << 20, 1));
+    dump.add_bill(bill(DriverMemory::kGraphExecutables, solve_stack_, "cuGraphInstantiateWithFlags", 109LL << 20, 2));
+    dump.add_bill(bill(DriverMemory::kStreams, stream_stack_, "cuStreamCreate", 1LL << 20, 2));
+    BalanceRecord balance = {};
+    balance.state = 1;
+    balance.moment = Moment::kExit;
+    balance.flags = kBalancePools | kBalanceLimits;
+    balance.time_ns = 20000000000;
+    balance.free_bytes = 137ULL << 30;
+    balance.total_bytes = 140ULL << 30;
+    balance.allocated = (1800ULL << 20) + 11001;
+    balance.in_blocks = 1802ULL << 20;
+    balance.default_reserved = 64ULL << 20;
+    balance.default_used = 16ULL << 20;
+    balance.stack_limit = 1024;
+    balance.multiprocessors = 132;
+    balance.threads = 2048;
+    balance.unmeasured = 3;
+    balance.taken[static_cast<int>(DriverMemory::kContexts)] = 527LL << 20;
+    balance.taken[static_cast<int>(DriverMemory::kGraphExecutables)] = 109LL << 20;
+    balance.taken[static_cast<int>(DriverMemory::kStreams)] = 1LL << 20;
+    dump.add_balance(balance);
   }
 };
 

@@ -1,0 +1,403 @@
+#include "interpose/recorder/meter.h"
+
+#include <algorithm>
+
+#include "interpose/format/device_bytes.h"
+#include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+
+using format::AllocationRecord;
+using format::BalanceRecord;
+using format::DriverMemory;
+using format::Kind;
+
+namespace {
+
+constexpr std::uint64_t kBlock = 2 << 20;     // in which the driver takes memory for cuMemAlloc
+constexpr std::uint64_t kLarge = kBlock / 2;  // from this size on an allocation has blocks of its own
+constexpr std::uint64_t kSmallUnit = 512;     // of the sizes of others
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Makes a context current for a moment; nothing to do if it is nullptr.
+class Within {
+ public:
+  explicit Within(CUcontext context)
+      : pushed_(context != nullptr && driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS),
+        usable_(context == nullptr || pushed_) {}
+  ~Within() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
+  }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+  bool usable() const { return usable_; }
+
+ private:
+  bool pushed_;
+  bool usable_;
+};
+
+bool is_captured(Process& process) { return process.hooks.captures.load(std::memory_order_relaxed) != 0; }
+
+// Recording is off or over, or CUPTI tells about calls only once they are done.
+bool may_not_read(Process& process) {
+  return (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
+         process.dump.header()->attached == format::Attached::kCupti || !driver_ready();
+}
+
+// The live memory of a device by its sort.
+void add_up_live(Process& process, BalanceRecord* balance) {
+  std::uint64_t small = 0;
+  process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
+    if (state != static_cast<std::uint32_t>(format::AllocationState::kLive) || record.device != balance->device) return;
+    const std::uint64_t bytes = physical_bytes(record);
+    switch (record.kind) {
+      case Kind::kDevice:
+      case Kind::kPitched:
+      case Kind::kArray:
+      case Kind::kMipmappedArray:
+        balance->allocated += bytes;
+        if (bytes >= kLarge) {
+          balance->in_blocks += round_up(bytes, kBlock);
+        } else {
+          small += round_up(bytes, kSmallUnit);
+        }
+        break;
+      case Kind::kVmmPhysical:
+        balance->physical += bytes;
+        break;
+      case Kind::kManaged:
+        balance->managed += bytes;
+        break;
+      case Kind::kStreamOrdered:
+        balance->from_pools += bytes;
+        break;
+      case Kind::kGraphMemory:
+        balance->from_graphs += bytes;
+        break;
+      default:
+        break;
+    }
+  });
+  balance->in_blocks += round_up(small, kBlock);
+}
+
+bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) {
+  cuuint64_t now_reserved = 0, now_used = 0;
+  if (driver().cuMemPoolGetAttribute == nullptr ||
+      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now_reserved) != CUDA_SUCCESS ||
+      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &now_used) != CUDA_SUCCESS)
+    return false;
+  *reserved += now_reserved;
+  *used += now_used;
+  return true;
+}
+
+// The driver may not be called while the table is walked: the handles are copied first.
+void read_custom_pools(Process& process, BalanceRecord* balance) {
+  constexpr int kMost = 64;
+  CUmemoryPool pools[kMost];
+  int count = 0;
+  process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
+    const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
+    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.kind == Kind::kMemoryPool &&
+        record.device == balance->device && count < kMost)
+      pools[count++] = reinterpret_cast<CUmemoryPool>(record.handle);
+  });
+  for (int i = 0; i < count; ++i) read_pool(pools[i], &balance->custom_reserved, &balance->custom_used);
+}
+
+void read_pools(Process& process, BalanceRecord* balance) {
+  CUmemoryPool pool = nullptr;
+  if (driver().cuDeviceGetDefaultMemPool != nullptr &&
+      driver().cuDeviceGetDefaultMemPool(&pool, balance->device) == CUDA_SUCCESS &&
+      read_pool(pool, &balance->default_reserved, &balance->default_used))
+    balance->flags |= format::kBalancePools;
+  read_custom_pools(process, balance);
+  cuuint64_t reserved = 0, used = 0;
+  if (driver().cuDeviceGetGraphMemAttribute != nullptr &&
+      driver().cuDeviceGetGraphMemAttribute(balance->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
+          CUDA_SUCCESS &&
+      driver().cuDeviceGetGraphMemAttribute(balance->device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ==
+          CUDA_SUCCESS) {
+    balance->graph_reserved = reserved;
+    balance->graph_used = used;
+    balance->flags |= format::kBalanceGraphs;
+  }
+}
+
+std::size_t stack_limit() {
+  std::size_t limit = 0;
+  return driver().cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS ? limit : 0;
+}
+
+// The threads that the device can run at a time.
+std::uint64_t threads_of(std::uint8_t device) {
+  int multiprocessors = 0, threads = 0;
+  driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  driver().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
+  return static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+}
+
+void read_limits(BalanceRecord* balance) {
+  std::size_t stack = 0, fifo = 0, heap = 0;
+  int multiprocessors = 0, threads = 0;
+  if (driver().cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE) != CUDA_SUCCESS ||
+      driver().cuCtxGetLimit(&fifo, CU_LIMIT_PRINTF_FIFO_SIZE) != CUDA_SUCCESS ||
+      driver().cuCtxGetLimit(&heap, CU_LIMIT_MALLOC_HEAP_SIZE) != CUDA_SUCCESS ||
+      driver().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, balance->device) !=
+          CUDA_SUCCESS ||
+      driver().cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, balance->device) !=
+          CUDA_SUCCESS)
+    return;
+  balance->stack_limit = stack;
+  balance->printf_limit = fifo;
+  balance->heap_limit = heap;
+  balance->multiprocessors = static_cast<std::uint32_t>(multiprocessors);
+  balance->threads = static_cast<std::uint32_t>(threads);
+  balance->flags |= format::kBalanceLimits;
+}
+
+}  // namespace
+
+// Readings may take a hundredth of the time; the first ones are always made.
+bool Meter::may_measure(std::uint64_t now) const {
+  constexpr std::uint64_t kFree = 50'000'000;
+  constexpr std::uint64_t kShare = 100;
+  return spent_ns_.load(std::memory_order_relaxed) <= kFree + now / kShare;
+}
+
+// `context`: to read in; nullptr: the current one.
+bool Meter::read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live) {
+  const std::uint64_t start = now_ns(process);
+  flush_live_bytes(process);
+  format::MemoryReading reading;
+  bool done = false;
+  {
+    Within within(context);
+    done = within.usable() && read_memory(start, &reading);
+  }
+  spent_ns_.fetch_add(now_ns(process) - start, std::memory_order_relaxed);
+  if (!done) return false;
+  *used = reading.total_bytes - reading.free_bytes;
+  const format::DeviceRecord* record = process.tables.contexts.known_device(device, process.dump);
+  *live = record == nullptr ? 0 : __atomic_load_n(&record->live_bytes, __ATOMIC_RELAXED);
+  return true;
+}
+
+void Meter::open(Process& process, Measurement* measurement, CUcontext context) {
+  constexpr std::uint64_t kLongest = 60'000'000'000;  // of a call: its thread left it by a jump, or was cancelled
+  std::uint64_t used = 0, live = 0;
+  if (!read(process, measurement->device, context, &used, &live)) return;
+  const std::uint64_t now = now_ns(process);
+  measurement->begun = true;
+  Together& together = together_[measurement->device];
+  SpinGuard guard(together.lock);
+  if (together.open != 0 && now - together.began_ns > kLongest) together.open = 0;
+  if (together.open++ == 0) {
+    together.calls = 1;
+    together.what = measurement->what;
+    together.mixed = false;
+    together.began_ns = now;
+    together.used = used;
+    together.live = live;
+  } else {
+    ++together.calls;
+    together.mixed = together.mixed || together.what != measurement->what;
+  }
+}
+
+// Returns whether `grown`, the memory that the call took, is known.
+bool Meter::close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
+                  std::uint64_t* used) {
+  std::uint64_t live = 0;
+  const bool done = read(process, measurement.device, context, used, &live);
+  Together& together = together_[measurement.device];
+  SpinGuard guard(together.lock);
+  if (together.open == 0) return false;
+  if (--together.open != 0) return false;
+  const std::uint32_t calls = together.calls;
+  *grown = static_cast<std::int64_t>(*used - together.used) - static_cast<std::int64_t>(live - together.live);
+  if (calls == 1) {
+    if (!done) ++unmeasured_[measurement.device];
+    return done;
+  }
+  in_common_[measurement.device] += calls;
+  if (done && !together.mixed) add(measurement.device, measurement.what, *grown);
+  return false;
+}
+
+void Meter::add(std::uint8_t device, DriverMemory what, std::int64_t bytes) {
+  __atomic_fetch_add(&taken_[device][static_cast<std::size_t>(what)], bytes, __ATOMIC_RELAXED);
+}
+
+void Meter::note(Process& process, const Measurement& measurement, std::uint32_t context, std::int64_t bytes) {
+  format::BillRecord bill = {};
+  bill.stack = current_stack(process);
+  bill.bytes = bytes;
+  bill.first_ns = bill.last_ns = now_ns(process);
+  bill.thread = thread_state.index;
+  bill.context = context;
+  bill.api = static_cast<std::uint16_t>(measurement.api);
+  bill.device = measurement.device;
+  bill.what = measurement.what;
+  if (!process.tables.bills.add(bill, process.dump)) add_counter(process.dump.header()->dropped_others, 1);
+  add(measurement.device, measurement.what, bytes);
+}
+
+void Meter::begin(Process& process, Measurement* measurement, bool always) {
+  if (may_not_read(process)) return;
+  measurement->device = current_place(process).device;
+  if (measurement->device >= ContextTable::kMostDevices) return;
+  if (!always && !may_measure(now_ns(process))) {
+    __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
+    return;
+  }
+  open(process, measurement, nullptr);
+}
+
+void Meter::finish(Process& process, const Measurement& measurement) {
+  std::int64_t grown = 0;
+  std::uint64_t used = 0;
+  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return;
+  note(process, measurement, current_place(process).context, grown);
+}
+
+void Meter::finish_launch(Process& process, const Measurement& measurement) {
+  std::int64_t grown = 0;
+  std::uint64_t used = 0;
+  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return;
+  const std::uint32_t context = current_place(process).context;
+  const std::size_t limit = stack_limit();
+  Measurement local = measurement;
+  local.what = DriverMemory::kLocalMemory;
+  const std::int64_t for_local = limit <= measurement.stack_limit || grown < 0
+                                     ? 0
+                                     : std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) *
+                                                                                 threads_of(measurement.device)));
+  if (for_local != 0) note(process, local, context, for_local);
+  if (grown != for_local) note(process, measurement, context, grown - for_local);
+}
+
+void Meter::begin_context(Process& process, Measurement* measurement) {
+  if (may_not_read(process) || measurement->device >= ContextTable::kMostDevices) return;
+  CUcontext known = process.tables.contexts.any_context_on(measurement->device);
+  if (known != nullptr) return open(process, measurement, known);
+  measurement->first = measurement->begun = true;
+}
+
+void Meter::finish_context(Process& process, const Measurement& measurement, CUcontext made) {
+  std::int64_t grown = 0;
+  std::uint64_t used = 0, live = 0;
+  std::uint16_t flags = format::kContextMeasured;
+  if (measurement.first) {
+    if (made == nullptr || !read(process, measurement.device, made, &used, &live)) return;
+    grown = static_cast<std::int64_t>(used - live);
+    flags = format::kContextFirst;
+  } else if (!close(process, measurement, made, &grown, &used)) {
+    return;
+  }
+  if (made == nullptr || grown <= 0) return;
+  const std::uint32_t context =
+      process.tables.contexts.set_bytes(made, static_cast<std::uint64_t>(grown), flags, process.dump);
+  note(process, measurement, context, grown);
+}
+
+void Meter::note_context_ended(Process& process, std::uint32_t context) {
+  std::uint8_t device = format::kNoDevice;
+  process.tables.bills.end_context(context, process.dump, [&](const format::BillRecord& bill) {
+    device = bill.device;
+    add(device, bill.what, -bill.bytes);
+  });
+  if (device >= ContextTable::kMostDevices || process.tables.contexts.any_context_on(device) != nullptr) return;
+  for (std::int64_t& taken : taken_[device]) __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
+}
+
+void Meter::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
+  if (device >= ContextTable::kMostDevices || is_captured(process) || !driver_ready()) return;
+  format::MemoryReading reading;
+  CUdevice current = -1;
+  const std::uint64_t now = now_ns(process);
+  if (driver().cuCtxGetDevice(&current) != CUDA_SUCCESS || current != device || !read_memory(now, &reading)) return;
+  BalanceRecord balance = {};
+  balance.moment = moment;
+  balance.device = device;
+  balance.time_ns = now;
+  balance.free_bytes = reading.free_bytes;
+  balance.total_bytes = reading.total_bytes;
+  add_up_live(process, &balance);
+  read_pools(process, &balance);
+  read_limits(&balance);
+  balance.unmeasured = __atomic_load_n(&unmeasured_[device], __ATOMIC_RELAXED);
+  balance.together = __atomic_load_n(&in_common_[device], __ATOMIC_RELAXED);
+  for (std::uint32_t i = 0; i < format::kDriverMemoryKinds; ++i)
+    balance.taken[i] = __atomic_load_n(&taken_[device][i], __ATOMIC_RELAXED);
+
+  SpinGuard guard(balance_lock_);
+  if (balances_[device] == 0)
+    balances_[device] = process.dump.allocate_records(format::ChunkType::kBalances, kMoments, nullptr);
+  if (balances_[device] == 0) return;
+  auto* record = process.dump.at<BalanceRecord>(balances_[device]) + (static_cast<std::uint32_t>(moment) - 1);
+  const std::uint32_t uses = record->uses + 1;
+  __atomic_store_n(&record->state, 0U, __ATOMIC_RELEASE);
+  balance.state = 0;
+  balance.uses = uses;
+  *record = balance;
+  __atomic_store_n(&record->state, uses, __ATOMIC_RELEASE);
+}
+
+std::atomic<bool> launch_is_measured{false};
+
+MeteredLaunch::MeteredLaunch(Api api) {
+  Process* process = process_if_recording();
+  // During a capture a launch adds a node; the next one is measured.
+  if (process == nullptr || is_captured(*process) || !launch_is_measured.exchange(false)) return;
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kModules;
+  record_on_own_stack([&](Process& recording) {
+    recording.meter.begin(recording, &measurement_);
+    if (measurement_.begun) measurement_.stack_limit = stack_limit();
+  });
+}
+
+void MeteredLaunch::finish() {
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { process.meter.finish_launch(process, measurement_); });
+}
+
+MeteredCall::MeteredCall(Api api, DriverMemory what) {
+  if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
+  measurement_.api = api;
+  measurement_.what = what;
+  record_on_own_stack([&](Process& process) { process.meter.begin(process, &measurement_); });
+}
+
+void MeteredCall::finish() {
+  if (measurement_.what == DriverMemory::kModules) launch_is_measured.store(true, std::memory_order_relaxed);
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { process.meter.finish(process, measurement_); });
+}
+
+MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kContexts;
+  measurement_.device =
+      device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
+  if (process_if_recording() == nullptr || !driver_ready()) return;
+  unsigned flags = 0;
+  int active = 0;
+  if (primary && (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active != 0)) return;
+  record_on_own_stack([&](Process& process) { process.meter.begin_context(process, &measurement_); });
+}
+
+void MeteredContext::finish(CUcontext made) {
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { process.meter.finish_context(process, measurement_, made); });
+}
+
+}  // namespace culprit

@@ -1,0 +1,84 @@
+// The balance of a device: the purposes of the memory in use at one moment; and the contexts of a process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interpose/format/dump_balance.h"
+#include "report/model/thread_info.h"
+
+namespace culprit::report {
+
+struct ResolvedStack;
+
+enum class BalancePart : std::uint8_t {
+#define BALANCE_PART(enumerator, ...) enumerator,
+#include "report/model/balance.def"
+};
+constexpr BalancePart kLastBalancePart = BalancePart::kRest;
+
+const char* balance_name(BalancePart part);
+const char* balance_words(BalancePart part);
+const char* balance_advice(BalancePart part);
+const char* moment_name(format::Moment moment);  // "exit", "peak", "out-of-memory"
+// The part that the driver's memory belongs to; kRest for one that only a newer version knows.
+BalancePart part_of(format::DriverMemory what);
+
+struct BalanceItem {
+  BalancePart what = BalancePart::kRest;
+  std::int64_t bytes = 0;
+};
+
+// The balance of a device, as one process sees it.
+struct Balance {
+  std::uint32_t process = 0;  // in a merged report: index into Report::job
+  unsigned device = 0;
+  format::Moment moment = format::Moment::kNone;
+  std::uint64_t time_ns = 0;
+  std::uint64_t in_use = 0;  // by cuMemGetInfo
+  std::uint64_t total = 0;
+  bool others_included = false;  // `in_use` and the contexts have what other processes had on the device, too
+  std::uint64_t unmeasured = 0;  // calls whose growth is not known
+  std::uint64_t managed = 0;     // live managed memory: the part that is on the device is in the rest
+  // Of one context of the device; all 0: not known.
+  std::uint64_t stack_limit = 0;
+  std::uint64_t printf_limit = 0;
+  std::uint64_t heap_limit = 0;
+  std::uint64_t threads = 0;       // that the device can run at a time
+  std::vector<BalanceItem> items;  // largest first, the rest last; without empty ones
+  std::int64_t rest() const { return items.empty() ? 0 : items.back().bytes; }
+};
+
+// Calls of one place that made the driver take memory.
+struct Bill {
+  std::uint32_t process = 0;
+  unsigned device = 0;
+  BalancePart what = BalancePart::kRest;
+  std::string api;
+  const ResolvedStack* stack = nullptr;
+  std::int64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t last_ns = 0;
+  bool ended = false;  // its context ended: the memory was given back
+};
+
+struct ContextInfo {
+  std::uint32_t process = 0;
+  unsigned device = 0;
+  format::Kind kind = format::Kind::kContext;
+  std::string api;
+  const ResolvedStack* stack = nullptr;
+  std::optional<ThreadInfo> thread;
+  std::uint64_t created_ns = 0;
+  bool ended = false;
+  std::uint64_t bytes = 0;  // that making it took; 0: not known
+  // The process's first on its device: `bytes` is all that was in use there then, by other processes too.
+  bool others_included = false;
+  // The process has nothing else on the device, and allocates on these.
+  bool stray = false;
+  std::vector<unsigned> allocates_on;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,142 @@
+#include "report/render/text/render_balance.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "report/base/words.h"
+#include "report/merge/spread.h"
+#include "report/model/frame_text.h"
+#include "report/model/report.h"
+#include "report/render/text/palette.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr std::size_t kWidth = 116;
+constexpr std::size_t kShownCalls = 4;  // of each part
+constexpr std::size_t kShownStray = 8;
+
+std::string signed_bytes(std::int64_t bytes) {
+  return bytes < 0 ? "-" + format_bytes(std::uint64_t{0} - static_cast<std::uint64_t>(bytes))
+                   : format_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+// "train.py:4", or a function, or "" when nothing is known.
+std::string maker_of(const ResolvedStack& stack) {
+  const Frame* frame = naming_frame(stack);
+  if (frame == nullptr) return {};
+  const std::string place = frame_place(*frame);
+  return place.empty() ? frame_function(*frame) : place;
+}
+
+std::string whose(const Report& report, std::uint32_t process) {
+  if (!report.job.empty()) return processes_text(report.job, {process});
+  return report.process.rank ? "rank " + std::to_string(*report.process.rank) : "the process";
+}
+
+std::string gpus(const std::vector<unsigned>& devices) {
+  std::string text;
+  for (const unsigned device : devices)
+    text += (text.empty() ? (devices.size() == 1 ? "GPU " : "GPUs ") : ", ") + std::to_string(device);
+  return text;
+}
+
+std::string words_of(const Balance& balance, BalancePart part) {
+  const bool others = part == BalancePart::kContexts && balance.others_included;
+  return std::string(balance_words(part)) + (others ? ", with what other processes had then" : "");
+}
+
+std::string moment_words(format::Moment moment) {
+  switch (moment) {
+    case format::Moment::kPeak:
+      return "at the peak";
+    case format::Moment::kOutOfMemory:
+      return "when memory ran out";
+    default:
+      return "at exit";
+  }
+}
+
+void print_calls(const Report& report, const Balance& balance, BalancePart part, std::ostream& out) {
+  std::size_t shown = 0;
+  for (const Bill& bill : report.bills) {
+    if (bill.process != balance.process || bill.device != balance.device || bill.what != part || bill.ended) continue;
+    if (bill.bytes <= 0 || shown++ == kShownCalls) break;
+    const Frame* frame = naming_frame(*bill.stack);
+    out << "              " << padded_to_width(format_bytes(static_cast<std::uint64_t>(bill.bytes)), 10) << bill.count
+        << "x  " << printable(bill.api) << "  " << (frame == nullptr ? "(stack not recorded)" : frame_text(*frame))
+        << "\n";
+  }
+}
+
+}  // namespace
+
+void render_stray_contexts(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  std::size_t count = 0;
+  for (const ContextInfo& context : report.contexts) {
+    if (!context.stray) continue;
+    if (++count > kShownStray && !options.all) continue;
+    const std::string maker = maker_of(*context.stack);
+    out << palette.warn("STRAY CONTEXT") << ": " << whose(report, context.process) << " has a context on GPU "
+        << context.device;
+    if (!maker.empty()) out << ", made by " << printable(maker);
+    if (context.bytes != 0) out << ", " << (context.others_included ? "at most " : "") << format_bytes(context.bytes);
+    out << "; it allocates on " << gpus(context.allocates_on) << " only\n";
+  }
+  if (count > kShownStray && !options.all)
+    out << "and " << plural(count - kShownStray, "stray context", "stray contexts") << " more: --all\n";
+}
+
+bool explains_more(const Balance& balance) {
+  constexpr std::int64_t kSmallRest = 16 << 20;
+  return std::any_of(balance.items.begin(), balance.items.end(), [](const BalanceItem& item) {
+    if (item.what == BalancePart::kRest) return item.bytes > kSmallRest;
+    return item.what != BalancePart::kAllocations && item.what != BalancePart::kBlocks &&
+           item.what != BalancePart::kCached;
+  });
+}
+
+void render_balance_line(const Balance& balance, const std::string& prefix, std::ostream& out) {
+  std::string line = prefix;
+  bool first = true;
+  if (!explains_more(balance)) return;
+  for (const BalanceItem& item : balance.items) {
+    const std::string text = signed_bytes(item.bytes) + " " + words_of(balance, item.what);
+    if (!first && line.size() + text.size() + 3 > kWidth) {
+      out << line << "\n";
+      line = "       ";
+    }
+    line += (first ? "" : " + ") + text;
+    first = false;
+  }
+  if (!first) out << line << "\n";
+}
+
+void render_balances(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  for (const Balance& balance : report.balances) {
+    out << "\n"
+        << palette.title("BALANCE") << " of GPU " << balance.device << " " << moment_words(balance.moment) << ": "
+        << (report.job.empty() ? "" : whose(report, balance.process) + ": ")
+        << palette.title(format_bytes(balance.in_use)) << " in use of " << format_bytes(balance.total) << "\n";
+    for (const BalanceItem& item : balance.items) {
+      out << "   " << padded_to_width(signed_bytes(item.bytes), 11) << words_of(balance, item.what);
+      if (item.what == BalancePart::kLocalMemory && balance.threads != 0)
+        out << ": " << balance.stack_limit << " B for each of " << balance.threads
+            << " threads, less what came with the context";
+      if (*balance_advice(item.what) != '\0') out << " · " << balance_advice(item.what);
+      out << "\n";
+      print_calls(report, balance, item.what, out);
+    }
+    if (balance.managed != 0)
+      out << "   " << format_bytes(balance.managed)
+          << " of managed memory: as much of it as is on the GPU is in the rest\n";
+    if (balance.unmeasured != 0)
+      out << "   " << plural(balance.unmeasured, "call was", "calls were") << " not measured: "
+          << "during a stream capture, or too many in a short time\n";
+  }
+}
+
+}  // namespace culprit::report

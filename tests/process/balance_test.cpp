@@ -1,0 +1,178 @@
+// The memory that the driver takes for itself, on the simulated driver, which takes the amounts that were measured on
+// an H200. The real figures are checked by tests/gpu/balance.py.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
+
+using namespace culprit::test;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+RunOptions with_own_memory() {
+  RunOptions options;
+  options.environment["SIMCUDA_OWN_MEMORY"] = "1";
+  options.environment["SIMCUDA_DEVICES"] = "2";
+  return options;
+}
+
+using Items = std::map<std::string, std::int64_t>;
+Items items_of(const json& list) {
+  Items items;
+  for (const json& item : list) items[item["what"]] = item["bytes"];
+  return items;
+}
+
+json run_json(const std::string& mode, RunOptions options = with_own_memory()) {
+  const Run run = run_preloaded("driver_memory", {mode}, std::move(options));
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return read_report(run.dump()).json;
+}
+
+json bills_of(const json& report, const std::string& what) {
+  json found = json::array();
+  for (const json& bill : report["bills"]) {
+    if (bill["what"] == what) found.push_back(bill);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("everything in use has a name", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("all");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["contexts"] == (527 + 524) * kMiB);
+  CHECK(items["local-memory"] == 1024LL * 132 * 2048);
+  CHECK(items["modules"] == 2 * kMiB);
+  CHECK(items["streams"] == 54 * kMiB / 100 * 100);
+  CHECK(items["graph-executables"] == 546 * kMiB / 5000 * 1500);
+  CHECK(items["allocations"] == 3 * kMiB + 1 + 10 * 1000 + 40 * kMiB);
+  CHECK(items["blocks"] == (4 + 2) * kMiB - (3 * kMiB + 1 + 10 * 1000));
+  CHECK(items["pool-reserve"] == 24 * kMiB);
+  CHECK(items["custom-pool-reserve"] == 32 * kMiB);
+  CHECK(items["rest"] == 0);
+
+  // The lines that made the driver grow, and the calls that did not.
+  const json graphs = bills_of(report, "graph-executables");
+  REQUIRE(graphs.size() == 2);
+  CHECK(graphs[0]["bytes"] == 546 * kMiB / 5000 * 1000);
+  CHECK(graphs[1]["bytes"] == 546 * kMiB / 5000 * 500);
+  for (const json& bill : graphs) CHECK(has_frame(read_stack(bill["stack"]), "instantiate"));
+  const json streams = bills_of(report, "streams");
+  REQUIRE(streams.size() == 1);
+  CHECK(streams[0]["count"] == 100);
+  CHECK(streams[0]["api"] == "cudaStreamCreate");
+  CHECK(has_frame(read_stack(streams[0]["stack"]), "make_streams"));
+  CHECK(has_frame(read_stack(bills_of(report, "local-memory").at(0)["stack"]), "raise_stack_limit"));
+  CHECK(has_frame(read_stack(bills_of(report, "modules").at(0)["stack"]), "load_code"));
+
+  REQUIRE(report["contexts"].size() == 2);
+  CHECK(report["contexts"][0]["bytes"] == 527 * kMiB);
+  CHECK(report["contexts"][0]["others_included"] == true);
+  CHECK(report["contexts"][1]["bytes"] == 524 * kMiB);
+  CHECK(report["contexts"][1]["others_included"] == false);
+  CHECK(has_frame(read_stack(report["contexts"][1]["stack"]), "second_context"));
+  for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
+}
+
+TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("kernels");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["modules"] == (2 + 8 + 10) * kMiB);  // code, printf, heap
+  CHECK(items["rest"] == 0);
+  const json local = bills_of(report, "local-memory");
+  REQUIRE(local.size() == 1);
+  CHECK(local[0]["count"] == 1);
+  CHECK(has_frame(read_stack(local[0]["stack"]), "launch_kernels"));
+}
+
+TEST_CASE("a context on a device where its rank has nothing else is a stray one", "[balance]") {
+  if (on_gpu()) return;
+  RunOptions options = with_own_memory();
+  options.environment["RANK"] = "1";
+  options.environment["WORLD_SIZE"] = "2";
+  options.environment["LOCAL_RANK"] = "1";
+  const Run run = run_preloaded("driver_memory", {"stray"}, options);
+  REQUIRE(run.exit_code == 0);
+  const json report = read_report(run.dump()).json;
+  REQUIRE(report["contexts"].size() == 2);
+  CHECK(report["contexts"][0]["stray"] == true);
+  CHECK(report["contexts"][0]["device"] == 0);
+  CHECK(report["contexts"][0]["allocates_on"] == json::array({1}));
+  CHECK(has_frame(read_stack(report["contexts"][0]["stack"]), "look_at_gpu_0"));
+  CHECK(report["contexts"][1]["stray"] == false);
+  const Finished text = run_culprit({"report", run.dump()});
+  INFO(text.out);
+  CHECK(contains(text.out, "STRAY CONTEXT: rank 1 has a context on GPU 0, made by driver_memory.cpp:"));
+  CHECK(contains(text.out, "527 MiB; it allocates on GPU 1 only"));
+}
+
+TEST_CASE("a device whose memory was all freed is in use", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("two devices");
+  REQUIRE(report["contexts"].size() == 2);
+  for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
+}
+
+TEST_CASE("contexts that ended are on no bill", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("contexts");
+  CHECK(items_of(report["devices"][0]["balance"])["contexts"] == 527 * kMiB);
+  CHECK(items_of(report["devices"][0]["balance"])["rest"] == 0);
+  const json bills = bills_of(report, "contexts");
+  REQUIRE(bills.size() == 2);
+  CHECK(bills[0]["bytes"] == 20 * 524 * kMiB);
+  CHECK(bills[0]["count"] == 20);
+  CHECK(bills[0]["ended"] == true);
+}
+
+TEST_CASE("what threads take at the same time is known as a sum", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("threads");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["modules"] == 80 * 2 * kMiB);
+  CHECK(items["rest"] == 0);
+}
+
+TEST_CASE("calls during a capture are measured", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("capture");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["modules"] == 2 * kMiB);
+  CHECK(items["rest"] == 0);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+}
+
+TEST_CASE("a lower stack limit gives memory back", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("lower limit");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 1024LL * 132 * 2048);
+  CHECK(items["rest"] == 0);
+}
+
+TEST_CASE("the balance when memory ran out is there after SIGKILL", "[balance]") {
+  if (on_gpu()) return;
+  const Run run = run_preloaded("driver_memory", {"out of memory"}, with_own_memory());
+  CHECK(run.signal == 9);
+  const json report = read_report(run.dump()).json;
+  json balance;
+  for (const json& one : report["balances"]) {
+    if (one["moment"] == "out-of-memory") balance = one;
+  }
+  REQUIRE(balance.is_object());
+  Items items = items_of(balance["items"]);
+  CHECK(items["contexts"] == 527 * kMiB);
+  CHECK(items["rest"] == 0);
+}

@@ -1,0 +1,181 @@
+// The balance of a device, and contexts without use, from the records of a dump.
+#include <map>
+#include <string>
+
+#include "report/judge/balances.h"
+#include "tests/catch.h"
+#include "tests/unit/report/fixture.h"
+
+using namespace culprit::report;
+using namespace culprit::format;
+using namespace culprit::test;
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+DeviceRecord device(std::uint32_t ordinal, bool allocated) {
+  DeviceRecord record = {};
+  record.state = 1;
+  record.ordinal = ordinal;
+  record.uuid[0] = static_cast<std::uint8_t>(ordinal + 1);
+  if (allocated) record.first = {1, 1 << 20, 2 << 20};
+  return record;
+}
+
+ContextRecord context(std::uint8_t on, std::uint64_t bytes = 0, std::uint16_t flags = 0) {
+  ContextRecord record = {};
+  record.state = ContextState::kAlive;
+  record.kind = Kind::kPrimaryContext;
+  record.device = on;
+  record.bytes = bytes;
+  record.flags = flags;
+  return record;
+}
+
+BalanceRecord balance(std::uint64_t in_use, Moment moment = Moment::kExit) {
+  BalanceRecord record = {};
+  record.state = 1;
+  record.moment = moment;
+  record.total_bytes = 1000 * kMiB;
+  record.free_bytes = record.total_bytes - in_use;
+  return record;
+}
+
+std::map<std::string, std::int64_t> items_of(const Balance& one) {
+  std::map<std::string, std::int64_t> items;
+  for (const BalanceItem& item : one.items) items[balance_name(item.what)] = item.bytes;
+  return items;
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a balance and the rest are what is in use", "[report][balance]") {
+  Program program;
+  program.dump.add_device(device(0, true));
+  BalanceRecord record = balance(500 * kMiB);
+  record.allocated = 90 * kMiB;
+  record.in_blocks = 92 * kMiB;
+  record.physical = 8 * kMiB;
+  record.default_reserved = 64 * kMiB;
+  record.default_used = 32 * kMiB;
+  record.custom_reserved = record.custom_used = 10 * kMiB;
+  record.graph_reserved = 6 * kMiB;
+  record.graph_used = 2 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kContexts)] = 200 * kMiB;
+  record.taken[static_cast<int>(DriverMemory::kModules)] = 40 * kMiB;
+  program.dump.add_balance(record);
+  const Report report = program.report();
+  REQUIRE(report.balances.size() == 1);
+  const Balance& one = report.balances[0];
+  CHECK(one.in_use == 500 * kMiB);
+  CHECK(items_of(one) == std::map<std::string, std::int64_t>{{"allocations", (90 + 8 + 32 + 10 + 2) * kMiB},
+                                                             {"blocks", 2 * kMiB},
+                                                             {"pool-reserve", 32 * kMiB},
+                                                             {"graph-pool-reserve", 4 * kMiB},
+                                                             {"contexts", 200 * kMiB},
+                                                             {"modules", 40 * kMiB},
+                                                             {"rest", (500 - 142 - 2 - 32 - 4 - 240) * kMiB}});
+  CHECK(one.items.back().what == BalancePart::kRest);
+  CHECK(one.items.front().what == BalancePart::kContexts);
+}
+
+TEST_CASE("more that is known than in use makes a negative rest", "[report][balance]") {
+  Program program;
+  program.dump.add_device(device(0, true));
+  BalanceRecord record = balance(10 * kMiB);
+  record.taken[static_cast<int>(DriverMemory::kStreams)] = 12 * kMiB;
+  program.dump.add_balance(record);
+  CHECK(program.report().balances.at(0).rest() == -2 * static_cast<std::int64_t>(kMiB));
+}
+
+TEST_CASE("the exit comes before out of memory and the peak; impossible balances are left out", "[report][balance]") {
+  Program program;
+  program.dump.add_device(device(0, true));
+  program.dump.add_balance(balance(3, Moment::kPeak));
+  program.dump.add_balance(balance(2, Moment::kOutOfMemory));
+  program.dump.add_balance(balance(1));
+  program.dump.add_balance(balance(1, static_cast<Moment>(77)));
+  BalanceRecord hostile = balance(1);
+  hostile.taken[1] = INT64_MIN;
+  program.dump.add_balance(hostile);
+  hostile = balance(1);
+  hostile.allocated = ~0ULL;
+  program.dump.add_balance(hostile);
+  hostile = balance(1);
+  hostile.free_bytes = hostile.total_bytes + 1;
+  program.dump.add_balance(hostile);
+  const Report report = program.report();
+  REQUIRE(report.balances.size() == 3);
+  CHECK(report.balances[0].moment == Moment::kExit);
+  CHECK(report.balances[1].moment == Moment::kOutOfMemory);
+  CHECK(report.balances[2].moment == Moment::kPeak);
+}
+
+TEST_CASE("a stray context: nothing else on its device, and allocations on another", "[report][balance]") {
+  struct Row {
+    const char* name;
+    bool allocates_here;
+    bool allocates_elsewhere;
+    DriverMemory also_took;
+    ContextState state;
+    bool stray;
+  };
+  const Row row =
+      GENERATE(Row{"stray", false, true, DriverMemory::kNone, ContextState::kAlive, true},
+               Row{"it allocates there, too", true, true, DriverMemory::kNone, ContextState::kAlive, false},
+               Row{"it allocates nowhere", false, false, DriverMemory::kNone, ContextState::kAlive, false},
+               Row{"it runs kernels there", false, true, DriverMemory::kModules, ContextState::kAlive, false},
+               Row{"it ended", false, true, DriverMemory::kNone, ContextState::kDestroyed, false});
+  INFO(row.name);
+  Program program;
+  program.dump.add_device(device(0, row.allocates_here));
+  program.dump.add_device(device(1, row.allocates_elsewhere));
+  ContextRecord record = context(0, 524 * kMiB, kContextMeasured);
+  record.state = row.state;
+  program.dump.add_context(record);
+  program.dump.add_context(context(1, 527 * kMiB, kContextFirst));
+  if (row.also_took != DriverMemory::kNone) {
+    BillRecord bill = {};
+    bill.state = 1;
+    bill.what = row.also_took;
+    bill.bytes = 5;
+    program.dump.add_bill(bill);
+  }
+  const Report report = program.report();
+  REQUIRE(report.contexts.size() == 2);
+  CHECK(report.contexts[0].stray == row.stray);
+  CHECK(report.contexts[0].bytes == 524 * kMiB);
+  CHECK_FALSE(report.contexts[0].others_included);
+  CHECK(report.contexts[1].others_included);
+  CHECK(report.contexts[1].device == 1);
+  if (row.stray) CHECK(report.contexts[0].allocates_on == std::vector<unsigned>{1});
+}
+
+TEST_CASE("calls that made the driver take memory, most bytes first", "[report][balance]") {
+  Program program;
+  program.dump.add_device(device(0, true));
+  BillRecord bill = {};
+  bill.state = 1;
+  bill.stack = program.stack({"load", "main"});
+  bill.what = DriverMemory::kModules;
+  bill.bytes = 2;
+  bill.count = 7;
+  program.dump.add_bill(bill);
+  bill.what = DriverMemory::kGraphExecutables;
+  bill.bytes = 9;
+  bill.context = kNoIndex;
+  program.dump.add_bill(bill);
+  bill.what = static_cast<DriverMemory>(99);
+  bill.bytes = 1;
+  program.dump.add_bill(bill);
+  const Report report = program.report();
+  REQUIRE(report.bills.size() == 3);
+  CHECK(report.bills[0].what == BalancePart::kGraphExecutables);
+  CHECK(report.bills[0].ended);
+  CHECK(report.bills[1].what == BalancePart::kModules);
+  CHECK(report.bills[1].count == 7);
+  CHECK_FALSE(report.bills[1].ended);
+  CHECK(naming_frame(*report.bills[1].stack)->function == "load");
+  CHECK(report.bills[2].what == BalancePart::kRest);
+}
