@@ -127,7 +127,7 @@ names=$work/names
 "$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
 split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
 beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts attach causes marks
-  graph_memory)
+  graph_memory audit)
 running=()
 for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
 run_examples & running+=($!)

@@ -1,6 +1,7 @@
 // All tables of this folder: the part of Process (recorder/process.h) that belongs to it.
 #pragma once
 
+#include "interpose/dump/audit_table.h"
 #include "interpose/dump/contexts.h"
 #include "interpose/dump/event_tables.h"
 #include "interpose/dump/graph_nodes.h"
@@ -25,6 +26,7 @@ struct DumpTables {
   ThreadTable threads;
   TimeLines time_lines;
   CounterBlocks counters;
+  AuditTable audit;
 
   // Gives the memory of all indexes back. Not while other threads use the tables.
   void free_memory() {

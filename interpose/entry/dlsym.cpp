@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "interpose/attach/attach.h"
+#include "interpose/attach/audit.h"
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
@@ -88,6 +89,14 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
     void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
     bool ours = found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found));
     return {handle == RTLD_DEFAULT || ours ? real(RTLD_NEXT, name) : found, 1};
+  }
+  // The audit makes way for a profiler (audit.h). Lookups by name must not find our export where there is no CUPTI.
+  if (!culprit::loaded_late() && handle != RTLD_NEXT && name != nullptr && std::strncmp(name, "cuptiSub", 8) == 0 &&
+      culprit::is_cupti_subscribe(name)) {
+    void* found = handle == RTLD_DEFAULT ? nullptr : real(handle, name);
+    bool ours = found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found));
+    if (handle == RTLD_DEFAULT || ours) found = real(RTLD_NEXT, name);
+    return {culprit::stand_in_for_subscribe(name, found), 1};
   }
   Api api;
   if (handle == RTLD_NEXT || name == nullptr || name[0] != 'c' || name[1] != 'u' ||

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/attach/audit.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/next_functions.h"
@@ -22,6 +23,7 @@
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
+#include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/exit_handlers.h"
@@ -143,6 +145,7 @@ __attribute__((constructor)) void on_load() {
   prepare_thread_end(note_thread_end);
   prepare_exit_handlers(begin_exit, at_quick_exit_handler);
   prepare_view(serve_view_requests);
+  prepare_audit(start_audit);
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   on_exit(at_the_very_end, nullptr);
 }

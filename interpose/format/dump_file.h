@@ -79,11 +79,23 @@ enum class UnseenHow : std::uint8_t {
   kNamespace = 'n',  // it has its own copy of the driver: dlmopen(LM_ID_NEWLM)
 };
 
+// Whether CUPTI's callbacks were compared with what was recorded (`culprit run --audit`).
+enum class AuditState : std::uint32_t {
+  kNotAsked = 0,
+  kNotBegun = 1,    // asked for; no call of cuInit was seen
+  kOn = 2,          // from cuInit on
+  kEnded = 3,       // at audit_end_ns: the program's own profiler took CUPTI
+  kNoCupti = 4,     // no libcupti was found
+  kTaken = 5,       // another tool held CUPTI
+  kFailed = 6,      // CUPTI refused: audit_error
+  kForkParent = 7,  // the process was forked after its parent's cuInit
+};
+
 enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 536;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 552;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -164,7 +176,10 @@ struct Header {
   std::uint64_t object_frees;       // live: those of `frees` that ended no memory; a reader adds both of ThreadCounters
   std::uint64_t view_failures;      // live: views from inside Python that could not be taken
   PythonViewState view_state;       // live
+  AuditState audit_state;           // live
+  std::int32_t audit_error;         // CUPTI's code
   std::uint32_t reserved3;
+  std::uint64_t audit_end_ns;  // live: with AuditState::kEnded
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

@@ -352,6 +352,22 @@ struct PictureRecord {
 };
 static_assert(sizeof(PictureRecord) == 672);
 
+// The audit's count of a driver function that makes or ends something, or of its calls with one stack that were not
+// recorded. Only successful calls, while recording was on.
+struct AuditRecord {
+  std::uint32_t state;         // live: 1 = valid
+  Ref function;                // string: the driver's symbol
+  Ref stack;                   // 0: all calls of the function; else where calls were made that were not recorded
+  std::uint32_t thread;        // of the first of these calls
+  std::uint64_t calls;         // live: seen by CUPTI
+  std::uint64_t not_recorded;  // live: of them, calls without a hook that records them
+  std::uint64_t bytes;         // live: that those allocated, as far as it is known
+  std::uint64_t first_ns;
+};
+static_assert(sizeof(AuditRecord) == 48);
+
+constexpr std::uint32_t kMostAuditStacks = 4;  // of a function
+
 struct ApiRecord {
   char name[64];  // the driver symbol, e.g. "cuMemAlloc_v2", NUL-terminated
 };

@@ -1,5 +1,6 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/view_requests.h"
 
@@ -71,6 +72,7 @@ CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
     record_on_own_stack([](Process& process) {
       if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);
     });
+    begin_audit();
   }
   return status;
 }

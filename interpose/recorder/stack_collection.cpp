@@ -147,6 +147,8 @@ void StackCollection::mark_tables(const Parts& parts) {
     mark(record.stack);
     for (const format::PictureShare& share : record.shares) mark(share.stack);
   });
+  dump.for_each_record<format::AuditRecord>(ChunkType::kAudits,
+                                            [&](const format::AuditRecord& record) { mark(record.stack); });
   mark(dump.header()->exit_stack);
   if (parts.cancels != nullptr) parts.cancels->for_each_stack([&](Ref stack) { parts.stacks.mark(stack); });
 }

@@ -13,6 +13,7 @@
 #include "interpose/driver/api.h"
 #include "interpose/dump/truncation_guard.h"
 #include "interpose/recorder/attach_state.h"
+#include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/exit_handlers.h"
 #include "interpose/recorder/job_rank.h"
 #include "interpose/recorder/log.h"
@@ -99,6 +100,7 @@ int start_recording(Process& process, bool called) {
   warn_refused_options(process.options);
   describe_process(process, called);
   begin_switched(process);
+  note_audit_state(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.
   if (!loaded_late()) process.tables.live.start_young();
   begin_marks(process);

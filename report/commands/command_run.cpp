@@ -50,6 +50,7 @@ struct RunCommand {
   std::string log;
   bool no_framework_caches = false;
   bool torch_history = false;
+  bool audit = false;
   FailOptions fail;
   OutputOptions output;
   SelectionOptions selection;
@@ -216,6 +217,7 @@ int run_program(const RunCommand& command) {
   if (command.no_framework_caches) {
     for (auto& variable : framework_cache_switches()) environment.push_back(std::move(variable));
   }
+  if (command.audit) environment.emplace_back("CULPRIT_AUDIT", "1");
   if (command.torch_history) environment.emplace_back("CULPRIT_TORCH_HISTORY", "1");
   if (!failures.empty()) environment.emplace_back("CULPRIT_FAIL", failures);
 
@@ -282,6 +284,10 @@ Action declare_run(OptionList* options) {
   options->add("--torch-history", &command->torch_history,
                "Let PyTorch record the Python line of each tensor, for what its cache holds (needs the Python package "
                "culprit in the program's environment)");
+  options->add(
+      "--audit", &command->audit,
+      "Check that nothing is missed: compare what is recorded with the callbacks of NVIDIA's CUPTI, which only one "
+      "tool in a process can use (a profiler of the program keeps it)");
   options->add("--depth", &command->depth, "Frames kept of a stack, 0 for no stacks (default 64)")
       .in_range(0, 256)
       .type("N");

@@ -110,6 +110,7 @@ class Dump {
   std::vector<format::ContextRecord> contexts() const { return all<format::ContextRecord>(chunks_.contexts); }
   std::vector<format::HolderRecord> holders() const { return all<format::HolderRecord>(chunks_.holders); }
 
+  std::vector<format::AuditRecord> audits() const { return all<format::AuditRecord>(chunks_.audits); }
   std::vector<format::MarkRecord> marks() const { return all<format::MarkRecord>(chunks_.marks); }
   std::vector<format::SpanRecord> spans() const { return all<format::SpanRecord>(chunks_.spans); }
   // At most one for each device; `used` is within bounds and bucket_ns not 0.

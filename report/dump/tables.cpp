@@ -33,6 +33,7 @@ Tables read_tables(const Dump& dump, std::uint64_t since_ns) {
                    dump.contexts(),
                    dump.call_counts(),
                    read_held(dump),
+                   dump.audits(),
                    since_ns};
   // Records that sum up equal events count in full if the last event is after that moment.
   drop_before(since_ns, &tables.releases, &ReleaseRecord::last_ns);
@@ -72,6 +73,9 @@ std::vector<Ref> stacks_of(const Tables& tables, const Dump& dump) {
     for (Ref ref : {error.stack, error.allocation_stack, error.free_stack}) stacks.push_back(ref);
   }
   for (const FailedCallRecord& failed : tables.failed_allocations) stacks.push_back(failed.stack);
+  for (const AuditRecord& audit : tables.audits) {
+    if (audit.stack != 0) stacks.push_back(audit.stack);
+  }
   return stacks;
 }
 

@@ -17,6 +17,7 @@ struct Tables {
   std::vector<format::ContextRecord> contexts;
   CallCounts calls;
   std::vector<Held> held;
+  std::vector<format::AuditRecord> audits;
   std::uint64_t since_ns = 0;  // allocations and errors before this time are left out
 };
 

@@ -1,6 +1,9 @@
 #include "report/judge/summarise.h"
 
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "report/judge/balances.h"
 #include "report/judge/notes.h"
@@ -10,6 +13,44 @@
 
 namespace culprit::report {
 
+namespace {
+
+// The difference between a function's calls that were not recorded, and those whose stacks are known, gets an entry of
+// its own.
+Audit read_audit(const Dump& dump, const std::vector<format::AuditRecord>& records, const StackResolver& stacks) {
+  const format::Header& header = dump.header();
+  Audit audit;
+  audit.state = header.audit_state;
+  audit.error = header.audit_error;
+  if (header.audit_state == format::AuditState::kEnded) audit.end_ns = header.audit_end_ns;
+  if (header.audit_state == format::AuditState::kNotAsked) return audit;
+  std::map<std::string, NotRecordedCalls> others;
+  for (const format::AuditRecord& record : records) {
+    const std::string api(dump.string(record.function));
+    if (record.stack == 0) audit.functions.push_back({api, record.calls});
+    if (record.not_recorded == 0) continue;
+    NotRecordedCalls& other = others[api];
+    other.api = api;
+    if (record.stack == 0) {
+      other.count += record.not_recorded;
+      other.bytes += record.bytes;
+    } else {
+      other.count -= record.not_recorded;
+      other.bytes -= record.bytes;
+      audit.not_recorded.push_back({api, record.not_recorded, record.bytes, &stacks.stack(record.stack)});
+    }
+  }
+  for (const auto& [api, other] : others) {
+    // A damaged dump, or one that is still written, may have more at the stacks than in all.
+    const bool is_rest = other.count != 0 && other.count <= ~0ULL / 2;
+    if (is_rest) audit.not_recorded.push_back({api, other.count, other.bytes <= ~0ULL / 2 ? other.bytes : 0, nullptr});
+  }
+  put_in_order(&audit);
+  return audit;
+}
+
+}  // namespace
+
 Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const StackResolver> stacks,
                  const HolderGroups& groups, Verdicts verdicts, bool strict) {
   const format::Header& header = dump.header();
@@ -18,6 +59,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
     const ResolvedStack& stack = stacks->stack(site.stack);
     report.sites.push_back({site.site, site.number, site.calls, api_of(dump, site.api, stack), &stack});
   }
+  report.audit = read_audit(dump, groups.tables.audits, *stacks);
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
   report.bills = read_bills(contents.bills, dump, *stacks);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);

@@ -282,11 +282,36 @@ void fields(Archive& archive, FailedAllocation* failed) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, AuditedFunction* function) {
+  archive("api", &function->api);
+  archive("calls", &function->calls);
+}
+
+template <typename Archive>
+void fields(Archive& archive, NotRecordedCalls* calls) {
+  archive("api", &calls->api);
+  archive("count", &calls->count);
+  archive("bytes", &calls->bytes);
+  archive("stack", &calls->stack);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Audit* audit) {
+  archive.number("state", &audit->state, format::AuditState::kForkParent);
+  archive("error", &audit->error);
+  archive("end_ns", &audit->end_ns);
+  archive("not_audited", &audit->not_audited);
+  archive("functions", &audit->functions);
+  archive("not_recorded", &audit->not_recorded);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Report* report) {
   archive("process", &report->process);
   archive("processes", &report->job);
   archive("hook_called", &report->hook_called);
   archive("unseen", &report->unseen);
+  archive("audit", &report->audit);
 #define COUNTER_REPORT(name) archive(#name, &report->name);
 #include "interpose/format/counters.def"
   archive("devices", &report->devices);

@@ -278,6 +278,26 @@ void ReportMerger::add_pictures(std::vector<Picture> from, std::uint32_t first_p
   }
 }
 
+// A part of the processes may have had no audit: the reason is that of the first of them, by number.
+void ReportMerger::add_audit(const Audit& from, bool first, StoreImport* import) {
+  Audit& audit = report_.audit;
+  audit.not_audited += from.not_audited;
+  if (from.state != format::AuditState::kOn && from.state != format::AuditState::kEnded && from.functions.empty() &&
+      from.state != format::AuditState::kNotAsked && from.not_audited == 0)
+    ++audit.not_audited;
+  if (first || from.state > audit.state) {
+    audit.state = from.state;
+    audit.error = from.error;
+    audit.end_ns = from.end_ns;
+  }
+  audit.functions.insert(audit.functions.end(), from.functions.begin(), from.functions.end());
+  for (NotRecordedCalls calls : from.not_recorded) {
+    calls.stack = calls.stack == nullptr ? nullptr : import->import(calls.stack);
+    audit.not_recorded.push_back(std::move(calls));
+  }
+  put_in_order(&audit);
+}
+
 void ReportMerger::add_balances(Report report, std::uint32_t first_process, StoreImport* import) {
   for (Balance& balance : report.balances) {
     balance.process += first_process;
@@ -300,6 +320,7 @@ void ReportMerger::add(Report report) {
   const auto first_process = static_cast<std::uint32_t>(report_.job.size());
   add_head(report);
   StoreImport import(store_.get());
+  add_audit(report.audit, first_process == 0, &import);
   add_groups(std::move(report.leaks), first_process, &import, &leaks_);
   add_groups(std::move(report.library), first_process, &import, &library_);
   add_groups(std::move(report.resources), first_process, &import, &resources_);

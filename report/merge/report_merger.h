@@ -35,6 +35,7 @@ class ReportMerger {
 
   void add_groups(std::vector<Group> from, std::uint32_t first_process, StoreImport* import, List* into);
   void add_error(ErrorGroup error, StoreImport* import);
+  void add_audit(const Audit& from, bool first, StoreImport* import);
   void add_balances(Report report, std::uint32_t first_process, StoreImport* import);
   void add_pictures(std::vector<Picture> from, std::uint32_t first_process, StoreImport* import);
   void add_head(const Report& report);

@@ -69,6 +69,12 @@ std::vector<std::string> reasons_not_known(const Report& report) {
   for (const UnseenUser& user : report.unseen) reasons.push_back(unseen_text(user));
   const std::string dropped = dropped_text(report);
   if (!dropped.empty()) reasons.push_back(dropped);
+  const std::uint64_t missing = calls_not_recorded(report.audit);
+  if (missing != 0)
+    reasons.push_back("the audit saw " + plural(missing, "call", "calls") + " of the driver that " +
+                      (missing == 1 ? "was" : "were") +
+                      " not recorded: " + not_recorded_text(report.audit.not_recorded.front()) +
+                      (report.audit.not_recorded.size() > 1 ? ", ..." : ""));
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
   return reasons;
 }

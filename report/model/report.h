@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/model/audit.h"
 #include "report/model/balance.h"
 #include "report/model/cache_inside.h"
 #include "report/model/failed_allocation.h"
@@ -27,6 +28,7 @@ struct Report {
   std::vector<JobProcess> job;  // the merged processes, by rank; empty: a report of one process
   bool hook_called = false;
   std::vector<UnseenUser> unseen;
+  Audit audit;
   std::string missing_ranks;  // the ranks of the job without a dump, as a sentence; empty: none
 #define COUNTER_REPORT(name) std::uint64_t name = 0;
 #include "interpose/format/counters.def"

@@ -44,6 +44,7 @@ class DumpBuilder {
   format::Ref add_mark(const std::string& name, format::MarkKind kind, std::uint64_t first_ns);
   format::Ref add_label(format::Ref mark, format::Ref range);
   format::Ref add_picture(const format::PictureRecord& record);
+  format::Ref add_audit(const format::AuditRecord& record);
   format::Ref add_bill(const format::BillRecord& record);
   format::Ref add_balance(const format::BalanceRecord& record);
   format::Ref add_release(const format::ReleaseRecord& record);

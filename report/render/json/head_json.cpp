@@ -324,6 +324,28 @@ Json pictures_json(const Report& report) {
 
 }  // namespace
 
+namespace {
+
+Json audit_json(const Audit& audit) {
+  Json one = {{"calls", audited_calls(audit)}, {"functions", audit.functions.size()}};
+  const std::string why = why_no_audit(audit);
+  one["problem"] = why.empty() ? Json() : Json(why);
+  if (audit.not_audited != 0) one["not_audited"] = audit.not_audited;
+  one["by_function"] = Json::array();
+  for (const AuditedFunction& function : audit.functions)
+    one["by_function"].push_back({{"api", function.api}, {"calls", function.calls}});
+  one["not_recorded"] = Json::array();
+  for (const NotRecordedCalls& calls : audit.not_recorded) {
+    one["not_recorded"].push_back({{"api", calls.api},
+                                   {"count", calls.count},
+                                   {"bytes", calls.bytes},
+                                   {"stack", calls.stack == nullptr ? Json::array() : stack_json(calls.stack)}});
+  }
+  return one;
+}
+
+}  // namespace
+
 Json report_head_json(const Report& report) {
   Json head;
   head["dump"] = report.dump_path;
@@ -348,6 +370,7 @@ Json report_head_json(const Report& report) {
   head["unseen"] = Json::array();
   for (const UnseenUser& user : report.unseen)
     head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
+  if (report.audit.state != format::AuditState::kNotAsked) head["audit"] = audit_json(report.audit);
   head["holder_search"] = holder_search_json(report.holder_search);
   head["answers"] = answer_links(report);
   return head;

@@ -58,6 +58,7 @@ Json modules_json(const Report& report, const FrameTexts& written) {
   for (const ContextInfo& context : report.contexts) add(context.stack);
   for (const ErrorGroup& error : report.errors) add(error.stack);
   for (const FailedAllocation& failed : report.failed_allocations) add(failed.stack);
+  for (const NotRecordedCalls& calls : report.audit.not_recorded) add(calls.stack);
   Json list = Json::array();
   for (const auto& [path, build_id] : modules) list.push_back({{"path", path}, {"build_id", build_id}});
   return list;

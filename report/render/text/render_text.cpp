@@ -37,6 +37,7 @@ namespace {
 constexpr std::size_t kLongestCommand = 120;
 constexpr std::size_t kShownSpans = 4;
 constexpr std::size_t kShownFailed = 4;
+constexpr std::size_t kShownNotRecorded = 8;
 
 // Lets a stream append to strings without an extra copy.
 class StringBuffer : public std::streambuf {
@@ -67,6 +68,7 @@ class TextReport {
     print_recording();
     render_failures(report_, options_, out_);
     print_verdict();
+    print_audit();
     render_stray_contexts(report_, options_, out_);
     print_live_cached();
     print_failed_allocations();
@@ -223,6 +225,22 @@ class TextReport {
            << " of memory that was not recorded";
     }
     out_ << "\n";
+  }
+
+  void print_audit() {
+    const Audit& audit = report_.audit;
+    const std::string headline = audit_headline(audit);
+    if (headline.empty()) return;
+    const bool fine = audit.state == AuditState::kOn && audit.not_recorded.empty();
+    out_ << (fine ? palette_.title("AUDIT") : palette_.warn("AUDIT")) << "  " << headline << "\n";
+    for (std::size_t i = 1; i < audit.not_recorded.size(); ++i) {
+      const std::size_t left = audit.not_recorded.size() - i;
+      if (!options_.all && i >= kShownNotRecorded && left > 1) {
+        out_ << "       and " << left << " more: --all\n";
+        break;
+      }
+      out_ << "       " << not_recorded_text(audit.not_recorded[i]) << "\n";
+    }
   }
 
   // A tensor that is kept is no leak of the allocator, but perhaps one of the program.
