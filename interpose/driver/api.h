@@ -23,6 +23,7 @@ enum HookFlags : std::uint8_t {
   // context on the device that the thread already uses.)
   kSwitchContext = 2,
   kAllocate = 4,  // takes memory of its own: CULPRIT_FAIL counts it as an allocation
+  kLive = 8,      // changes in another way how much memory is live
 };
 
 inline constexpr std::uint8_t kHookFlags[] = {
@@ -34,6 +35,7 @@ inline constexpr std::uint8_t kHookFlags[] = {
 };
 
 constexpr bool records_failure(Api api) { return (kHookFlags[static_cast<int>(api)] & kRecordFailure) != 0; }
+constexpr bool changes_live_memory(Api api) { return (kHookFlags[static_cast<int>(api)] & (kAllocate | kLive)) != 0; }
 constexpr bool changes_context(Api api) { return (kHookFlags[static_cast<int>(api)] & kSwitchContext) != 0; }
 
 // The ELF symbol of a row, e.g. "cuMemAlloc_v2".

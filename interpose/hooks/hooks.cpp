@@ -61,7 +61,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
-    CULPRIT_ENTER(symbol, arguments, true)                                           \
+    CULPRIT_ENTER(symbol, arguments, changes_live_memory(Api::symbol))               \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);               \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \

@@ -85,10 +85,8 @@ cupy.cuda.runtime.deviceSynchronize()
     "Numba": ("numba", """
 import numpy
 from numba import cuda
-@cuda.jit
-def double(x): x[cuda.grid(1)] *= 2
-x = cuda.to_device(numpy.ones(1 << 20))
-double[(1 << 20) // 256, 256](x)
+kept = [cuda.to_device(numpy.ones(1 << 20)) for _ in range(4)]
+streams = [cuda.stream() for _ in range(20)]
 cuda.synchronize()
 """),
     "JAX": ("jax", """
@@ -97,6 +95,12 @@ x = np.ones((2000, 2000))
 (x @ x).block_until_ready()
 """),
 }
+NCCL = """
+import torch
+parts = [torch.rand(1 << 22, device=f"cuda:{gpu}") for gpu in range(2)]
+for _ in range(3): torch.cuda.nccl.all_reduce(parts)
+for gpu in range(2): torch.cuda.synchronize(gpu)
+"""
 # The pool that JAX takes at its start would hide all other figures.
 ENVIRONMENT = {"JAX": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}}
 
@@ -144,31 +148,44 @@ def explain(name, report, output):
     return "\n".join(lines)
 
 
-def check(name, command, **environment):
-    try:
-        result = run(command, **environment)
-        report = result.report
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
-        return row(FAIL, f"balance: {name}", error)
-    balance = next((one for one in report.get("balances", []) if one["moment"] == "exit" and one["device"] == 0), None)
-    if result.returncode != 0 or balance is None:
-        everything = explain(name, report, result.stdout + result.stderr)
-        return row(FAIL, f"balance: {name}", f"exit code {result.returncode}, balance {balance}: {everything}")
-    rest = balance["items"][-1]["bytes"]
-    allowed = max(LEAST, balance["in_use_bytes"] // 100)
-    good = abs(rest) <= allowed
+def check(name, command, gpus=1, **environment):
+    result = run(command, **environment)
+    # A compiler's processes do not use the GPU.
+    report = next((report for report in result.reports if report.get("balances")), None) or result.report
     everything = explain(name, report, result.stdout + result.stderr)
-    parts = ", ".join(f"{item['what']} {mib(item['bytes'])}" for item in balance["items"])
-    row(PASS if good else FAIL, f"balance: {name}", f"{mib(balance['in_use_bytes'])} MiB = {parts}" +
-        ("" if good else f" {everything}"))
+    found = {one["device"]: one for one in report.get("balances", []) if one["moment"] == "exit"}
+    for gpu in range(gpus):
+        row_name = f"balance: {name}" + (f", GPU {gpu}" if gpus > 1 else "")
+        balance = found.get(gpu)
+        if result.returncode != 0 or balance is None:
+            row(FAIL, row_name, f"exit code {result.returncode}, balance {balance}: {everything}")
+            continue
+        rest = balance["items"][-1]["bytes"]
+        good = abs(rest) <= max(LEAST, balance["in_use_bytes"] // 100)
+        parts = ", ".join(f"{item['what']} {mib(item['bytes'])}" for item in balance["items"])
+        row(PASS if good else FAIL, row_name,
+            f"{mib(balance['in_use_bytes'])} MiB = {parts}" + ("" if good else f" {everything}"))
 
 
-def check_safely(name, command, **environment):
+def check_safely(name, command, gpus=1, **environment):
     """A mistake of this script is a failed row, and the other workloads still run."""
     try:
-        check(name, command, **environment)
+        check(name, command, gpus, **environment)
     except Exception:  # whatever it is
         row(FAIL, f"balance: {name}", traceback.format_exc())
+
+
+def check_nccl(path):
+    name = "NCCL on two GPUs"
+    if not installed("torch"):
+        row(SKIP, f"balance: {name}", "torch is not there")
+        return
+    path.write_text("import sys, torch\nsys.exit(torch.cuda.device_count() < 2)\n")
+    if subprocess.run([sys.executable, path], timeout=120).returncode != 0:
+        row(SKIP, f"balance: {name}", "there is one GPU")
+        return
+    path.write_text(NCCL)
+    check_safely(name, [sys.executable, path], gpus=2)
 
 
 def compile_programs(folder):
@@ -206,6 +223,7 @@ def main():
             path = Path(folder) / "workload.py"
             path.write_text(script)
             check_safely(name, [sys.executable, path], **ENVIRONMENT.get(name, {}))
+        check_nccl(Path(folder) / "workload.py")
     finish()
 
 

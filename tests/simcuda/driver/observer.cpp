@@ -41,6 +41,7 @@ constexpr ObserverTable kTable = {sizeof(ObserverTable), observe, name_of, addre
 }  // namespace simcuda
 
 SIM(cuGetExportTable)(const void** table, const CUuuid* id) {
+  if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;
   if (std::memcmp(id->bytes, "simcuda observer", sizeof(id->bytes)) != 0) return CUDA_ERROR_NOT_FOUND;
   *table = &simcuda::kTable;

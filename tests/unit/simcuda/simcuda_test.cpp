@@ -285,7 +285,7 @@ TEST_CASE("cuGetProcAddress picks by version and default stream", "[simcuda]") {
 
 TEST_CASE("functions that are not simulated say so", "[simcuda]") {
   DriverContext context;
-  CHECK(cuGetExportTable(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(cuDeviceGetLuid(nullptr, nullptr, 0) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(cudaLogsUnregisterCallback(nullptr) == cudaErrorNotSupported);
 }
 
