@@ -1,8 +1,8 @@
 // Memory that processes hand to one another: exports and imports, with which the report joins the dumps of a job.
 //
-// Measured on an H200 (driver 580): the bytes of an IPC handle and of an exported pool pointer are the same in both
-// processes and differ for each allocation, also for the next one at an address. A file descriptor has no identity: all
-// of them are /dev/nvidiactl, with one inode.
+// Measured on an H200 (driver 580): the bytes of an IPC handle and of an exported pool pointer are the same for each
+// export of an allocation, and other ones for each other allocation. A file descriptor has no identity: all of them are
+// /dev/nvidiactl, with one inode.
 //
 // Every function is thread-safe, keeps errno, never throws, and does nothing when recording is off.
 #pragma once

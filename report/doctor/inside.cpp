@@ -113,6 +113,7 @@ std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
     result[pid] = {{"", unreadable}};
   }
   std::vector<Report*> all;
+  all.reserve(reports.size());
   for (auto& [pid, report] : reports) all.push_back(&report);
   join_sharings(all);
   for (const auto& [pid, report] : reports) result[pid] = by_gpu(report, proc.processes.at(pid).dump);

@@ -170,6 +170,7 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
   if (!parts.merged.empty()) load_merged(parts.merged, options, job, &loaded);
   if (!parts.apart.empty()) load_apart(parts.apart, options, job, &loaded);
   std::vector<Report*> reports;
+  reports.reserve(loaded.reports.size());
   for (Report& report : loaded.reports) reports.push_back(&report);
   join_sharings(reports);
   return loaded;

@@ -32,7 +32,7 @@ std::string amount_of(const SharedMemory& shared) {
 
 // "exported by rank 0 at a.py:5".
 std::string export_text(const SharedMemory& shared) {
-  if (!shared.exporter) return "exported by a process without a dump here";
+  if (!shared.exporter) return "its export is in no dump here";
   return (shared.certain ? "exported by " : "perhaps exported by ") + name_of(*shared.exporter) +
          at_place(shared.exported);
 }
@@ -48,10 +48,11 @@ bool is_same_code(const ResolvedStack& left, const ResolvedStack& right) {
 
 std::string shared_memory_text(const SharedMemory& shared) {
   const bool runs = shared.importer.ended == Ended::kRunning;
-  const std::string importer = name_of(shared.importer);
-  const std::string opened = ", opened" + at_place(shared.opened);
+  const char* when = runs                                       ? ""
+                     : shared.importer.ended == Ended::kUnknown ? " at the end of its dump"
+                                                                : " when it ended";
   const std::string mapped =
-      runs ? "still mapped by " + importer + opened : "still mapped by " + importer + " when it ended" + opened;
+      "still mapped by " + name_of(shared.importer) + when + ", opened" + at_place(shared.opened);
   if (shared.state != SharedState::kStays || !shared.exporter)
     return mapped + ", " + export_text(shared) + ": " + amount_of(shared);
   const std::string freed = shared.freed != nullptr ? "freed by " + name_of(*shared.exporter) + at_place(shared.freed)

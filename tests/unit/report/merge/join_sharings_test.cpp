@@ -152,19 +152,17 @@ TEST_CASE("the sentence of memory that another process maps", "[report][sharing]
   rows.push_back({"the exporter ended", std::move(Process(0).exports(7, 1)), std::move(Process(1).opens(7, 2).runs()),
                   "of rank 0, which has ended, still mapped by rank 1, opened at app.cu:9: 512 MiB stay"});
   rows.push_back({"no export", std::move(Process(0).exports(8, 1)), std::move(Process(1).opens(7, 2).runs()),
-                  "still mapped by rank 1, opened at app.cu:9, exported by a process without a dump here: memory of "
-                  "unknown size"});
+                  "still mapped by rank 1, opened at app.cu:9, its export is in no dump here: memory of unknown size"});
   rows.push_back({"exported later", std::move(Process(0).exports(7, 3000000000)),
                   std::move(Process(1).opens(7, 2).runs()),
-                  "still mapped by rank 1, opened at app.cu:9, exported by a process without a dump here: memory of "
-                  "unknown size"});
+                  "still mapped by rank 1, opened at app.cu:9, its export is in no dump here: memory of unknown size"});
   rows.push_back({"a descriptor", std::move(Process(0).exports(0, 1, 3, 512 * kMiB, SharingType::kFileDescriptor)),
                   std::move(Process(1).opens(0, 2, 512 * kMiB, SharingType::kFileDescriptor).runs()),
                   "freed by rank 0 at app.cu:7, still mapped by rank 1, opened at app.cu:9: 512 MiB may stay"});
   rows.push_back({"a descriptor of another size",
                   std::move(Process(0).exports(0, 1, 3, 512 * kMiB, SharingType::kFileDescriptor)),
                   std::move(Process(1).opens(0, 2, 2 * kMiB, SharingType::kFileDescriptor).runs()),
-                  "still mapped by rank 1, opened at app.cu:9, exported by a process without a dump here: 2.00 MiB"});
+                  "still mapped by rank 1, opened at app.cu:9, its export is in no dump here: 2.00 MiB"});
   for (Row& row : rows) {
     INFO(row.name);
     std::vector<Report> reports = {row.exporter.report(), row.importer.report()};
@@ -299,7 +297,7 @@ TEST_CASE("records of shared memory that make no sense are left out", "[report][
   REQUIRE(report.sharings.size() == 1);
   REQUIRE(report.shared.size() == 1);
   CHECK(shared_memory_text(report.shared[0]) ==
-        "still mapped by rank 0 when it ended, opened, exported by a process without a dump here: memory of unknown "
+        "still mapped by rank 0 when it ended, opened, its export is in no dump here: memory of unknown "
         "size");
   CHECK_FALSE(text_of(report).empty());
 }
