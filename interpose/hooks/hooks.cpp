@@ -19,8 +19,8 @@ CULPRIT_CALLED_OFTEN(cuEventCreate)
 CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #undef CULPRIT_CALLED_OFTEN
 
-// The beginning of each hook: `call` is the function that it must call.
-#define CULPRIT_ENTER(symbol, arguments)                                                   \
+// The beginning of each hook: `call` is the function that it must call; `changes`: the live memory, perhaps.
+#define CULPRIT_ENTER(symbol, arguments, changes)                                          \
   if (CULPRIT_UNLIKELY(thread_state.outermost_hook != nullptr)) {                          \
     Reentry reentry(static_cast<const char*>(__builtin_frame_address(0)));                 \
     if (reentry.is_users()) return symbol arguments;                                       \
@@ -32,12 +32,13 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     }                                                                                      \
   }                                                                                        \
   HookScope scope(__builtin_frame_address(0));                                             \
+  __atomic_store_n(&thread_state.hook_changes_memory, changes, __ATOMIC_RELAXED);          \
   auto* call = reinterpret_cast<decltype(&::symbol)>(next_address(Api::symbol));           \
   if (CULPRIT_UNLIKELY(call == nullptr)) return CUDA_ERROR_NOT_INITIALIZED;
 
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
-    CULPRIT_ENTER(symbol, arguments)                                                                              \
+    CULPRIT_ENTER(symbol, arguments, is_on_device(format::Kind::kind))                                            \
     CUresult status = call_metered<memory_of(format::Kind::kind)>(                                                \
         Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; });                            \
     if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) {                                                                 \
@@ -52,7 +53,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_END(symbol, parameters, arguments, kind, ended_handle)                                  \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                \
-    CULPRIT_ENTER(symbol, arguments)                                                                 \
+    CULPRIT_ENTER(symbol, arguments, is_on_device(format::Kind::kind))                               \
     return call_and_end<format::Kind::kind>(                                                         \
         Api::symbol, ended_handle, [&]() __attribute__((always_inline)) { return call arguments; }); \
   }
@@ -60,7 +61,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
 #define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
-    CULPRIT_ENTER(symbol, arguments)                                                 \
+    CULPRIT_ENTER(symbol, arguments, true)                                           \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);               \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
@@ -70,7 +71,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_GROW(symbol, parameters, arguments, flags, what)                        \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
-    CULPRIT_ENTER(symbol, arguments)                                                 \
+    CULPRIT_ENTER(symbol, arguments, false)                                          \
     MeteredCall metered(Api::symbol, what);                                          \
     CUresult status = call arguments;                                                \
     metered.finish();                                                                \
@@ -80,7 +81,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_LAUNCH(symbol, parameters, arguments)                         \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                      \
-    CULPRIT_ENTER(symbol, arguments)                                       \
+    CULPRIT_ENTER(symbol, arguments, false)                                \
     if (CULPRIT_LIKELY(!next_launch_is_measured())) return call arguments; \
     MeteredLaunch metered(Api::symbol);                                    \
     CUresult status = call arguments;                                      \
@@ -90,7 +91,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
-    CULPRIT_ENTER(symbol, arguments)                                                \
+    CULPRIT_ENTER(symbol, arguments, false)                                         \
     CUresult status = call arguments;                                               \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
     note_result(Api::symbol, status, 0);                                            \
@@ -99,7 +100,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 
 #define HOOK_EXPORT(symbol, parameters, arguments, kind, exported_handle, shared)                        \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                    \
-    CULPRIT_ENTER(symbol, arguments)                                                                     \
+    CULPRIT_ENTER(symbol, arguments, false)                                                              \
     CUresult status = call arguments;                                                                    \
     if (status == CUDA_SUCCESS) note_exported(Api::symbol, format::Kind::kind, exported_handle, shared); \
     note_result(Api::symbol, status, 0);                                                                 \

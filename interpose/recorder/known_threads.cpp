@@ -105,9 +105,8 @@ bool wait_for_threads(int limit_ms) {
   }
   for_each_known_thread([](ThreadState* state) { state->known.seen_outside = state == &thread_state; });
   for (int waited = 0;; ++waited) {
-    static bool all;  // one caller at a time
-    all = true;
-    for_each_known_thread([](ThreadState* state) {
+    bool all = true;
+    for_each_known_thread([&](ThreadState* state) {
       state->known.seen_outside = state->known.seen_outside || is_outside(*state);
       all = all && state->known.seen_outside;
     });
@@ -116,11 +115,11 @@ bool wait_for_threads(int limit_ms) {
   }
 }
 
-void for_each_known_thread(void (*visit)(ThreadState* state)) {
+void for_each_known_thread(void (*visit)(ThreadState* state, void* data), void* data) {
   List* threads = list();
   if (threads == nullptr) return;
   SpinGuard guard(threads->lock);
-  for (ThreadState* state = threads->first; state != nullptr; state = state->known.next) visit(state);
+  for (ThreadState* state = threads->first; state != nullptr; state = state->known.next) visit(state, data);
 }
 
 VisitInTracker::VisitInTracker()

@@ -31,8 +31,13 @@ void forget_this_thread();
 // Each thread's earlier work is then over, and its later work sees the caller's earlier stores. One caller at a time.
 bool wait_for_threads(int limit_ms);
 
-// Calls visit(state) for each known thread. `visit` must not call back.
-void for_each_known_thread(void (*visit)(ThreadState* state));
+// Calls visit(state, data) for each known thread, under the list's lock: `visit` must not call back.
+void for_each_known_thread(void (*visit)(ThreadState* state, void* data), void* data);
+
+template <typename Visit>
+void for_each_known_thread(Visit visit) {
+  for_each_known_thread([](ThreadState* state, void* data) { (*static_cast<Visit*>(data))(state); }, &visit);
+}
 
 // For work in a thread that may not record: code that an injector runs in an arbitrary thread, the end of the process,
 // the exported functions. Makes a detach wait for it. The end of such a thread may go

@@ -131,6 +131,29 @@ void read_pools(Process& process, BalanceRecord* balance) {
   }
 }
 
+// The other threads' part in the live memory of a device.
+struct OtherThreads {
+  std::int64_t held_back;  // their changes that the device's sum does not contain yet (change_live_bytes())
+  bool busy;               // one of them is in a hook that changes the live memory
+};
+
+OtherThreads look_at_other_threads(std::uint8_t device) {
+  OtherThreads others = {};
+  for_each_known_thread([&](const ThreadState* thread) {
+    if (thread == &thread_state) return;
+    others.busy = others.busy || (__atomic_load_n(&thread->outermost_hook, __ATOMIC_ACQUIRE) != nullptr &&
+                                  __atomic_load_n(&thread->hook_changes_memory, __ATOMIC_RELAXED));
+    if (__atomic_load_n(&thread->sums.live_device, __ATOMIC_RELAXED) == device)
+      others.held_back += __atomic_load_n(&thread->sums.live_delta, __ATOMIC_RELAXED);
+  });
+  return others;
+}
+
+std::uint64_t live_sum(Process& process, std::uint8_t device) {
+  const format::DeviceRecord* record = process.tables.contexts.known_device(device, process.dump);
+  return record == nullptr ? 0 : __atomic_load_n(&record->live_bytes, __ATOMIC_RELAXED);
+}
+
 std::size_t stack_limit() {
   std::size_t limit = 0;
   return driver().cuCtxGetLimit(&limit, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS ? limit : 0;
@@ -172,64 +195,90 @@ bool Meter::may_measure(std::uint64_t now) const {
   return spent_ns_.load(std::memory_order_relaxed) <= kFree + now / kShare;
 }
 
-// `context`: to read in; nullptr: the current one.
+// `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
+// inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
 bool Meter::read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live) {
+  constexpr int kMostAttempts = 16;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading;
   bool done = false;
   {
     Within within(context);
-    done = within.usable() && read_memory(start, &reading);
+    for (int i = 0; within.usable() && !done && i < kMostAttempts; ++i) {
+      const OtherThreads before = look_at_other_threads(device);
+      const std::uint64_t sum = live_sum(process, device);
+      if (!read_memory(start, &reading)) break;
+      const OtherThreads after = look_at_other_threads(device);
+      *live = sum + static_cast<std::uint64_t>(before.held_back);
+      done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum;
+    }
   }
   spent_ns_.fetch_add(now_ns(process) - start, std::memory_order_relaxed);
-  if (!done) return false;
-  *used = reading.total_bytes - reading.free_bytes;
-  const format::DeviceRecord* record = process.tables.contexts.known_device(device, process.dump);
-  *live = record == nullptr ? 0 : __atomic_load_n(&record->live_bytes, __ATOMIC_RELAXED);
-  return true;
+  if (done) *used = reading.total_bytes - reading.free_bytes;
+  return done;
 }
 
+// Other threads' measurements may begin or end between a reading and the lock. One that decides about the sum is then
+// repeated: an old one would count their memory twice, or not at all.
 void Meter::open(Process& process, Measurement* measurement, CUcontext context) {
   constexpr std::uint64_t kLongest = 60'000'000'000;  // of a call: its thread left it by a jump, or was cancelled
-  std::uint64_t used = 0, live = 0;
-  if (!read(process, measurement->device, context, &used, &live)) return;
-  const std::uint64_t now = now_ns(process);
-  measurement->begun = true;
+  constexpr int kMostAttempts = 16;
   Together& together = together_[measurement->device];
-  SpinGuard guard(together.lock);
-  if (together.open != 0 && now - together.began_ns > kLongest) together.open = 0;
-  if (together.open++ == 0) {
-    together.calls = 1;
-    together.what = measurement->what;
-    together.mixed = false;
-    together.began_ns = now;
-    together.used = used;
-    together.live = live;
-  } else {
+  for (int i = 0; i < kMostAttempts; ++i) {
+    const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
+    std::uint64_t used = 0, live = 0;
+    const bool done = read(process, measurement->device, context, &used, &live);
+    const std::uint64_t now = now_ns(process);
+    SpinGuard guard(together.lock);
+    if (together.open != 0 && now - together.began_ns > kLongest) together.open = 0;
+    if (together.open == 0) {
+      if (!done) break;
+      if (together.changes != changes) continue;
+      together.calls = 0;
+      together.what = measurement->what;
+      together.mixed = false;
+      together.began_ns = now;
+      together.used = used;
+      together.live = live;
+    }
+    ++together.open;
     ++together.calls;
     together.mixed = together.mixed || together.what != measurement->what;
+    __atomic_store_n(&together.changes, together.changes + 1, __ATOMIC_RELEASE);
+    measurement->begun = true;
+    return;
   }
+  __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
 }
 
 // Returns whether `grown`, the memory that the call took, is known.
 bool Meter::close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
                   std::uint64_t* used) {
-  std::uint64_t live = 0;
-  const bool done = read(process, measurement.device, context, used, &live);
+  constexpr int kMostAttempts = 16;
   Together& together = together_[measurement.device];
-  SpinGuard guard(together.lock);
-  if (together.open == 0) return false;
-  if (--together.open != 0) return false;
-  const std::uint32_t calls = together.calls;
-  *grown = static_cast<std::int64_t>(*used - together.used) - static_cast<std::int64_t>(live - together.live);
-  if (calls == 1) {
-    if (!done) ++unmeasured_[measurement.device];
-    return done;
+  for (int i = 1;; ++i) {
+    const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
+    std::uint64_t live = 0;
+    bool done = read(process, measurement.device, context, used, &live);
+    SpinGuard guard(together.lock);
+    if (together.open == 1 && together.changes != changes) {
+      if (done && i < kMostAttempts) continue;
+      done = false;
+    }
+    if (together.open == 0) return false;
+    __atomic_store_n(&together.changes, together.changes + 1, __ATOMIC_RELEASE);
+    if (--together.open != 0) return false;
+    const std::uint32_t calls = together.calls;
+    *grown = static_cast<std::int64_t>(*used - together.used) - static_cast<std::int64_t>(live - together.live);
+    if (calls == 1) {
+      if (!done) __atomic_fetch_add(&unmeasured_[measurement.device], 1, __ATOMIC_RELAXED);
+      return done;
+    }
+    in_common_[measurement.device] += calls;
+    if (done && !together.mixed) add(measurement.device, measurement.what, *grown);
+    return false;
   }
-  in_common_[measurement.device] += calls;
-  if (done && !together.mixed) add(measurement.device, measurement.what, *grown);
-  return false;
 }
 
 void Meter::add(std::uint8_t device, DriverMemory what, std::int64_t bytes) {

@@ -56,8 +56,9 @@ class Meter {
   // Measured calls of several threads at the same time: which of them took what is not known, their sum is.
   struct Together {
     SpinLock lock;
-    std::uint32_t open;   // calls that are under way
-    std::uint32_t calls;  // since it was 0
+    std::uint32_t open;     // calls that are under way
+    std::uint32_t calls;    // since it was 0
+    std::uint32_t changes;  // of `open`
     format::DriverMemory what;
     bool mixed;  // calls of different sorts
     std::uint64_t began_ns;

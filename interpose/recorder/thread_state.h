@@ -37,6 +37,7 @@ struct alignas(64) ThreadState {
   // because a jump or a cancellation out of a hook does not clear it; an unwind then finds whether the frame still
   // exists (hook_entry.h).
   const char* outermost_hook;
+  bool hook_changes_memory;  // that hook may change the live memory; no record shows it before the hook ends
   FailureWatch failures;
   bool in_tracker;  // inside our own bookkeeping: a signal handler's CUDA call is counted, not recorded
   // Equal to Process::session while recording is on and this thread has `memory`, paths and counters.

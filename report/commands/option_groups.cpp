@@ -16,8 +16,8 @@ struct Group {
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"Recording",
-       {"--keep", "--out", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history", "--depth",
-        "--log"}},
+       {"--keep", "--out", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history", "--audit",
+        "--depth", "--log"}},
       {"Course", {"--timeout", "--for", "--backend", "--max-runs", "--site", "--show-output"}},
       {"Calls that fail", {"--fail-alloc", "--fail-call"}},
       {"Output",

@@ -141,8 +141,20 @@ TEST_CASE("what threads take at the same time is known as a sum", "[balance]") {
   if (on_gpu()) return;
   const json report = run_json("threads");
   Items items = items_of(report["devices"][0]["balance"]);
-  CHECK(items["modules"] == 80 * 2 * kMiB);
-  CHECK(items["rest"] == 0);
+  // On a busy machine the readings of a few calls may be left out: they may take a hundredth of the time.
+  const std::int64_t not_measured = report["balances"][0]["calls_not_measured"];
+  CHECK(items["modules"] + items["rest"] == 80 * 2 * kMiB);
+  CHECK(items["rest"] >= 0);
+  CHECK(items["rest"] <= not_measured * 2 * kMiB);
+}
+
+TEST_CASE("allocations of another thread are never counted as code", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("beside allocations");
+  Items items = items_of(report["devices"][0]["balance"]);
+  const std::int64_t not_measured = report["balances"][0]["calls_not_measured"];
+  CHECK(items["modules"] == (40 - not_measured) * 2 * kMiB);
+  CHECK(items["rest"] == not_measured * 2 * kMiB);
 }
 
 TEST_CASE("calls during a capture are measured", "[balance]") {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -103,6 +104,23 @@ void load_in_threads() {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Another thread allocates and frees whole blocks meanwhile.
+void load_beside_allocations() {
+  CUcontext context = nullptr;
+  CHECKED(cuCtxGetCurrent(&context));
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    CHECKED(cuCtxSetCurrent(context));
+    while (!stop) {
+      void* memory = allocate(std::size_t{2} << 20);
+      CHECKED(cudaFree(memory));
+    }
+  });
+  for (int turn = 0; turn < 40; ++turn) load_code();
+  stop = true;
+  other.join();
+}
+
 void load_while_capturing() {
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
@@ -148,6 +166,8 @@ int main(int count, char** words) {
     for (int i = 0; i < 20; ++i) CHECKED(cuCtxDestroy(second_context()));
   } else if (mode == "threads") {
     load_in_threads();
+  } else if (mode == "beside allocations") {
+    load_beside_allocations();
   } else if (mode == "capture") {
     load_while_capturing();
   } else if (mode == "out of memory") {

@@ -12,9 +12,10 @@
   extern "C" decltype(name) sim_##name; \
   extern "C" CUresult CUDAAPI sim_##name
 
-// entry_thunks.inc asks whether a call must fail; in this driver no call must.
+// entry_thunks.inc asks whether a call must fail, and who observes it; in this driver no call must, and nothing does.
 extern "C" {
 __attribute__((visibility("hidden"))) uint8_t simcuda_failures_armed = 0;
+__attribute__((visibility("hidden"))) void* simcuda_observer = nullptr;
 __attribute__((visibility("hidden"))) CUresult simcuda_injected_failure(const char*) { return CUDA_SUCCESS; }
 }
 

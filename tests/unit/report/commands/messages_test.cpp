@@ -17,7 +17,7 @@ const std::string kSubject = CULPRIT_SUBJECT_DIR "/symbol_subject";
 const std::string kStripped = CULPRIT_SUBJECT_DIR "/stripped";
 
 // Stands in for libculprit.so where only `culprit run` is tested.
-const std::string kAnyLibrary = "CULPRIT_LIBRARY=/lib/x86_64-linux-gnu/libm.so.6 ";
+const std::string kSomeLibrary = "CULPRIT_LIBRARY=/lib/x86_64-linux-gnu/libm.so.6 ";
 
 // A folder with a dump of a leak in four modules: as it was built, without debug information, with another build ID
 // than recorded, and gone.
@@ -83,7 +83,7 @@ TEST_CASE("debug information in another file is named", "[report][messages]") {
 }
 
 TEST_CASE("option --verbose of run names the library, the dumps and the end of the program", "[report][messages]") {
-  const Finished run = shell(kAnyLibrary + "CULPRIT run -vv -- sh -c 'exit 7'");
+  const Finished run = shell(kSomeLibrary + "CULPRIT run -vv -- sh -c 'exit 7'");
   CHECK(run.exit_code == 7);
   CHECK(has(run.err, "culprit: debug: the library is /lib/x86_64-linux-gnu/libm.so.6 (CULPRIT_LIBRARY)\n"));
   CHECK(has(run.err, "culprit: trace: the program gets LD_PRELOAD=/lib/x86_64-linux-gnu/libm.so.6"));
@@ -93,14 +93,14 @@ TEST_CASE("option --verbose of run names the library, the dumps and the end of t
   DumpBuilder made;
   made.header().start_realtime_ns = 4000000000000000000ULL;
   made.write(folder.file("made"));
-  const Finished found = shell(kAnyLibrary + "CULPRIT run -v --out " + folder.file("%p.dump") + " -- cp " +
+  const Finished found = shell(kSomeLibrary + "CULPRIT run -v --out " + folder.file("%p.dump") + " -- cp " +
                                folder.file("made") + " " + folder.file("1.dump"));
   CHECK(has(found.err, "culprit: debug: dump found: " + folder.file("1.dump") + "\n"));
 }
 
 TEST_CASE("option --quiet keeps errors and exit codes, and drops the rest", "[report][messages]") {
   const Leak leak;
-  const std::string run = kAnyLibrary + "CULPRIT run ";
+  const std::string run = kSomeLibrary + "CULPRIT run ";
   const Finished loud = shell(run + "-- true");
   CHECK(loud.exit_code == 0);
   CHECK(loud.err.compare(0, 43, "culprit: warning: no CUDA call was seen: th") == 0);
@@ -123,7 +123,7 @@ TEST_CASE("option --quiet keeps errors and exit codes, and drops the rest", "[re
 }
 
 TEST_CASE("option --quiet and --verbose stand before and after the sub-command", "[report][messages]") {
-  const std::string command = kAnyLibrary + "CULPRIT ";
+  const std::string command = kSomeLibrary + "CULPRIT ";
   for (const std::string line : {"--quiet run -- true", "-q run true", "run -q true", "run --quiet -- true"}) {
     INFO(line);
     const Finished run = shell(command + line);
@@ -151,7 +151,7 @@ TEST_CASE("option --quiet and --verbose stand before and after the sub-command",
 }
 
 TEST_CASE("levels have colours on a terminal only", "[report][messages]") {
-  const std::string run = "script -qec '" + kAnyLibrary + "CULPRIT run -v -- true' /dev/null";
+  const std::string run = "script -qec '" + kSomeLibrary + "CULPRIT run -v -- true' /dev/null";
   const std::string warning = "culprit: warning: no CUDA call";
   const std::string coloured = "culprit: \x1b[1;33mwarning:\x1b[0m no CUDA call";
   CHECK(has(shell("TERM=xterm NO_COLOR= " + run).out, coloured));
@@ -159,12 +159,12 @@ TEST_CASE("levels have colours on a terminal only", "[report][messages]") {
             "\x1b[1;31mculprit:\x1b[0m /nonexistent: "));
   CHECK(has(shell("TERM=xterm NO_COLOR=1 " + run).out, warning));
   CHECK(has(shell("TERM=dumb NO_COLOR= " + run).out, warning));
-  CHECK(has(shell("TERM=xterm NO_COLOR= " + kAnyLibrary + "CULPRIT run -- true").err, warning));
+  CHECK(has(shell("TERM=xterm NO_COLOR= " + kSomeLibrary + "CULPRIT run -- true").err, warning));
 }
 
 TEST_CASE("messages are there when culprit is killed", "[report][messages]") {
   TemporaryFolder folder;
-  const Finished killed = shell("TMPDIR=" + folder.path().string() + " " + kAnyLibrary +
+  const Finished killed = shell("TMPDIR=" + folder.path().string() + " " + kSomeLibrary +
                                 "CULPRIT run -v -- sh -c 'kill -9 $PPID'; exit $?");
   CHECK(killed.exit_code == 137);
   CHECK(has(killed.err, "culprit: debug: the library is "));

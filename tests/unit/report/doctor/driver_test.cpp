@@ -19,14 +19,6 @@ namespace {
 
 const std::string kGpu = "gpu name=H200 uuid=GPU-0 minor=0 bus=6 total=2000000000 reserved=0 free=1000000000";
 
-FakeProcess cuda_process(std::uint32_t pid, const std::string& name) {
-  FakeProcess process;
-  process.pid = pid;
-  process.name = name;
-  process.files = {"/dev/nvidia0"};
-  return process;
-}
-
 std::string text_of(const Diagnosis& diagnosis) {
   std::ostringstream out;
   render_doctor_text(diagnosis, false, out);
@@ -49,10 +41,6 @@ Json json_of(const Diagnosis& diagnosis) {
 void set_module(const FakeMachine& machine, const std::string& what, const std::string& version) {
   FakeMachine::write(machine.proc() + "/driver/nvidia/version",
                      "NVRM version: NVIDIA UNIX " + what + "  " + version + "  Release Build\nGCC version:  gcc 12\n");
-}
-
-bool any_has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return contains(line, part); });
 }
 
 }  // namespace

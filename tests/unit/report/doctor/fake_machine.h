@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include "report/dump/run_dumps.h"
 #include "report/proc/driver_module.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/text.h"
 
 namespace culprit::test {
 
@@ -40,6 +42,18 @@ struct FakeProcess {
   std::uint64_t start_ticks = 100;
   unsigned long flags = 0;
 };
+
+inline FakeProcess cuda_process(std::uint32_t pid, const std::string& name, unsigned gpu = 0) {
+  FakeProcess process;
+  process.pid = pid;
+  process.name = name;
+  process.files = {"/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia" + std::to_string(gpu)};
+  return process;
+}
+
+inline bool any_has(const std::vector<std::string>& lines, const std::string& part) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return contains(line, part); });
+}
 
 // Drops root's right to read everything, for as long as it lives.
 class AsNobody {

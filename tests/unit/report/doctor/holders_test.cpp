@@ -24,22 +24,10 @@ std::string gpu_line(unsigned minor = 0) {
          " reserved=" + text(kGiB) + " free=" + text(67 * kGiB) + " compute_mode=0 persistence=1\n";
 }
 
-FakeProcess cuda_process(std::uint32_t pid, const std::string& name, unsigned gpu = 0) {
-  FakeProcess process;
-  process.pid = pid;
-  process.name = name;
-  process.files = {"/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia" + std::to_string(gpu)};
-  return process;
-}
-
 const Holder& only(const Diagnosis& diagnosis) {
   REQUIRE(diagnosis.gpus.size() == 1);
   REQUIRE(diagnosis.gpus[0].holders.size() == 1);
   return diagnosis.gpus[0].holders[0];
-}
-
-bool any_has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return contains(line, part); });
 }
 
 }  // namespace

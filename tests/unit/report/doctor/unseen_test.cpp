@@ -15,16 +15,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string kGpu = "gpu name=H200 uuid=GPU-0 minor=0 total=2000000000 reserved=0 free=1000000000\n";
-const std::string kGhost = kGpu + "process compute 761 1000000000\n";
-
-FakeProcess cuda_process(std::uint32_t pid, const std::string& name) {
-  FakeProcess process;
-  process.pid = pid;
-  process.name = name;
-  process.files = {"/dev/nvidia0"};
-  return process;
-}
+const std::string kFullGpu = "gpu name=H200 uuid=GPU-0 minor=0 total=2000000000 reserved=0 free=1000000000\n";
+const std::string kGhost = kFullGpu + "process compute 761 1000000000\n";
 
 bool told(const Diagnosis& diagnosis, const std::string& part) {
   for (const std::string& line : diagnosis.unseen) {
@@ -78,7 +70,7 @@ TEST_CASE("no GPU: said so", "[doctor]") {
 
 TEST_CASE("a GPU that may not be asked is still counted", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml("gpu handle=4\n" + kGpu);
+  machine.set_nvml("gpu handle=4\n" + kFullGpu);
   const Diagnosis diagnosis = machine.diagnose();
   CHECK(diagnosis.gpus.size() == 2);
   CHECK(told(diagnosis, "GPU 0: the GPU itself: Insufficient Permissions (try as root)"));
@@ -99,7 +91,7 @@ TEST_CASE("memory that NVML does not tell is no number", "[doctor]") {
 
 TEST_CASE("processes that NVML does not list are said so", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu.substr(0, kGpu.size() - 1) + " processes=4\n");
+  machine.set_nvml(kFullGpu.substr(0, kFullGpu.size() - 1) + " processes=4\n");
   const Diagnosis diagnosis = machine.diagnose();
   CHECK(told(diagnosis, "GPU 0: the list of its processes: Insufficient Permissions (try as root)"));
   CHECK_FALSE(diagnosis.gpus.at(0).gpu.processes_known);
@@ -123,7 +115,7 @@ TEST_CASE("descriptors of others that may not be read", "[doctor]") {
 
 TEST_CASE("mappings of others that may not be read", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu);
+  machine.set_nvml(kFullGpu);
   machine.add({767, "forkhold"});
   machine.forbid(767, "maps");
   CHECK(told(machine.diagnose(true), "the open files of 1 process: Permission denied"));
@@ -131,7 +123,7 @@ TEST_CASE("mappings of others that may not be read", "[doctor]") {
 
 TEST_CASE("threads of the kernel are no hidden processes", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu);
+  machine.set_nvml(kFullGpu);
   FakeProcess thread{60, "kworker"};
   thread.flags = 0x00200000;
   machine.add(thread);
@@ -182,7 +174,7 @@ TEST_CASE("a container of its own: other containers' processes are numbers only"
 
 TEST_CASE("no /proc at all is said so", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu);
+  machine.set_nvml(kFullGpu);
   const ProcFacts proc = read_proc(machine.path() + "/nothing", {});
   const Diagnosis diagnosis = explain(machine.nvml(), proc, {}, {});
   CHECK(told(diagnosis, "any process: " + machine.path() + "/nothing: No such file or directory"));
@@ -190,7 +182,7 @@ TEST_CASE("no /proc at all is said so", "[doctor]") {
 
 TEST_CASE("doctor chooses a GPU and refuses one that is not there", "[doctor]") {
   FakeMachine machine;
-  machine.set_nvml(kGpu + kGpu);
+  machine.set_nvml(kFullGpu + kFullGpu);
   const Json json = Json::parse(doctor(machine, "--gpu 1 --format json").out);
   CHECK(json["schema"] == "culprit.doctor/1");
   REQUIRE(json["gpus"].size() == 1);

@@ -34,7 +34,7 @@ constexpr bool kSanitized = false;
 constexpr char kLimited[] = "ulimit -v 900000; timeout 120 ";
 #endif
 
-struct Files {
+struct DumpFiles {
   TemporaryFolder folder;
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder.file(name), std::ios::binary) << text;
@@ -99,7 +99,7 @@ TEST_CASE("mangled names that double themselves stay mangled", "[report][hostile
 
 TEST_CASE("hundreds of names that nearly double too often take seconds", "[report][hostile][limits]") {
   if (kSanitized) return;
-  Files files;
+  DumpFiles files;
   DumpBuilder dump;
   const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
   const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1000)});
@@ -127,7 +127,7 @@ TEST_CASE("hundreds of names that nearly double too often take seconds", "[repor
 }
 
 TEST_CASE("views from inside a framework are bounded", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   DumpBuilder dump;
   const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
   const Ref stack = dump.add_stack({DumpBuilder::frame(module, 0x1000)});
@@ -159,7 +159,7 @@ TEST_CASE("views from inside a framework are bounded", "[report][hostile][limits
 }
 
 TEST_CASE("stacks that overlap are not multiplied", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   DumpBuilder dump;
   const std::uint32_t module = dump.add_module("/bin/app", {}, kModuleExecutable);
   // Words that are frames, and at the same time headers of stacks that reach to the end.
@@ -185,7 +185,7 @@ TEST_CASE("stacks that overlap are not multiplied", "[report][hostile][limits]")
 }
 
 TEST_CASE("strings that overlap are not multiplied", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   DumpBuilder dump;
   const std::string name(1 << 20, 'n');
   const Ref text = dump.add_string(name);
@@ -204,7 +204,7 @@ TEST_CASE("strings that overlap are not multiplied", "[report][hostile][limits]"
 }
 
 TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   DumpBuilder dump;
   const Ref frame = dump.add_python_frame(std::string(1000, 'f') + ".py", std::string(1000, 'g'), 7);
   const Ref stack = dump.add_stack(std::vector<std::uint64_t>(50000, DumpBuilder::python_frame(frame)));
@@ -231,7 +231,7 @@ TEST_CASE("one long stack is not shown for each of a thousand leaks", "[report][
 }
 
 TEST_CASE("merged files with more objects than text are refused", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   for (const char* list : {"devices", "processes", "marks", "leaks", "pictures", "errors", "unseen", "notes"}) {
     INFO(list);
     const std::string file =
@@ -247,7 +247,7 @@ TEST_CASE("merged files with more objects than text are refused", "[report][host
 }
 
 TEST_CASE("JSON of endless depth is refused", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   for (const std::string& beginning : {std::string("{\"schema\":\"culprit.merged/2\",\"x\":"), std::string()}) {
     const std::string file = files.write("deep.json", beginning + repeated("[", 9000000));
     const Finished diff = shell(std::string(kLimited) + "CULPRIT diff " + file + " " + file + " 2>&1");
@@ -262,7 +262,7 @@ TEST_CASE("JSON of endless depth is refused", "[report][hostile][limits]") {
 }
 
 TEST_CASE("suppressions are bounded in number and length", "[report][hostile][limits]") {
-  Files files;
+  DumpFiles files;
   const std::string many = files.write("many.supp", repeated("leak:a\n", 1000000));
   CHECK_THROWS_WITH(Suppressions().read(many), Catch::Contains("more than 10000 rules"));
   const std::string lengthy = files.write("long.supp", "leak:" + repeated("*a", 3000) + "\n");
@@ -278,7 +278,7 @@ TEST_CASE("suppressions are bounded in number and length", "[report][hostile][li
 
 TEST_CASE("a lack of memory is an error message in every command", "[report][hostile][limits]") {
   if (kSanitized) return;
-  Files files;
+  DumpFiles files;
   const std::string huge = files.folder.file("huge");
   std::ofstream(huge) << "{\"schema\":\"culprit.merged/2\"";
   REQUIRE(::truncate(huge.c_str(), 3LL << 30) == 0);
@@ -316,7 +316,7 @@ TEST_CASE("an exception of a thread reaches the caller", "[report][hostile][limi
 }
 
 TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile][limits]") {
-  const Files files;
+  const DumpFiles files;
   // A merged file of 4,000 functions with long names in common, and 50,000 leaks of 50 of them.
   nlohmann::json frames = nlohmann::json::array();
   for (int i = 0; i < 4000; ++i) {

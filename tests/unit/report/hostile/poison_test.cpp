@@ -28,7 +28,7 @@ const std::string kPoison = "P\x1b[31mP\x1b]0;tP\x07P\u009b31mP\u009d0;tP\u202ea
 const std::string kShort = "P\x1b[1mP\u009b1P\u202eP\xffP";  // for fields of 16 bytes
 
 template <std::size_t kSize>
-void put(const std::string& text, char (&field)[kSize]) {
+void fill(const std::string& text, char (&field)[kSize]) {
   std::memset(field, 0, kSize);
   std::memcpy(field, text.data(), std::min(text.size(), kSize - 1));
 }
@@ -44,10 +44,10 @@ void poison(DumpBuilder* dump) {
   dump->header().unseen_users = dump->add_string("\x01/lib/" + kPoison);
   dump->header().stop_reason = StopReason::kNoSpace;
   dump->header().dropped_allocations = 5;
-  put(kPoison, dump->header().host);
+  fill(kPoison, dump->header().host);
   DeviceRecord device = {};
   device.state = 1;
-  put(kPoison, device.name);
+  fill(kPoison, device.name);
   device.first = device.peak = device.exit = {1, 100, 1000};
   dump->add_device(device);
   const std::uint32_t module = dump->add_module("/lib/" + kPoison + ".so", {}, 0);

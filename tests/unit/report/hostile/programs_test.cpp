@@ -23,11 +23,11 @@ using namespace culprit::test;
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr char kLimited[] = "timeout 200 ";
+constexpr char kWithinLimits[] = "timeout 200 ";
 constexpr double kSeconds = 200;
 constexpr long kMegabytes = 100000;
 #else
-constexpr char kLimited[] = "ulimit -v 4000000; timeout 60 ";
+constexpr char kWithinLimits[] = "ulimit -v 4000000; timeout 60 ";
 constexpr double kSeconds = 10;
 constexpr long kMegabytes = 512;
 #endif
@@ -125,7 +125,7 @@ std::string function_entry(unsigned number, std::uint64_t begin = ElfFile::kCode
   return entry;
 }
 
-struct Files {
+struct ProgramFiles {
   TemporaryFolder folder;
   std::string program = folder.file("program");
   std::string dump = folder.file("program.dump");
@@ -145,7 +145,7 @@ struct Files {
     builder.write(dump);
     const Used before;
     const Finished run =
-        shell(std::string(kLimited) + "CULPRIT report " + options + " --format json " + dump + " 2>&1");
+        shell(std::string(kWithinLimits) + "CULPRIT report " + options + " --format json " + dump + " 2>&1");
     const Used after;
     const double seconds = after.seconds - before.seconds;
     INFO(std::filesystem::file_size(program) << " bytes took " << seconds << " seconds, " << after.megabytes << " MiB");
@@ -173,7 +173,7 @@ struct Files {
 }  // namespace
 
 TEST_CASE("a program that is packed as a whole is not unpacked", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   SECTION("by gzip") {
     const std::string part = deflated(200 << 20, 31);
     std::ofstream file(files.program, std::ios::binary);
@@ -206,7 +206,7 @@ TEST_CASE("the size of an xz stream is known before it is expanded", "[report][h
 }
 
 TEST_CASE("symbols of a program that expand to gigabytes are left out", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   SECTION("a compressed symbol table") {
     const unsigned names = file.add_section(".strtab", std::string(100, '\0'), SHT_STRTAB);
@@ -236,7 +236,7 @@ TEST_CASE("symbols of a program that expand to gigabytes are left out", "[report
 }
 
 TEST_CASE("parts of a program that overlap are not read again and again", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   SECTION("notes") {
     std::string notes;
@@ -263,7 +263,7 @@ TEST_CASE("parts of a program that overlap are not read again and again", "[repo
 }
 
 TEST_CASE("a program is no object file", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   file.header.e_type = ET_REL;
   std::vector<std::uint64_t> addresses;
@@ -282,7 +282,7 @@ TEST_CASE("a program is no object file", "[report][hostile][limits]") {
 }
 
 TEST_CASE("hundreds of thousands of symbols take seconds", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   files.addresses = 4000;
   std::vector<std::uint64_t> addresses;
@@ -298,7 +298,7 @@ TEST_CASE("hundreds of thousands of symbols take seconds", "[report][hostile][li
 }
 
 TEST_CASE("abbreviations with many attributes are not walked for each entry", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   Dwarf dwarf;
   std::string entries = unit_entry(1);
   dwarf.abbreviation(1, DW_TAG_compile_unit, true, kUnit);
@@ -322,7 +322,7 @@ TEST_CASE("abbreviations with many attributes are not walked for each entry", "[
 }
 
 TEST_CASE("entries that lead back are not visited for ever", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   Dwarf dwarf;
   dwarf.abbreviation(1, DW_TAG_compile_unit, true, kUnit);
   std::string entries = unit_entry(1);
@@ -375,7 +375,7 @@ TEST_CASE("entries that lead back are not visited for ever", "[report][hostile][
 }
 
 TEST_CASE("line tables are bounded", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   Dwarf dwarf;
   dwarf.abbreviation(1, DW_TAG_compile_unit, false, kUnit);
@@ -439,7 +439,7 @@ TEST_CASE("line tables are bounded", "[report][hostile][limits]") {
 }
 
 TEST_CASE("units without content are bounded", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   Dwarf dwarf;
   ElfFile file;
   SECTION("empty") {
@@ -486,7 +486,7 @@ TEST_CASE("units without content are bounded", "[report][hostile][limits]") {
 }
 
 TEST_CASE("FIFOs that a program names are not opened", "[report][hostile]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   Dwarf dwarf;
   const std::string fifo = files.folder.file("fifo");
@@ -526,7 +526,7 @@ TEST_CASE("FIFOs that a program names are not opened", "[report][hostile]") {
 }
 
 TEST_CASE("a program that is named thousands of times is read once", "[report][hostile][limits]") {
-  Files files;
+  ProgramFiles files;
   ElfFile file;
   std::vector<std::uint64_t> addresses;
   for (std::uint64_t i = 0; i < 390000; ++i) addresses.push_back(ElfFile::kCode + i % 4096);

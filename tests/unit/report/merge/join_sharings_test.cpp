@@ -82,19 +82,19 @@ std::vector<Report> joined(std::vector<Report> reports) {
   return reports;
 }
 
-Report merged(std::vector<Report> reports) {
+Report job_of(std::vector<Report> reports) {
   ReportMerger merger;
   for (Report& report : reports) merger.add(std::move(report));
   return merger.finish(false);
 }
 
 Report joined_job(std::vector<Report> reports) {
-  Report report = merged(std::move(reports));
+  Report report = job_of(std::move(reports));
   join_sharings({&report});
   return report;
 }
 
-std::string text_of(const Report& report, bool all = false) {
+std::string text_with_resources(const Report& report, bool all = false) {
   std::ostringstream out;
   RenderOptions options;
   options.resources = true;
@@ -103,7 +103,7 @@ std::string text_of(const Report& report, bool all = false) {
   return out.str();
 }
 
-nlohmann::json json_of(const Report& report) {
+nlohmann::json parsed_json(const Report& report) {
   std::ostringstream out;
   render_json({report}, out);
   return nlohmann::json::parse(out.str());
@@ -118,9 +118,10 @@ TEST_CASE("memory that was freed while another rank had it open is named with bo
   const Report report = joined_job({exporter.report(), importer.report()});
   REQUIRE(report.shared.size() == 1);
   CHECK(report.shared[0].state == SharedState::kStays);
-  CHECK(text_of(report).find("SHARED MEMORY: freed by rank 0 at app.cu:7, still mapped by rank 1 when it ended, opened "
-                             "at app.cu:9: 512 MiB stayed\n") != std::string::npos);
-  const auto json = json_of(report)["shared"];
+  CHECK(text_with_resources(report).find(
+            "SHARED MEMORY: freed by rank 0 at app.cu:7, still mapped by rank 1 when it ended, opened "
+            "at app.cu:9: 512 MiB stayed\n") != std::string::npos);
+  const auto json = parsed_json(report)["shared"];
   REQUIRE(json.size() == 1);
   CHECK(json[0]["state"] == "stays");
   CHECK(json[0]["type"] == "ipc-handle");
@@ -187,14 +188,14 @@ TEST_CASE("of descriptors of the same size one that was not freed is taken for t
     CHECK(report.shared.at(0).state == SharedState::kStays);
     CHECK_FALSE(report.shared[0].certain);
     CHECK(report.shared[0].exporter->rank == 0);
-    CHECK(text_of(report).find("MiB may have stayed") != std::string::npos);
+    CHECK(text_with_resources(report).find("MiB may have stayed") != std::string::npos);
   }
   SECTION("one was not") {
     other.exports(0, 1, 0, kMiB, kType);
     const Report report = joined_job({exporter.report(), importer.report(), other.report()});
     CHECK(report.shared.at(0).state == SharedState::kOpen);
     CHECK(report.shared[0].exporter->rank == 2);
-    CHECK(text_of(report).find("SHARED MEMORY") == std::string::npos);
+    CHECK(text_with_resources(report).find("SHARED MEMORY") == std::string::npos);
   }
 }
 
@@ -203,7 +204,7 @@ TEST_CASE("the importer's resource says who exported it", "[report][sharing]") {
   exporter.exports(77, 10);
   importer.opens(77, 20);
   importer.dump.add_allocation(live_allocation(importer.stack({"open_it", "main"}, 9), 0, Kind::kIpcMemory));
-  const std::string text = text_of(joined_job({exporter.report(), importer.report()}));
+  const std::string text = text_with_resources(joined_job({exporter.report(), importer.report()}));
   CHECK(text.find("shared     exported by rank 0 at app.cu:5: 512 MiB\n") != std::string::npos);
 }
 
@@ -220,7 +221,7 @@ TEST_CASE("processes that are no ranks are joined, too, and each report has the 
   }
   CHECK_FALSE(reports[0].shared[0].importer.in_report);
   CHECK(reports[0].shared[0].exporter->in_report);
-  CHECK_FALSE(json_of(reports[0])["shared"][0]["exporter"].contains("process"));
+  CHECK_FALSE(parsed_json(reports[0])["shared"][0]["exporter"].contains("process"));
 }
 
 TEST_CASE("equal entries are added up, and memory that is opened twice stays once", "[report][sharing]") {
@@ -269,12 +270,12 @@ TEST_CASE("joining does not mind the order, and works from merged files", "[repo
   a.exports(1, 10, 30).opens(3, 50);
   b.exports(2, 11).opens(1, 20);
   c.exports(3, 12, 60).opens(2, 20).opens(1, 21);
-  const nlohmann::json expected = json_of(joined_job({a.report(), b.report(), c.report()}))["shared"];
+  const nlohmann::json expected = parsed_json(joined_job({a.report(), b.report(), c.report()}))["shared"];
   REQUIRE(expected.size() == 4);
-  CHECK(json_of(joined_job({c.report(), a.report(), b.report()}))["shared"] == expected);
+  CHECK(parsed_json(joined_job({c.report(), a.report(), b.report()}))["shared"] == expected);
   TemporaryFolder folder;
-  write_merged_file(folder.file("ab"), merged({b.report(), a.report()}));
-  CHECK(json_of(joined_job({c.report(), read_merged_file(folder.file("ab"), {})}))["shared"] == expected);
+  write_merged_file(folder.file("ab"), job_of({b.report(), a.report()}));
+  CHECK(parsed_json(joined_job({c.report(), read_merged_file(folder.file("ab"), {})}))["shared"] == expected);
 }
 
 TEST_CASE("records of shared memory that make no sense are left out", "[report][sharing][damage]") {
@@ -299,7 +300,7 @@ TEST_CASE("records of shared memory that make no sense are left out", "[report][
   CHECK(shared_memory_text(report.shared[0]) ==
         "still mapped by rank 0 when it ended, opened, its export is in no dump here: memory of unknown "
         "size");
-  CHECK_FALSE(text_of(report).empty());
+  CHECK_FALSE(text_with_resources(report).empty());
 }
 
 TEST_CASE("ever so many equal records take no time, and few entries are kept", "[report][sharing][damage]") {

@@ -21,8 +21,6 @@ using Json = nlohmann::json;
 
 namespace {
 
-void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }
-
 class Audited {
  public:
   explicit Audited(AuditState state = AuditState::kOn) { dump_.header().audit_state = state; }
@@ -67,7 +65,7 @@ TEST_CASE("an audit without a difference is one line, and changes no verdict", "
   const std::string text = in_format(report, render_text);
   CHECK(has(text, "\nAUDIT  9 calls of 2 functions: all recorded\n"));
   CHECK(has(text, "NOTHING LEAKED"));
-  const Json audit = Json::parse(in_format(report, as_json)).at("audit");
+  const Json audit = json_of(report).at("audit");
   CHECK(audit.at("calls") == 9);
   CHECK(audit.at("functions") == 2);
   CHECK(audit.at("problem").is_null());
@@ -85,7 +83,7 @@ TEST_CASE("calls that were not recorded make the verdict NOT KNOWN, in the first
   CHECK(has(text, "\nAUDIT  4 calls were not recorded: cuMemAllocFromPoolAsync 3x, 12.0 MiB, at train.cpp:4"));
   CHECK(has(text, "\n       cuMemAllocFromPoolAsync 1x, 4.00 MiB\n"));  // beyond the few stacks
   CHECK_FALSE(has(text, "NOTHING LEAKED"));
-  const Json audit = Json::parse(in_format(report, as_json)).at("audit");
+  const Json audit = json_of(report).at("audit");
   CHECK(audit.at("calls") == 18);
   REQUIRE(audit.at("not_recorded").size() == 2);
   CHECK(audit.at("not_recorded").at(0).at("count") == 3);
@@ -110,12 +108,12 @@ TEST_CASE("a report without an audit says why, and a dump of an older version ha
     const std::string text = in_format(report, render_text);
     CHECK(has(text, "\nAUDIT  no audit took place: "));
     CHECK(has(text, words));
-    CHECK(has(Json::parse(in_format(report, as_json)).at("audit").at("problem").get<std::string>(), words));
+    CHECK(has(json_of(report).at("audit").at("problem").get<std::string>(), words));
   }
   DumpBuilder older;
   const Report report = report_of(older, FakeSymbols());
   CHECK_FALSE(has(in_format(report, render_text), "AUDIT"));
-  CHECK_FALSE(Json::parse(in_format(report, as_json)).contains("audit"));
+  CHECK_FALSE(json_of(report).contains("audit"));
 }
 
 TEST_CASE("an audit that ended keeps its counts and says when", "[report][audit]") {

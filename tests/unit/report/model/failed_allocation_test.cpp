@@ -53,8 +53,6 @@ Report five_without_context() {
       .report();
 }
 
-void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }
-
 constexpr char kLine[] =
     "5 allocations FAILED: cuMemAlloc returned CUDA_ERROR_INVALID_CONTEXT (201): no context is current to the thread; "
     "the first asked for 4.00 KiB at app.cu:10";
@@ -107,7 +105,7 @@ TEST_CASE("every format has a line about failed allocations", "[report][failed]"
   CHECK(has(notice, kLine));
   const Json page = Json::parse(page_data(in_format(report, render_html)))["reports"][0];
   CHECK(has(page["failed_allocations"][0].get<std::string>(), kLine));
-  const Json json = Json::parse(in_format(report, as_json));
+  const Json json = json_of(report);
   CHECK(json["summary"]["failed_allocations"] == 5);
   REQUIRE(json["failed_allocations"].size() == 1);
   const Json& one = json["failed_allocations"][0];

@@ -27,12 +27,6 @@ using Json = nlohmann::json;
 
 namespace {
 
-Json as_json(const Report& report) {
-  std::ostringstream out;
-  render_json({report}, out);
-  return Json::parse(out.str());
-}
-
 // A process with one allocation of no known cause and, if asked for, one that an exception left behind.
 Report process(Ended ended, bool with_exception = false) {
   CauseProgram program;
@@ -142,9 +136,9 @@ TEST_CASE("a job is live when killed only when all of its processes were killed"
 TEST_CASE("the signal that killed a process is named", "[report][words]") {
   Report report = process(Ended::kKilled);
   CHECK(has(in_format(report, render_text), " · killed\n"));
-  CHECK(as_json(report)["process"]["signal"] == nullptr);
+  CHECK(json_of(report)["process"]["signal"] == nullptr);
   report.process.status.signal = 9;
   CHECK(has(in_format(report, render_text), " · killed by SIGKILL\n"));
-  CHECK(as_json(report)["process"]["signal"] == "SIGKILL");
-  CHECK_FALSE(as_json(process(Ended::kExit))["process"].contains("signal"));
+  CHECK(json_of(report)["process"]["signal"] == "SIGKILL");
+  CHECK_FALSE(json_of(process(Ended::kExit))["process"].contains("signal"));
 }

@@ -26,8 +26,6 @@ using Json = nlohmann::json;
 
 namespace {
 
-void as_json(const std::vector<Report>& reports, const RenderOptions&, std::ostream& out) { render_json(reports, out); }
-
 // A counter of the header, and the words that the report has for two of it.
 struct Counter {
   std::uint64_t Header::*field;
@@ -64,7 +62,7 @@ TEST_CASE("each counter of what was not recorded comes first, and no report says
     CHECK(has(text, "· 2 not recorded"));
     CHECK_FALSE(has(text, "NOTHING LEAKED"));
 
-    const Json summary = Json::parse(in_format(report, as_json)).at("summary");
+    const Json summary = json_of(report).at("summary");
     CHECK(summary.at("dropped") == 2);
     CHECK(summary.at(counter.json_name) == 2);
     CHECK(summary.at("complete") == false);
@@ -100,7 +98,7 @@ TEST_CASE("counts of unrecorded events are added up when reports are merged", "[
     merger.add(report_with(counter));
     const Report report = merger.finish(false);
     CHECK(report.dropped.total() == 4);
-    CHECK(Json::parse(in_format(report, as_json)).at("summary").at(counter.json_name) == 4);
+    CHECK(json_of(report).at("summary").at(counter.json_name) == 4);
   }
 }
 
@@ -117,7 +115,7 @@ TEST_CASE("a report to which nothing is missing says so", "[report][not-recorded
   CHECK(is_complete(report));
   CHECK(reasons_not_known(report).empty());
   CHECK(has(in_format(report, render_text), "NOTHING LEAKED"));
-  CHECK(Json::parse(in_format(report, as_json)).at("summary").at("complete") == true);
+  CHECK(json_of(report).at("summary").at("complete") == true);
   CHECK(has(in_format(report, render_junit), "nothing leaked"));
 }
 
@@ -137,7 +135,7 @@ TEST_CASE("libraries that call the driver past the hooks come first in every for
   CHECK(has(text, "\nNOT KNOWN: libapart?.so has a CUDA driver of its own (it was loaded with dlmopen)"));
   CHECK(has(text, "NOT KNOWN: no leak among the recorded allocations"));
 
-  const Json json = Json::parse(in_format(report, as_json));
+  const Json json = json_of(report);
   CHECK(json.at("unseen").at(0) == Json({{"module", "/opt/lib/libdirect.so"}, {"how", "direct"}}));
   CHECK(json.at("unseen").at(1).at("how") == "namespace");
   CHECK(json.at("summary").at("complete") == false);

@@ -18,7 +18,7 @@ namespace {
 const char* const kNames[] = {"plain", "割り当て", "e\u0301te\u0301", "\U0001f468\u200d\U0001f469\u200d\U0001f467",
                               "größe"};
 
-std::string text_of(const std::vector<Report>& reports) {
+std::string plain_text(const std::vector<Report>& reports) {
   std::ostringstream out;
   render_text(reports, {}, out);
   return out.str();
@@ -51,7 +51,7 @@ Report leak_of_names() {
 }  // namespace
 
 TEST_CASE("functions stand in one column whatever their files are called", "[report][width]") {
-  const std::string text = text_of({leak_of_names()});
+  const std::string text = plain_text({leak_of_names()});
   INFO(text);
   const std::size_t column = column_in(text, "f_plain");
   for (const char* name : kNames) CHECK(column_in(text, std::string("f_") + name) == column);
@@ -70,7 +70,7 @@ TEST_CASE("a command is cut between two characters", "[report][width]") {
   std::string word;
   for (int i = 0; i < 100; ++i) word += kNames[3];
   report.process.command = {"x", word};
-  const std::string text = text_of({report});
+  const std::string text = plain_text({report});
   const std::string line = text.substr(0, text.find(" ["));
   CHECK(columns_of(line) == columns_of("culprit · x ") + 118 + 3);
   CHECK(line.substr(line.size() - 3) == "...");

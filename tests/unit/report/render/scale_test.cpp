@@ -77,7 +77,7 @@ struct Made {
 };
 
 template <typename Render>
-std::string text_of(const std::vector<Report>& reports, Render render, RenderOptions options = {}) {
+std::string output_of(const std::vector<Report>& reports, Render render, RenderOptions options = {}) {
   std::ostringstream out;
   render(reports, options, out);
   return out.str();
@@ -111,7 +111,7 @@ TEST_CASE("SARIF has as many results as code scanning takes, the largest", "[rep
   std::vector<std::string> left_out;
   RenderOptions options;
   options.left_out = &left_out;
-  const std::string text = text_of({made.report}, render_sarif, options);
+  const std::string text = output_of({made.report}, render_sarif, options);
   CHECK(count_of(text, "\"ruleId\"") == 25000);
   CHECK(count_of(text, "\"id24999\"") == 1);
   CHECK(count_of(text, "\"id25000\"") == 0);
@@ -130,7 +130,7 @@ TEST_CASE("SARIF takes bad frees before leaks", "[report][scale]") {
     error.stack = made.report.leaks.front().stack;
     made.report.errors.push_back(error);
   }
-  const std::string text = text_of({made.report}, render_sarif);
+  const std::string text = output_of({made.report}, render_sarif);
   CHECK(count_of(text, "\"ruleId\"") == 25000);
   CHECK(count_of(text, "\"ruleId\": \"error/double-free\"") == 6250);
   CHECK(text.find("smallest leaks (") != std::string::npos);
@@ -140,7 +140,7 @@ TEST_CASE("SARIF takes bad frees before leaks", "[report][scale]") {
 TEST_CASE("SARIF is small enough when compressed, and valid", "[report][scale]") {
   Made made;
   made.add_leaks(6000, nullptr, 20, 120);
-  const std::string text = text_of({made.report}, render_sarif);
+  const std::string text = output_of({made.report}, render_sarif);
   const std::size_t packed = gzip_bytes(text);
   CHECK(packed < 10000000);
   CHECK(packed > 8000000);
@@ -159,7 +159,7 @@ TEST_CASE("SARIF has one run for the processes of a program, and results say whi
   second.add_leaks(1, second.stack(2));
   other.add_leaks(1, other.stack(2));
   second.report.leaks.front().bytes = 5000000000;
-  const Json log = Json::parse(text_of({first.report, second.report, other.report}, render_sarif));
+  const Json log = Json::parse(output_of({first.report, second.report, other.report}, render_sarif));
   REQUIRE(log["runs"].size() == 2);
   const Json& run = log["runs"][0];
   CHECK(run["automationDetails"]["id"] == "culprit/app/1");
@@ -188,7 +188,7 @@ TEST_CASE("SARIF of a merged job has an invocation for each process", "[report][
   }
   made.add_leaks(1, made.stack(2));
   made.report.leaks.front().shares = {{1, 4096, 1}, {2, 4096, 1}};
-  const Json log = Json::parse(text_of({made.report}, render_sarif));
+  const Json log = Json::parse(output_of({made.report}, render_sarif));
   const Json& run = log["runs"].at(0);
   REQUIRE(run["invocations"].size() == 3);
   CHECK(run["invocations"][2]["processId"] == 102);
@@ -207,7 +207,7 @@ TEST_CASE("SARIF has at most 20 runs", "[report][scale]") {
     made.emplace_back("/bin/app" + std::to_string(i), i + 1).add_leaks(1, nullptr, 1);
     reports.push_back(made.back().report);
   }
-  const Json log = Json::parse(text_of(reports, render_sarif));
+  const Json log = Json::parse(output_of(reports, render_sarif));
   REQUIRE(log["runs"].size() == 20);
   CHECK(log["runs"][19]["automationDetails"]["id"] == "culprit/other programs/1");
   CHECK(log["runs"][19]["invocations"].size() == 6);
@@ -225,7 +225,7 @@ TEST_CASE("a result of SARIF has as many locations and frames as code scanning t
     evidence.stack = made.stack(1);
     made.report.leaks.front().evidence.push_back(evidence);
   }
-  const Json log = Json::parse(text_of({made.report}, render_sarif));
+  const Json log = Json::parse(output_of({made.report}, render_sarif));
   const Json& result = log["runs"].at(0)["results"].at(0);
   const std::size_t frames = result["stacks"].at(0)["frames"].size();
   CHECK(frames <= 1000);
@@ -241,7 +241,7 @@ TEST_CASE("Markdown of many leaks is small enough for a job summary, and says wh
   options.all = true;
   std::vector<std::string> left_out;
   options.left_out = &left_out;
-  const std::string text = text_of({made.report}, render_markdown, options);
+  const std::string text = output_of({made.report}, render_markdown, options);
   CHECK(text.size() < (1 << 20));
   CHECK(text.size() > 800000);
   const std::size_t rows = count_of(text, " | cudaMalloc | ");
@@ -266,12 +266,12 @@ TEST_CASE("Markdown of many processes, bad frees and notes is small enough", "[r
   made.report.errors.assign(3000, error);
   made.report.notes.assign(3000, std::string(100, 'n'));
   made.report.process.command = {std::string(100000, 'c')};
-  const std::string one = text_of({made.report}, render_markdown);
+  const std::string one = output_of({made.report}, render_markdown);
   CHECK(one.size() < (1 << 20));
   CHECK(one.find("**Left out**, because job summaries are limited to 1 MiB: ") != std::string::npos);
   CHECK(one.find(" notes\n") != std::string::npos);
   made.report.process.command = {"app"};
-  const std::string many = text_of(std::vector<Report>(1500, made.report), render_markdown);
+  const std::string many = output_of(std::vector<Report>(1500, made.report), render_markdown);
   CHECK(many.size() < (1 << 20));
   CHECK(many.find("the reports of ") != std::string::npos);
 }
@@ -282,7 +282,7 @@ TEST_CASE("a page stays below 25 MB: the smallest leaks lose their details first
   std::vector<std::string> left_out;
   RenderOptions options;
   options.left_out = &left_out;
-  const std::string page = text_of({made.report}, render_html, options);
+  const std::string page = output_of({made.report}, render_html, options);
   CHECK(page.size() < 25000000);
   CHECK(page.size() > 14000000);
   const std::string data = culprit::test::page_data(page);
@@ -310,7 +310,7 @@ TEST_CASE("a page of many processes, bad frees and marks stays below 25 MB", "[r
   made.report.marks.assign(20000, mark);
   RenderOptions options;
   options.source = false;
-  const std::string page = text_of(std::vector<Report>(3, made.report), render_html, options);
+  const std::string page = output_of(std::vector<Report>(3, made.report), render_html, options);
   CHECK(page.size() < 25000000);
   const Json data = Json::parse(culprit::test::page_data(page));
   REQUIRE(data["reports"].size() == 3);
@@ -321,7 +321,7 @@ TEST_CASE("a page of many processes, bad frees and marks stays below 25 MB", "[r
 
   made.report.errors.clear();
   made.report.marks.clear();
-  const std::string many = text_of(std::vector<Report>(1000, made.report), render_html, options);
+  const std::string many = output_of(std::vector<Report>(1000, made.report), render_html, options);
   CHECK(many.size() < 25000000);
   CHECK(many.find("\"reports_left_out\": ") != std::string::npos);
 }

@@ -33,7 +33,7 @@ std::vector<Report> leaks_of(const std::vector<std::pair<std::string, std::uint6
   return reports;
 }
 
-struct Files {
+struct DiffFiles {
   TemporaryFolder folder;
   std::string path(const char* name) const { return folder.file(name); }
   void write(const char* name, const std::string& text) const { std::ofstream(path(name)) << text; }
@@ -42,7 +42,7 @@ struct Files {
     render_json(reports, file);
   }
   // Two dumps without stacks: 1 leak, and one of another kind beside it.
-  Files() {
+  DiffFiles() {
     DumpBuilder dump;
     dump.add_allocation(live_allocation(0, 11001));
     dump.write(path("old.dump"));
@@ -55,7 +55,7 @@ const std::vector<Report> kBefore = leaks_of({{"same", 1000}, {"grows", 2000}, {
 const std::vector<Report> kNow = leaks_of({{"same", 1000}, {"grows", 2500}, {"shrinks", 300}, {"comes", 7000}});
 
 // kNow against kBefore, which is in a file of the given form; with fixed file names.
-Diff diff_against(const Files& files, bool baseline) {
+Diff diff_against(const DiffFiles& files, bool baseline) {
   const std::string old_file = files.path(baseline ? "old.baseline" : "old.json");
   if (baseline) {
     Baseline commented = baseline_of(kBefore, false);
@@ -88,7 +88,7 @@ std::string functions(const Diff& diff, Change change) {
 }  // namespace
 
 TEST_CASE("a diff tells new from grown from shrunk from gone", "[report][diff]") {
-  Files files;
+  DiffFiles files;
   files.write_json("old.json", kBefore);
   files.write_json("new.json", kNow);
   write_baseline(files.path("old.baseline"), baseline_of(kBefore, false));
@@ -115,7 +115,7 @@ TEST_CASE("a diff tells new from grown from shrunk from gone", "[report][diff]")
 }
 
 TEST_CASE("the diff of a run with itself is empty", "[report][diff]") {
-  Files files;
+  DiffFiles files;
   files.write_json("a.json", kBefore);
   for (const char* file : {"a.json", "new.dump"}) {
     const Finished finished = shell("CULPRIT diff --fail-on new " + files.path(file) + " " + files.path(file));
@@ -125,7 +125,7 @@ TEST_CASE("the diff of a run with itself is empty", "[report][diff]") {
 }
 
 TEST_CASE("a diff has the words of its sources", "[report][diff]") {
-  Files files;
+  DiffFiles files;
   files.write_json("old.json", kBefore);
   files.write_json("new.json", kNow);
   const std::string both = files.path("old.json") + " " + files.path("new.json");
@@ -149,7 +149,7 @@ TEST_CASE("a diff has the words of its sources", "[report][diff]") {
 }
 
 TEST_CASE("dumps are compared with the other forms of themselves", "[report][diff]") {
-  Files files;
+  DiffFiles files;
   auto diff = [&](const std::string& before, const std::string& now) {
     const Finished finished =
         shell("CULPRIT diff --format json --fail-on new " + files.path(before.c_str()) + " " + files.path(now.c_str()));
@@ -174,7 +174,7 @@ TEST_CASE("dumps are compared with the other forms of themselves", "[report][dif
 }
 
 TEST_CASE("a file that cannot be compared is named", "[report][diff]") {
-  Files files;
+  DiffFiles files;
   const std::string good = files.path("old.dump");
   files.write("text", "hello");
   files.write("other.json", "{\"schema\": \"culprit.sweep/1\"}");
@@ -196,7 +196,7 @@ TEST_CASE("a file that cannot be compared is named", "[report][diff]") {
 }
 
 TEST_CASE("golden: a diff in all formats", "[report][diff][golden]") {
-  const Files files;
+  const DiffFiles files;
   const Diff diff = diff_against(files, false);
   const RenderOptions options;
   check_golden("diff.txt", rendered([&](std::ostream& out) { render_diff_text(diff, options, out); }));
@@ -208,7 +208,7 @@ TEST_CASE("golden: a diff in all formats", "[report][diff][golden]") {
 }
 
 TEST_CASE("the page of a diff has what a baseline knows", "[report][diff][html]") {
-  const Files files;
+  const DiffFiles files;
   const Diff diff = diff_against(files, true);
   const auto data = nlohmann::json::parse(page_data(rendered([&](std::ostream& out) { render_diff_html(diff, out); })));
   CHECK(data["view"] == "diff");
@@ -224,7 +224,7 @@ TEST_CASE("the page of a diff has what a baseline knows", "[report][diff][html]"
 TEST_CASE("the pages of diffs that the browser test looks at", "[.pages]") {
   const char* folder = std::getenv("CULPRIT_PAGES");
   REQUIRE(folder != nullptr);
-  const Files files;
+  const DiffFiles files;
   for (const bool baseline : {false, true}) {
     std::ofstream file(std::string(folder) + (baseline ? "/diff_baseline.html" : "/diff.html"));
     render_diff_html(diff_against(files, baseline), file);

@@ -43,7 +43,7 @@ std::string functions(const Report& report) {
 void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 // A baseline file in a folder of its own.
-struct Files {
+struct BaselineFile {
   TemporaryFolder folder;
   std::string baseline = folder.file("baseline.json");
 };
@@ -126,7 +126,7 @@ TEST_CASE("filters choose leaks and the totals follow", "[report][selection]") {
 }
 
 TEST_CASE("a leak is new or grown or known", "[report][selection]") {
-  Files files;
+  BaselineFile files;
   ThreeLeaks program;
   std::vector<Report> reports = {program.report()};
   Baseline before = baseline_of(reports, false);
@@ -159,7 +159,7 @@ TEST_CASE("a leak is new or grown or known", "[report][selection]") {
 }
 
 TEST_CASE("a baseline is readable and keeps its comments", "[report][selection]") {
-  Files files;
+  BaselineFile files;
   ThreeLeaks program;
   const std::vector<Report> reports = {program.report()};
   SelectionOptions options;
@@ -185,7 +185,7 @@ TEST_CASE("a baseline is readable and keeps its comments", "[report][selection]"
 }
 
 TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]") {
-  Files files;
+  BaselineFile files;
   SelectionOptions options;
   options.write_baseline = files.baseline;
   const std::string leak = R"({"id": "00000000000000ff", "bytes": 1, "count": 1})";
@@ -208,7 +208,7 @@ TEST_CASE("a bad baseline is refused and stays as it is", "[report][selection]")
 }
 
 TEST_CASE("fail-on new fails on what the baseline does not have", "[report][selection][cli]") {
-  Files files;
+  BaselineFile files;
   const std::string dump = files.folder.file("a.dump");
   DumpBuilder builder;
   builder.add_allocation(live_allocation(0, 11001));
@@ -245,7 +245,7 @@ TEST_CASE("fail-on new fails on what the baseline does not have", "[report][sele
 }
 
 TEST_CASE("a baseline is not written when a dump could not be read", "[report][selection][cli]") {
-  Files files;
+  BaselineFile files;
   DumpBuilder builder;
   builder.write(files.folder.file("a.dump"));
   CHECK(shell("CULPRIT report /nonexistent.dump " + files.folder.file("a.dump --write-baseline ") + files.baseline +
