@@ -168,7 +168,7 @@ rows_of_examples
 for check in "${beside[@]}"; do rows_of "$check"; done
 # These compare times, list the processes on the GPU, or read the memory in use by all of them: nothing else may run
 # meanwhile.
-for check in launch_ratio doctor_ghost balance stray_contexts sanitizer_compare; do
+for check in launch_ratio doctor_ghost balance stray_contexts sharing sanitizer_compare; do
   run_check "$check"
   rows_of "$check"
 done

@@ -101,6 +101,11 @@ namespace observers {
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
     if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
   }
+#define HOOK_EXPORT(symbol, parameters, arguments, kind, exported_handle, shared)                                 \
+  void symbol parameters {                                                                                        \
+    HookScope scope(__builtin_frame_address(0));                                                                  \
+    if (observed.answer == CUDA_SUCCESS) note_exported(Api::symbol, format::Kind::kind, exported_handle, shared); \
+  }
 #define HOOK_SWITCH(symbol, parameters, arguments) \
   void symbol parameters { thread_state.dump.context.forget(); }
 #include "interpose/driver/hooks.def"
@@ -142,6 +147,9 @@ CallObserver call_observer(Api api) {
   case Api::symbol:           \
     return {enter<&observers::symbol>, exit_of_end};
 #define HOOK_CUSTOM(symbol, ...) \
+  case Api::symbol:              \
+    return {nullptr, exit<&observers::symbol>};
+#define HOOK_EXPORT(symbol, ...) \
   case Api::symbol:              \
     return {nullptr, exit<&observers::symbol>};
 #define HOOK_SWITCH(symbol, ...) \

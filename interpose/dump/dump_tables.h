@@ -6,6 +6,7 @@
 #include "interpose/dump/event_tables.h"
 #include "interpose/dump/graph_nodes.h"
 #include "interpose/dump/live_table.h"
+#include "interpose/dump/sharing_table.h"
 #include "interpose/dump/thread_counters.h"
 #include "interpose/dump/throw_table.h"
 #include "interpose/dump/time_line.h"
@@ -19,6 +20,7 @@ struct DumpTables {
   ErrorTable errors;
   FailedCallTable failed_calls;
   BillTable bills;
+  SharingTable sharings;
   EvidenceTable evidence;
   ThrowTable throws;
   CancelTable cancels;

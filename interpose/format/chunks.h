@@ -10,6 +10,7 @@
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"
+#include "interpose/format/dump_sharing.h"
 
 namespace culprit::format {
 

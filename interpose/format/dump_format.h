@@ -29,3 +29,4 @@
 #include "interpose/format/dump_causes.h"   // why something was not freed
 #include "interpose/format/dump_file.h"     // the header and the chunks
 #include "interpose/format/dump_records.h"  // allocations, stacks, modules, threads, contexts, devices
+#include "interpose/format/dump_sharing.h"  // memory that processes hand to one another

@@ -18,6 +18,7 @@ enum AllocationFlags : std::uint8_t {
   kFlagNotPhysical = 2,     // graph memory that no launch has allocated, or that was freed since: counts 0 bytes
   kFlagHandleReleased = 4,  // VMM physical memory whose handle was released but that is still mapped
   kFlagFreeFailed = 8,      // a free of it was refused; `evidence` names the error, unless its table was full
+  kFlagShared = 16,         // in a live record: a SharingRecord names it
   kFlagEnded = 16,          // in an empty record, for the writer only: `ended` says where it was ended ...
   kFlagTornDown = 32,       // ... and it was released with its context
   kFlagForgotten = 64,      // in an empty record, for the writer only: `ended` is void, its stacks may be gone

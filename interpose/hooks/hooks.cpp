@@ -98,6 +98,15 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                                                  \
   }
 
+#define HOOK_EXPORT(symbol, parameters, arguments, kind, exported_handle, shared)                        \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                    \
+    CULPRIT_ENTER(symbol, arguments, false)                                                              \
+    CUresult status = call arguments;                                                                    \
+    if (status == CUDA_SUCCESS) note_exported(Api::symbol, format::Kind::kind, exported_handle, shared); \
+    note_result(Api::symbol, status, 0);                                                                 \
+    return status;                                                                                       \
+  }
+
 #include "interpose/driver/hooks.def"
 #undef CULPRIT_UNPAREN
 

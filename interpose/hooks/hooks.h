@@ -15,6 +15,7 @@
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/meter.h"
+#include "interpose/recorder/sharing.h"
 #include "interpose/recorder/thread_state.h"
 
 namespace culprit {

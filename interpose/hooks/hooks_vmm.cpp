@@ -1,10 +1,12 @@
-// Virtual memory management and IPC memory, which have reference counts.
+// Virtual memory management and memory of other processes, which have reference counts.
 //
 // cuMemCreate makes physical memory and one handle to it. cuMemMap makes it visible at an address; cuMemRelease
 // releases a handle. The memory is freed when the last handle and the last mapping are released, in either order. It is
 // counted once, where it was created; a mapping and a reservation are 0 bytes.
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/sharing.h"
 
 namespace culprit {
 namespace {
@@ -84,7 +86,10 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
       if ((process.mode.load(std::memory_order_relaxed) & kModeOff) != 0) return;
       SpinGuard guard(process.hooks.references_lock);
       physical = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
-      if (physical != 0) ++process.dump.at<AllocationRecord>(physical)->mappings;
+      if (physical == 0) return;
+      auto* record = process.dump.at<AllocationRecord>(physical);
+      ++record->mappings;
+      if ((record->flags & format::kFlagShared) != 0) process.tables.sharings.note_mapped(physical, size, process.dump);
     });
     note_mapping_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size}, physical);
   });
@@ -99,6 +104,8 @@ void drop_mapping(Process& process, Ref mapping) {
   auto* physical = process.dump.at<AllocationRecord>(record.physical);
   if (physical->mappings > 0) --physical->mappings;
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
+    if ((physical->flags & format::kFlagShared) != 0)
+      note_sharing_ended(process, record.physical, current_stack(process));
     count_end(process, *physical, true);
     process.tables.live.retire(record.physical, process.dump);
   }
@@ -153,11 +160,12 @@ class TakenMappings {
 };
 
 template <typename Call>
-CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, CUipcMemHandle ipc_handle, unsigned int flags) {
-  CUresult status = call(pdptr, ipc_handle, flags);
+CUresult open_ipc(Api api, Call call, CUdeviceptr* pdptr, const CUipcMemHandle& shared, unsigned int flags) {
+  CUresult status = call(pdptr, shared, flags);
   if (status != CUDA_SUCCESS || pdptr == nullptr) return status;
   // When a handle is opened again, the driver counts it and returns the same address.
   if (!add_reference(space_of(Kind::kIpcMemory), *pdptr)) note_made({api, Kind::kIpcMemory, *pdptr, 0, 0});
+  note_imported(api, Kind::kIpcMemory, *pdptr, ipc_handle(&shared));
   return status;
 }
 
@@ -193,6 +201,8 @@ CUresult cuMemImportFromShareableHandle(decltype(&::cuMemImportFromShareableHand
   if (status != CUDA_SUCCESS || handle == nullptr) return status;
   if (!add_reference(vmm_space(), *handle))
     note_made({Api::cuMemImportFromShareableHandle, Kind::kVmmImported, *handle, 0, 0});
+  note_imported(Api::cuMemImportFromShareableHandle, Kind::kVmmImported, *handle,
+                shareable_handle(osHandle, shHandleType));
   return status;
 }
 
@@ -257,6 +267,15 @@ CUresult cuIpcOpenMemHandle(decltype(&::cuIpcOpenMemHandle) call, CUdeviceptr* p
 CUresult cuIpcOpenMemHandle_v2(decltype(&::cuIpcOpenMemHandle_v2) call, CUdeviceptr* pdptr, CUipcMemHandle handle,
                                unsigned int flags) {
   return open_ipc(Api::cuIpcOpenMemHandle_v2, call, pdptr, handle, flags);
+}
+
+CUresult cuMemPoolImportPointer(decltype(&::cuMemPoolImportPointer) call, CUdeviceptr* ptr_out, CUmemoryPool pool,
+                                CUmemPoolPtrExportData* shareData) {
+  CUresult status = call(ptr_out, pool, shareData);
+  if (status != CUDA_SUCCESS || ptr_out == nullptr) return status;
+  note_made({Api::cuMemPoolImportPointer, Kind::kIpcMemory, *ptr_out, 0, handle(pool)});
+  note_imported(Api::cuMemPoolImportPointer, Kind::kIpcMemory, *ptr_out, pool_pointer(shareData));
+  return status;
 }
 
 CUresult cuIpcCloseMemHandle(decltype(&::cuIpcCloseMemHandle) call, CUdeviceptr dptr) {

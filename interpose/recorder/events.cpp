@@ -5,6 +5,7 @@
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/graph_memory.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/sharing.h"
 
 namespace culprit {
 
@@ -296,9 +297,10 @@ void Ending::finish(CUresult status) {
       process->tables.live.retire(record_, process->dump, {}, own_records());
       return;
     }
-    if (CULPRIT_UNLIKELY((record.flags & format::kFlagInGraph) != 0) && !late &&
-        keep_for_launch(*process, record_, stack_))
-      return;
+    if (CULPRIT_UNLIKELY((record.flags & (format::kFlagInGraph | format::kFlagShared)) != 0)) {
+      if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(*process, record_, stack_);
+      if ((record.flags & format::kFlagInGraph) != 0 && !late && keep_for_launch(*process, record_, stack_)) return;
+    }
     count_end_of(*process, record);
     retire(*process, record_, stack_);
     return;
@@ -313,7 +315,9 @@ void note_late_free(Kind kind, std::uint64_t handle) {
         space_of(kind), handle, [&] { return current_place(process).device; }, process.dump, own_records());
     if (ref == 0) return;
     add_counter(process.dump.header()->late_frees, 1);
-    count_end(process, *process.dump.at<AllocationRecord>(ref), true);
+    const AllocationRecord& record = *process.dump.at<AllocationRecord>(ref);
+    if ((record.flags & format::kFlagShared) != 0) note_sharing_ended(process, ref, 0);
+    count_end(process, record, true);
     retire(process, ref, 0);
   });
 }
@@ -421,8 +425,9 @@ void Teardown::finish_here(Process* process, CUresult status) {
   std::uint64_t now = now_ns(*process);
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
   process->meter.note_context_ended(*process, context_);
-  process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref, EndedBy* by) {
+  process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
     if (record.context != context_ || !lives_in_context(record.kind)) return false;
+    if ((record.flags & format::kFlagShared) != 0) process->tables.sharings.end(ref, now, stack_, process->dump);
     count_end(*process, record, false);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context
     *by = {stack_, thread_state.index, true, true};

@@ -135,6 +135,11 @@ void StackCollection::mark_tables(const Parts& parts) {
                                                  [&](const format::FailedCallRecord& record) { mark(record.stack); });
   dump.for_each_record<format::BillRecord>(ChunkType::kBills,
                                            [&](const format::BillRecord& record) { mark(record.stack); });
+  dump.for_each_record<format::SharingRecord>(ChunkType::kSharings, [&](const format::SharingRecord& record) {
+    mark(record.stack);
+    mark(record.export_stack);
+    mark(record.end_stack);
+  });
   dump.for_each_record<format::ThrowRecord>(ChunkType::kThrows, [&](const format::ThrowRecord& record) {
     mark(record.stack);
     mark(record.catch_stack);

@@ -31,6 +31,8 @@ struct Inside {
   std::uint64_t cached_bytes = 0;  // segments of caching allocators
   std::uint64_t pool_bytes = 0;    // kept for re-use by the default memory pool
   std::vector<Stack> stacks;       // the largest few
+  // Sentences about memory that another process maps, or of another process that this one maps.
+  std::vector<std::string> shared;
   std::uint64_t known() const { return live_bytes + lost_bytes + cached_bytes + pool_bytes; }
 };
 

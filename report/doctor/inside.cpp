@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/cuda/kinds.h"
 #include "report/judge/load_report.h"
+#include "report/merge/join_sharings.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"
 #include "report/proc/process_folder.h"
+#include "report/render/text/render_sharing.h"
 
 namespace culprit::report {
 namespace {
@@ -58,6 +63,9 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump) {
         if (group.device == device.ordinal) add_group(group, &inside);
       }
     }
+    for (const SharedMemory& shared : report.shared) {
+      if (shared.gpu == device.uuid) inside.shared.push_back(shared_memory_text(shared));
+    }
     std::stable_sort(inside.stacks.begin(), inside.stacks.end(),
                      [](const Inside::Stack& a, const Inside::Stack& b) { return a.bytes > b.bytes; });
     if (inside.stacks.size() > kShownStacks) inside.stacks.resize(kShownStacks);
@@ -66,32 +74,49 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump) {
   return result;
 }
 
-InsideByGpu look_inside_one(const ProcFacts& proc, const ProcessFacts& process) {
-  Inside unreadable;
-  unreadable.dump = process.dump;
+// Empty when the dump cannot be read: `problem` says why.
+std::optional<Report> report_of(const ProcFacts& proc, const ProcessFacts& process, std::string* problem) {
   const Descriptor file(open_in_process(proc.root, process.pid, process.dump));
   if (file.get() < 0) {
-    unreadable.problem = std::strerror(errno);
-    return {{"", unreadable}};
+    *problem = std::strerror(errno);
+    return std::nullopt;
   }
   try {
     LoadOptions options;
     options.machine.proc = proc.root;
     options.symbols.sysroot = ProcessFolder(proc.root, process.pid).root();
-    return by_gpu(load_report("/proc/self/fd/" + std::to_string(file.get()), options), process.dump);
+    Report report = load_report("/proc/self/fd/" + std::to_string(file.get()), options);
+    report.process.pid = process.pid;  // as seen from here, for sentences that name it
+    return report;
   } catch (const std::exception& error) {
-    unreadable.problem = failure_text(error);
+    *problem = failure_text(error);
   }
-  return {{"", unreadable}};
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
   std::map<std::uint32_t, InsideByGpu> result;
+  std::map<std::uint32_t, Report> reports;
   for (const auto& [pid, process] : proc.processes) {
-    if (!process.dump.empty()) result[pid] = look_inside_one(proc, process);
+    if (process.dump.empty()) continue;
+    std::string problem;
+    std::optional<Report> report = report_of(proc, process, &problem);
+    if (report) {
+      reports.emplace(pid, std::move(*report));
+      continue;
+    }
+    Inside unreadable;
+    unreadable.dump = process.dump;
+    unreadable.problem = problem;
+    result[pid] = {{"", unreadable}};
   }
+  std::vector<Report*> all;
+  all.reserve(reports.size());
+  for (auto& [pid, report] : reports) all.push_back(&report);
+  join_sharings(all);
+  for (const auto& [pid, report] : reports) result[pid] = by_gpu(report, proc.processes.at(pid).dump);
   return result;
 }
 

@@ -70,6 +70,7 @@ Json inside_json(const Holder& holder) {
                              {"place", stack.place},
                              {"cause", text(stack.cause)}});
   }
+  one["shared"] = inside.shared;
   return one;
 }
 

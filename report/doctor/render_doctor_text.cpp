@@ -317,6 +317,11 @@ class Renderer {
            << (stack.cause.empty() ? "" : "  " + palette_.warn(stack.cause)) << "  " << palette_.faint(stack.id)
            << "\n";
     }
+    constexpr std::size_t kShown = 5;
+    for (std::size_t i = 0; i < inside.shared.size() && i < kShown; ++i)
+      wrapped("shared: " + inside.shared[i], kTextColumn);
+    if (inside.shared.size() > kShown)
+      out_ << blank << "and " << inside.shared.size() - kShown << " more shared: --format json\n";
   }
 
   void labelled(const std::string& label, const std::string& text) {

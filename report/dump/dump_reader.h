@@ -27,6 +27,7 @@
 #include "interpose/format/dump_causes.h"
 #include "interpose/format/dump_file.h"
 #include "interpose/format/dump_records.h"
+#include "interpose/format/dump_sharing.h"
 #include "report/dump/dump_error.h"
 
 namespace culprit::report {
@@ -119,6 +120,7 @@ class Dump {
 
   std::vector<format::PictureRecord> pictures() const { return all<format::PictureRecord>(chunks_.pictures); }
 
+  std::vector<format::SharingRecord> sharings() const { return all<format::SharingRecord>(chunks_.sharings); }
   std::vector<format::BillRecord> bills() const { return all<format::BillRecord>(chunks_.bills); }
   std::vector<format::BalanceRecord> balances() const { return all<format::BalanceRecord>(chunks_.balances); }
 

@@ -17,6 +17,7 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   contents.sites = dump.sites();
   contents.pictures = dump.pictures();
   contents.bills = dump.bills();
+  contents.sharings = dump.sharings();
   std::string problem;
   contents.python = read_python_view(dump.path(), &problem);
   if (!problem.empty()) contents.facts.notes.push_back(problem);
@@ -28,6 +29,8 @@ std::vector<format::Ref> stacks_of(const DumpContents& contents, const Dump& dum
   for (const format::SiteRecord& site : contents.sites) stacks.push_back(site.stack);
   if (dump.header().exit_stack != 0) stacks.push_back(dump.header().exit_stack);
   for (const format::BillRecord& bill : contents.bills) stacks.push_back(bill.stack);
+  for (const format::SharingRecord& sharing : contents.sharings)
+    stacks.insert(stacks.end(), {sharing.stack, sharing.export_stack, sharing.end_stack});
   for (const format::ContextRecord& context : dump.contexts()) stacks.push_back(context.stack);
   for (const format::Ref stack : stacks_of_pictures(contents.pictures)) stacks.push_back(stack);
   return stacks;

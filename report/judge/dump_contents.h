@@ -19,6 +19,7 @@ struct DumpContents {
   std::vector<format::SiteRecord> sites;
   std::vector<format::PictureRecord> pictures;
   std::vector<format::BillRecord> bills;
+  std::vector<format::SharingRecord> sharings;
   std::optional<PythonView> python;
 };
 

@@ -8,6 +8,7 @@
 #include "report/judge/balances.h"
 #include "report/judge/notes.h"
 #include "report/judge/pictures.h"
+#include "report/judge/sharings.h"
 #include "report/model/record_facts.h"
 #include "report/model/summary.h"
 
@@ -62,6 +63,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
   report.bills = read_bills(contents.bills, dump, *stacks);
+  report.sharings = read_sharings(contents.sharings, *stacks, report);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
   if (contents.python) {
     report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);

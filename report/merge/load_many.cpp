@@ -12,6 +12,7 @@
 #include "report/base/progress.h"
 #include "report/dump/run_dumps.h"
 #include "report/judge/load_report.h"
+#include "report/merge/join_sharings.h"
 #include "report/merge/merged_file.h"
 #include "report/merge/report_merger.h"
 #include "report/symbols/shared_symbols.h"
@@ -168,6 +169,10 @@ LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions
   const Parts parts = parts_of(paths, job.merge);
   if (!parts.merged.empty()) load_merged(parts.merged, options, job, &loaded);
   if (!parts.apart.empty()) load_apart(parts.apart, options, job, &loaded);
+  std::vector<Report*> reports;
+  reports.reserve(loaded.reports.size());
+  for (Report& report : loaded.reports) reports.push_back(&report);
+  join_sharings(reports);
   return loaded;
 }
 

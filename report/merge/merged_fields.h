@@ -239,6 +239,24 @@ void fields(Archive& archive, ContextInfo* context) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, Sharing* sharing) {
+  archive("process", &sharing->process);
+  archive.number("role", &sharing->role, format::SharingRole::kImport);
+  archive.number("type", &sharing->type, format::kLastSharingType);
+  archive.number("kind", &sharing->kind, static_cast<format::Kind>(0xff));
+  archive("key", &sharing->key);
+  archive("device", &sharing->device);
+  archive("gpu", &sharing->gpu);
+  archive("bytes", &sharing->bytes);
+  archive("count", &sharing->count);
+  archive("time_ns", &sharing->time_ns);
+  archive("ended_ns", &sharing->ended_ns);
+  archive("stack", &sharing->stack);
+  archive("export_stack", &sharing->export_stack);
+  archive("end_stack", &sharing->end_stack);
+}
+
+template <typename Archive>
 void fields(Archive& archive, MarkInfo* mark) {
   archive("name", &mark->name);
   archive.number("kind", &mark->kind, format::MarkKind::kMoment);
@@ -321,6 +339,7 @@ void fields(Archive& archive, Report* report) {
   archive("balances", &report->balances);
   archive("bills", &report->bills);
   archive("contexts", &report->contexts);
+  archive("sharings", &report->sharings);
   archive("marks", &report->marks);
   archive("dropped", &report->dropped);
   archive("holder_search", &report->holder_search);

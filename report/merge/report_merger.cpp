@@ -314,6 +314,13 @@ void ReportMerger::add_balances(Report report, std::uint32_t first_process, Stor
     context.thread.reset();
     report_.contexts.push_back(std::move(context));
   }
+  for (Sharing& sharing : report.sharings) {
+    sharing.process += first_process;
+    sharing.stack = import->import(sharing.stack);
+    sharing.export_stack = import->import(sharing.export_stack);
+    sharing.end_stack = import->import(sharing.end_stack);
+    report_.sharings.push_back(std::move(sharing));
+  }
 }
 
 void ReportMerger::add(Report report) {
@@ -403,6 +410,9 @@ Report ReportMerger::finish(bool strict) {
   for (Balance& balance : report.balances) balance.process = place[balance.process];
   for (Bill& bill : report.bills) bill.process = place[bill.process];
   for (ContextInfo& context : report.contexts) context.process = place[context.process];
+  for (Sharing& sharing : report.sharings) sharing.process = place[sharing.process];
+  std::stable_sort(report.sharings.begin(), report.sharings.end(),
+                   [](const Sharing& left, const Sharing& right) { return left.process < right.process; });
   std::stable_sort(report.balances.begin(), report.balances.end(),
                    [](const Balance& left, const Balance& right) { return left.process < right.process; });
   std::stable_sort(report.bills.begin(), report.bills.end(), [](const Bill& left, const Bill& right) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "report/model/picture.h"
 #include "report/model/run_facts.h"
 #include "report/model/selection_result.h"
+#include "report/model/sharing.h"
 #include "report/model/summary.h"
 
 namespace culprit::report {
@@ -42,6 +44,8 @@ struct Report {
   std::vector<Balance> balances;      // by process and device: at exit, at out of memory, at the peak
   std::vector<Bill> bills;            // most bytes first
   std::vector<ContextInfo> contexts;  // in the order of their making
+  std::vector<Sharing> sharings;      // of each process
+  std::vector<SharedMemory> shared;   // joined from those of all processes; what stays first
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;
@@ -62,6 +66,7 @@ struct Report {
   std::optional<BaselineResult> baseline;            // empty: not compared
   std::vector<std::string> notes;
   std::shared_ptr<const void> stacks;                          // owns the stacks
+  std::set<std::shared_ptr<const void>> shared_stacks;         // own those of other reports in `shared`
   std::shared_ptr<const std::deque<Variable>> python_holders;  // owns the variables of Python
 };
 

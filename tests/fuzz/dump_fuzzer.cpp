@@ -8,6 +8,7 @@
 #include "report/dump/dump_error.h"
 #include "report/dump/dump_reader.h"
 #include "report/judge/load_report.h"
+#include "report/merge/join_sharings.h"
 #include "report/symbols/shared_symbols.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -89,6 +90,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const report::Dump dump = report::Dump::from_bytes(aligned.data(), size, "fuzz.dump");
     std::vector<report::Report> reports;
     reports.push_back(report::load_report(dump, options));
+    // A second process that opened what this one exported.
+    reports.push_back(report::load_report(dump, options));
+    reports[1].process.pid ^= 1;
+    report::join_sharings({&reports[0], &reports[1]});
     fuzz::render_all(reports);
     options.full_stacks = true;
     options.judge.strict = true;

@@ -102,6 +102,21 @@ void fill(DumpBuilder* dump, unsigned rank) {
   release.evidence = reasons[3];
   release.label = label;
   dump->add_release(release);
+  for (const SharingType type : {SharingType::kIpcHandle, SharingType::kFileDescriptor}) {
+    for (const SharingRole role : {SharingRole::kExport, SharingRole::kImport}) {
+      SharingRecord sharing = {};
+      sharing.state = 1;
+      sharing.type = type;
+      sharing.role = role;
+      sharing.key = type == SharingType::kIpcHandle ? 77 : 0;
+      sharing.bytes = 4096;
+      sharing.time_ns = static_cast<std::uint64_t>(role);
+      sharing.ended_ns = role == SharingRole::kExport ? 5 : 0;
+      sharing.count = 1;
+      sharing.stack = sharing.export_stack = sharing.end_stack = native;
+      dump->add_sharing(sharing);
+    }
+  }
   PictureRecord picture = {};
   picture.state = 1;
   picture.reason = PictureReason::kOutOfMemory;

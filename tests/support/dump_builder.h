@@ -46,6 +46,7 @@ class DumpBuilder {
   format::Ref add_picture(const format::PictureRecord& record);
   format::Ref add_audit(const format::AuditRecord& record);
   format::Ref add_bill(const format::BillRecord& record);
+  format::Ref add_sharing(const format::SharingRecord& record);
   format::Ref add_balance(const format::BalanceRecord& record);
   format::Ref add_release(const format::ReleaseRecord& record);
   format::Ref add_allocation(const format::AllocationRecord& record);

@@ -105,5 +105,25 @@ culprit.pictures = (function () {
       list.slice(0, most).map((one) => balance(report, one, false)));
   }
 
-  return { failures, peaks, balances };
+  // Memory of one process that another one maps; what stays comes first.
+  function shared(report) {
+    const list = report.shared || [];
+    if (list.length === 0) return null;
+    const step = (label, stack) => stack && stack.length > 0 &&
+      line(label, "", named(stack), place(stack[0]));
+    const rest = list.length - most;
+    return el("section", { class: "card", id: "shared", "aria-label": "Shared memory" },
+      el("div", { class: "card-head" }, el("div", null, el("h2", null, "Shared memory"),
+        el("p", { class: "quiet" }, "Memory of one process that another one maps: it comes back when both let it go"))),
+      list.slice(0, most).map((one) => el("details", { class: "picture" },
+        el("summary", null, one.state === "stays" ? el("strong", null, one.text) : one.text),
+        el("div", { class: "stack" },
+          step("allocated", one.exporter && one.exporter.allocation_stack),
+          step("exported", one.exporter && one.exporter.stack),
+          step("freed", one.exporter && one.exporter.free_stack),
+          step("opened", one.importer.stack)))),
+      rest > 0 && el("p", { class: "quiet" }, "and " + culprit.number(rest) + " more; other formats have them"));
+  }
+
+  return { failures, peaks, balances, shared };
 })();

@@ -83,6 +83,7 @@ culprit.views.report = function (data) {
       new culprit.TimeLine(model, choose).element,
       culprit.pictures.peaks(reports[at]),
       culprit.pictures.balances(reports[at]),
+      culprit.pictures.shared(reports[at]),
       table.element);
   }
 

@@ -10,6 +10,7 @@
 #include "report/model/questions.h"
 #include "report/model/report.h"
 #include "report/render/json/group_json.h"
+#include "report/render/text/render_sharing.h"
 
 namespace culprit::report {
 namespace {
@@ -266,6 +267,48 @@ Json contexts_json(const Report& report) {
   return list;
 }
 
+// The process at one end of a hand-over.
+Json side_json(const Report& report, const SharingSide& side) {
+  Json one;
+  if (!report.job.empty()) one["process"] = side.in_report ? Json(side.process) : Json();
+  one["pid"] = side.pid;
+  one["rank"] = side.rank ? Json(*side.rank) : Json();
+  one["host"] = side.host;
+  one["running"] = side.ended == Ended::kRunning;
+  return one;
+}
+
+Json shared_json(const Report& report) {
+  Json list = Json::array();
+  for (const SharedMemory& shared : report.shared) {
+    Json one;
+    one["state"] = shared_state_name(shared.state);
+    one["type"] = sharing_type_name(shared.type);
+    one["certain"] = shared.certain;
+    one["device"] = device_json(shared.device);
+    one["gpu"] = shared.gpu;
+    one["bytes"] = shared.bytes != 0 ? Json(shared.bytes) : Json();
+    one["count"] = shared.count;
+    one["text"] = shared_memory_text(shared);
+    Json importer = side_json(report, shared.importer);
+    importer["opened_ns"] = shared.opened_ns;
+    importer["stack"] = stack_json(shared.opened);
+    one["importer"] = std::move(importer);
+    if (shared.exporter) {
+      Json exporter = side_json(report, *shared.exporter);
+      exporter["allocation_stack"] = stack_json(shared.allocated);
+      exporter["stack"] = stack_json(shared.exported);
+      exporter["freed_ns"] = shared.freed != nullptr ? Json(shared.freed_ns) : Json();
+      exporter["free_stack"] = shared.freed != nullptr ? stack_json(shared.freed) : Json();
+      one["exporter"] = std::move(exporter);
+    } else {
+      one["exporter"] = Json();
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 Json devices_json(const Report& report) {
   Json list = Json::array();
   for (const DeviceInfo& device : report.devices) {
@@ -357,6 +400,7 @@ Json report_head_json(const Report& report) {
   if (!report.balances.empty()) head["balances"] = balances_json(report);
   if (!report.bills.empty()) head["bills"] = bills_json(report);
   head["contexts"] = contexts_json(report);
+  if (!report.shared.empty()) head["shared"] = shared_json(report);
   if (!report.suppressed.empty()) head["suppressed"] = suppressed_json(report);
   if (report.filtered) head["filtered"] = hidden_json(*report.filtered);
   if (report.baseline) head["baseline"] = baseline_json(*report.baseline);

@@ -56,6 +56,8 @@ Json modules_json(const Report& report, const FrameTexts& written) {
   }
   for (const Bill& bill : report.bills) add(bill.stack);
   for (const ContextInfo& context : report.contexts) add(context.stack);
+  for (const SharedMemory& shared : report.shared)
+    for (const ResolvedStack* stack : {shared.allocated, shared.exported, shared.freed, shared.opened}) add(stack);
   for (const ErrorGroup& error : report.errors) add(error.stack);
   for (const FailedAllocation& failed : report.failed_allocations) add(failed.stack);
   for (const NotRecordedCalls& calls : report.audit.not_recorded) add(calls.stack);

@@ -8,6 +8,7 @@
 #include "report/model/pool.h"
 #include "report/model/report.h"
 #include "report/render/text/evidence_text.h"
+#include "report/render/text/render_sharing.h"
 #include "report/select/render_options.h"
 
 namespace culprit::report {
@@ -96,6 +97,7 @@ void GroupText::print(const Group& group, std::size_t number) {
     fields_.field("VMM", plural(group.handle_references, "handle", "handles") + " not released, mapped at " +
                              plural(group.mappings, "place", "places"));
   }
+  for (const std::string& line : exporters_of(report_, group)) fields_.field("shared", line);
   const std::string history = history_text(group);
   if (!history.empty()) fields_.field("history", history);
   print_marks(group);

@@ -25,6 +25,7 @@
 #include "report/render/text/render_balance.h"
 #include "report/render/text/render_grouped.h"
 #include "report/render/text/render_picture.h"
+#include "report/render/text/render_sharing.h"
 #include "report/render/text/text_fields.h"
 #include "report/select/render_options.h"
 
@@ -70,6 +71,7 @@ class TextReport {
     print_verdict();
     print_audit();
     render_stray_contexts(report_, options_, out_);
+    render_shared_memory(report_, options_, out_);
     print_live_cached();
     print_failed_allocations();
     render_ran_out(report_, options_, out_);

@@ -6,7 +6,8 @@
 //   (own_memory.h).
 //   - Graph memory that was freed counts as reserved only; NVIDIA's driver counts it as used until a trim.
 //   - cuInit in a fork child starts a driver of its own (driver_state.cpp).
-//   - A process may open its own IPC memory handle; another process gets fresh memory of that size (ipc.cpp).
+//   - A process may open its own IPC memory handle. Another process that opens or imports exported memory gets fresh
+//     memory of that size (ipc.cpp, vmm.cpp, pools.cpp).
 //   - cuModuleGetFunction finds every name in every image; a global variable has 1 MiB (modules.cpp).
 //   - The host can read device memory at its own address. The first allocation of device k is at
 //     0x700000000000 + k * 0x8000000000.

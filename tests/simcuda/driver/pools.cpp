@@ -1,5 +1,7 @@
 #include "tests/simcuda/driver/pools.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +26,8 @@ Pool* add_pool(DriverState& state, Device& device) {
 void note_used(Pool& pool) { pool.used_high = std::max(pool.used_high, pool.used); }
 
 CUresult allocate(DriverState& state, Pool& pool, std::size_t bytes, Context* context, std::uint64_t* out) {
-  if (pool.exporter != nullptr) return CUDA_ERROR_INVALID_VALUE;  // an importer can only import pointers
+  if (pool.exporter != nullptr || pool.foreign != 0)
+    return CUDA_ERROR_INVALID_VALUE;  // an importer can only import pointers
   Device& device = *state.devices[pool.device];
   if (pool.maximum != 0 && pool.used + bytes > pool.maximum) return CUDA_ERROR_OUT_OF_MEMORY;
   if (pool.used + bytes > pool.reserved) {
@@ -72,12 +75,29 @@ Pool* find_location_pool(Call& call, const CUmemLocation* location, bool default
 
 struct ExportedPointer {
   std::uint64_t magic;
-  std::uint64_t pool;
+  std::uint64_t pool;  // its name
   std::uint64_t address;
   std::uint64_t bytes;
+  std::uint64_t id;  // tells the memory from later memory at its address
 };
 static_assert(sizeof(ExportedPointer) <= sizeof(CUmemPoolPtrExportData));
 constexpr std::uint64_t kPointerMagic = 0x6c6f6f706d6973;
+
+// The same name in all processes.
+std::uint64_t name_of(const Pool* pool) {
+  return reinterpret_cast<std::uint64_t>(pool) ^ static_cast<std::uint64_t>(getpid()) << 48;
+}
+
+Pool* import_foreign(Call& call, int descriptor) {
+  SharedDescription shared;
+  if (!read_description(descriptor, &shared) || shared.pool == 0) return nullptr;
+  Device* device = call.device(static_cast<int>(shared.device));
+  if (device == nullptr) return nullptr;
+  Pool* pool = add_pool(call.state(), *device);
+  pool->properties = shared.pool_properties;
+  pool->foreign = shared.pool;
+  return pool;
+}
 
 }  // namespace
 
@@ -339,7 +359,11 @@ SIM(cuMemPoolExportToShareableHandle)
     return CUDA_ERROR_INVALID_VALUE;
   }
   ino_t inode = 0;
-  int descriptor = simcuda::make_shareable_descriptor(&inode);
+  simcuda::SharedDescription description;
+  description.pool = simcuda::name_of(pool);
+  description.device = pool->device;
+  description.pool_properties = pool->properties;
+  int descriptor = simcuda::make_shareable_descriptor(description, &inode);
   if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   call.state().exported[inode] = pool;
   *static_cast<int*>(out) = descriptor;
@@ -352,7 +376,11 @@ SIM(cuMemPoolImportFromShareableHandle)
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   int descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(os_handle));
   auto found = call.state().exported.find(simcuda::descriptor_inode(descriptor));
-  if (found == call.state().exported.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (found == call.state().exported.end()) {
+    Pool* foreign = simcuda::import_foreign(call, descriptor);
+    *out = reinterpret_cast<CUmemoryPool>(foreign);
+    return foreign == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
   Pool* exporter = call.state().find<Pool>(found->second);
   if (exporter == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Pool* pool = simcuda::add_pool(call.state(), *call.state().devices[exporter->device]);
@@ -367,8 +395,8 @@ SIM(cuMemPoolExportPointer)(CUmemPoolPtrExportData* out, CUdeviceptr address) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Allocation* allocation = simcuda::find_allocation(call.state(), -1, address);
   if (allocation == nullptr || allocation->kind != MemoryKind::kPool) return CUDA_ERROR_INVALID_VALUE;
-  simcuda::ExportedPointer data{simcuda::kPointerMagic, reinterpret_cast<std::uint64_t>(allocation->pool), address,
-                                allocation->bytes};
+  simcuda::ExportedPointer data{simcuda::kPointerMagic, simcuda::name_of(allocation->pool), address, allocation->bytes,
+                                allocation->id};
   memset(out, 0, sizeof(*out));
   memcpy(out, &data, sizeof(data));
   return CUDA_SUCCESS;
@@ -377,16 +405,20 @@ SIM(cuMemPoolExportPointer)(CUmemPoolPtrExportData* out, CUdeviceptr address) {
 SIM(cuMemPoolImportPointer)(CUdeviceptr* out, CUmemoryPool handle, CUmemPoolPtrExportData* exported) {
   SIM_CALL(kInit);
   Pool* pool = call.state().find<Pool>(handle);
-  if (out == nullptr || pool == nullptr || exported == nullptr || pool->exporter == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || pool == nullptr || exported == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const bool foreign = pool->foreign != 0;
+  if (!foreign && pool->exporter == nullptr) return CUDA_ERROR_INVALID_VALUE;
   simcuda::ExportedPointer data;
   memcpy(&data, exported, sizeof(data));
-  if (data.magic != simcuda::kPointerMagic || data.pool != reinterpret_cast<std::uint64_t>(pool->exporter)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  const std::uint64_t name = foreign ? pool->foreign : simcuda::name_of(pool->exporter);
+  if (data.magic != simcuda::kPointerMagic || data.pool != name) return CUDA_ERROR_INVALID_VALUE;
   Device& device = *call.state().devices[pool->device];
+  // Memory of another process is as much of this one's.
   Allocation* import =
-      simcuda::add_alias(call.state(), device, MemoryKind::kPoolImport, data.address, data.bytes, nullptr);
+      foreign
+          ? simcuda::add_allocation(call.state(), device, MemoryKind::kPoolImport,
+                                    simcuda::round_up(data.bytes, simcuda::kPageBytes), simcuda::kPageBytes, 0, nullptr)
+          : simcuda::add_alias(call.state(), device, MemoryKind::kPoolImport, data.address, data.bytes, nullptr);
   if (import == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = import->address;
   return CUDA_SUCCESS;

@@ -15,8 +15,9 @@ struct Pool : Object {
 
   int device = 0;
   bool is_default = false;
-  bool dying = false;        // destroyed by the program; deleted when its last allocation is freed
-  Pool* exporter = nullptr;  // an imported pool: the location of its memory
+  bool dying = false;         // destroyed by the program; deleted when its last allocation is freed
+  Pool* exporter = nullptr;   // an imported pool: the location of its memory
+  std::uint64_t foreign = 0;  // an imported pool of another process: its name there
   CUmemPoolProps properties{};
   std::uint64_t release_threshold = 0;
   std::uint64_t reserved = 0;  // charged to the device

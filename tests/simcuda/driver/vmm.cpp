@@ -50,6 +50,29 @@ Device& preferred_device(Call& call) {
   return *call.state().devices[0];
 }
 
+// nullptr: there is no memory left. `device`: nullptr for host memory.
+Physical* make_physical(Call& call, std::size_t bytes, const CUmemAllocationProp& properties, Device* device) {
+  if (device != nullptr && bytes > device->available() && !make_room(call.state(), *device, bytes)) return nullptr;
+  void* backing = map_shared(bytes);
+  if (backing == nullptr) return nullptr;
+  Physical* physical = call.state().add(new Physical);
+  physical->properties = properties;
+  physical->bytes = bytes;
+  physical->backing = backing;
+  if (device != nullptr) {
+    physical->device = device->ordinal;
+    device->used += bytes;
+  }
+  return physical;
+}
+
+// Memory of another process: as much of this one's.
+Physical* import_foreign(Call& call, int descriptor) {
+  SharedDescription shared;
+  if (!read_description(descriptor, &shared) || shared.pool != 0 || shared.bytes == 0) return nullptr;
+  return make_physical(call, shared.bytes, shared.properties, call.device(static_cast<int>(shared.device)));
+}
+
 void end_if_unused(DriverState& state, Physical& physical) {
   if (physical.references == 0 && physical.mappings == 0) state.destroy(&physical);
 }
@@ -62,11 +85,20 @@ void Physical::release(DriverState& state) {
   forget_exports(state, this);
 }
 
-int make_shareable_descriptor(ino_t* inode) {
-  // An empty memory file: its inode is an identity that survives dup() and passing through a socket.
+int make_shareable_descriptor(const SharedDescription& description, ino_t* inode) {
+  // A memory file: its inode is an identity that survives dup() and passing through a socket. NVIDIA's descriptors are
+  // all of one device file.
   int descriptor = memfd_create("simcuda", MFD_CLOEXEC);
-  if (descriptor >= 0) *inode = descriptor_inode(descriptor);
-  return descriptor;
+  if (descriptor < 0) return descriptor;
+  *inode = descriptor_inode(descriptor);
+  if (pwrite(descriptor, &description, sizeof(description), 0) == sizeof(description)) return descriptor;
+  close(descriptor);
+  return -1;
+}
+
+bool read_description(int descriptor, SharedDescription* description) {
+  return pread(descriptor, description, sizeof(*description), 0) == sizeof(*description) &&
+         description->magic == SharedDescription().magic;
 }
 
 ino_t descriptor_inode(int descriptor) {
@@ -151,21 +183,11 @@ SIM(cuMemCreate)
   if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     device = call.device(properties->location.id);
     if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    if (bytes > device->available() && !simcuda::make_room(call.state(), *device, bytes))
-      return CUDA_ERROR_OUT_OF_MEMORY;
   } else if (properties->location.type == CU_MEM_LOCATION_TYPE_INVALID) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  void* backing = simcuda::map_shared(bytes);
-  if (backing == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  Physical* physical = call.state().add(new Physical);
-  physical->properties = *properties;
-  physical->bytes = bytes;
-  physical->backing = backing;
-  if (device != nullptr) {
-    physical->device = device->ordinal;
-    device->used += bytes;
-  }
+  Physical* physical = simcuda::make_physical(call, bytes, *properties, device);
+  if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
 }
@@ -264,7 +286,11 @@ SIM(cuMemExportToShareableHandle)
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if ((physical->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   ino_t inode = 0;
-  int descriptor = simcuda::make_shareable_descriptor(&inode);
+  simcuda::SharedDescription description;
+  description.bytes = physical->bytes;
+  description.device = physical->device;
+  description.properties = physical->properties;
+  int descriptor = simcuda::make_shareable_descriptor(description, &inode);
   if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   call.state().exported[inode] = physical;
   *static_cast<int*>(out) = descriptor;
@@ -278,9 +304,13 @@ SIM(cuMemImportFromShareableHandle)
   int descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(os_handle));
   auto found = call.state().exported.find(simcuda::descriptor_inode(descriptor));
   Physical* physical = found == call.state().exported.end() ? nullptr : call.state().find<Physical>(found->second);
-  if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Within one process an import is one more reference to the same memory.
-  ++physical->references;
+  if (physical != nullptr) {
+    // Within one process an import is one more reference to the same memory.
+    ++physical->references;
+  } else {
+    physical = simcuda::import_foreign(call, descriptor);
+    if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  }
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
 }

@@ -29,9 +29,21 @@ struct Multicast : Object {
   std::vector<int> devices;
 };
 
-// A descriptor that identifies `object` inside this process (dup and SCM_RIGHTS keep it), or -1. *inode receives its
+// The content of a descriptor, for another process: the object's size and place. Contents of memory are not shared.
+struct SharedDescription {
+  std::uint64_t magic = 0x6572616873;
+  std::uint64_t pool = 0;  // of a pool: its name in the exporter; 0: physical memory
+  std::uint64_t bytes = 0;
+  std::int64_t device = 0;
+  CUmemAllocationProp properties{};
+  CUmemPoolProps pool_properties{};
+};
+
+// A descriptor that identifies an object inside this process (dup and SCM_RIGHTS keep it), or -1. *inode receives its
 // identity.
-int make_shareable_descriptor(ino_t* inode);
+int make_shareable_descriptor(const SharedDescription& description, ino_t* inode);
+// False when the descriptor is none of these.
+bool read_description(int descriptor, SharedDescription* description);
 ino_t descriptor_inode(int descriptor);
 void forget_exports(DriverState& state, const Object* object);
 

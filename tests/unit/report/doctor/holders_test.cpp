@@ -1,6 +1,8 @@
 // culprit doctor: each kind of holder, on a fake NVML and a fake /proc tree.
 #include <algorithm>
+#include <sstream>
 
+#include "report/doctor/render_doctor_text.h"
 #include "tests/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/report/doctor/fake_machine.h"
@@ -301,6 +303,48 @@ TEST_CASE("the inside of a process that runs under culprit", "[doctor]") {
   REQUIRE(holder.inside->stacks.size() == 1);
   CHECK(holder.inside->stacks[0].bytes == 100 * kMiB);
   CHECK(diagnosis.gpus[0].next == std::vector<std::string>{"culprit report /tmp/culprit.app.761.dump"});
+}
+
+TEST_CASE("memory that one running process gave to another one", "[doctor]") {
+  FakeMachine machine;
+  machine.set_nvml("gpu name=H200 uuid=GPU-01010101-0101-0101-0101-010101010101 minor=0 total=" + text(80 * kGiB) +
+                   " reserved=0 free=" + text(70 * kGiB) + "\nprocess compute 761 " + text(kGiB) +
+                   "\nprocess compute 762 " + text(kGiB) + "\n");
+  for (const std::uint32_t pid : {761U, 762U}) {
+    DumpBuilder dump;
+    format::DeviceRecord device = {};
+    device.state = 1;
+    std::fill(std::begin(device.uuid), std::end(device.uuid), std::uint8_t{1});
+    dump.add_device(device);
+    format::SharingRecord sharing = {};
+    sharing.state = 1;
+    sharing.type = format::SharingType::kIpcHandle;
+    sharing.role = pid == 761 ? format::SharingRole::kExport : format::SharingRole::kImport;
+    sharing.key = 5;
+    sharing.bytes = 512 * kMiB;
+    sharing.ended_ns = pid == 761 ? 9 : 0;
+    dump.add_sharing(sharing);
+    dump.header().pid = pid - 700;  // in a container
+    dump.header().process_state = format::ProcessState::kRunning;
+    const std::string file = "culprit.app." + text(pid) + ".dump";
+    FakeProcess process = cuda_process(pid, "app");
+    process.maps = {"7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/" + file};
+    machine.add(process);
+    machine.write_in(pid, "root/tmp/x", "");
+    dump.write(machine.proc() + "/" + text(pid) + "/root/tmp/" + file);
+  }
+  const Diagnosis diagnosis = machine.diagnose();
+  REQUIRE(diagnosis.gpus.at(0).holders.size() == 2);
+  for (const Holder& holder : diagnosis.gpus[0].holders) {
+    REQUIRE(holder.inside);
+    REQUIRE(holder.inside->shared.size() == 1);
+    const std::string& sentence = holder.inside->shared[0];
+    CHECK(sentence.find("freed by process 761, still mapped by process 762") == 0);
+    CHECK(sentence.find(": 512 MiB stay") != std::string::npos);
+  }
+  std::ostringstream out;
+  render_doctor_text(diagnosis, false, out);
+  CHECK(contains(out.str(), "shared: freed by process 761, still mapped by process 762"));
 }
 
 TEST_CASE("a dump that cannot be read is said so", "[doctor]") {
