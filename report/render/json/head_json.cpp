@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/judge/out_of_memory.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
@@ -197,6 +198,89 @@ Json items_json(const Balance& balance) {
   return list;
 }
 
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* name_of(LineOf what) {
+  switch (what) {
+    case LineOf::kAllocations:
+      return "allocations";
+    case LineOf::kSegments:
+      return "segments";
+    case LineOf::kTensors:
+      return "tensors";
+  }
+  return "";
+}
+
+Json line_json(const HolderLine& line) {
+  Json one = {{"what", name_of(line.what)}, {"bytes", line.bytes}, {"count", line.count}, {"pool", or_null(line.pool)}};
+  if (line.what == LineOf::kTensors) {
+    one["file"] = or_null(line.file);
+    one["line"] = line.file.empty() ? Json() : Json(line.line);
+    one["function"] = or_null(line.function);
+    one["held_by"] = or_null(line.held_by);
+    return one;
+  }
+  const Frame* frame = line.frame;
+  one["file"] = frame == nullptr ? Json() : or_null(frame->file);
+  one["line"] = frame == nullptr || frame->file.empty() ? Json() : Json(frame->line);
+  one["function"] = frame == nullptr ? Json() : or_null(frame->function);
+  one["api"] = line.api;
+  one["kind"] = kind_name(line.kind);
+  one["callers"] = Json::array();
+  for (const LineCaller& caller : line.callers) {
+    one["callers"].push_back({{"file", or_null(caller.frame->file)},
+                              {"line", caller.frame->file.empty() ? Json() : Json(caller.frame->line)},
+                              {"function", or_null(caller.frame->function)},
+                              {"bytes", caller.bytes},
+                              {"count", caller.count}});
+  }
+  one["stack"] = stack_json(line.stack);
+  return one;
+}
+
+Json idle_json(const IdleMemory& idle) {
+  Json one = {{"what", balance_name(idle.part)}, {"bytes", idle.bytes}};
+  if (idle.cache == nullptr) return one;
+  one["pool"] = idle.name;
+  one["live_bytes"] = idle.cache->live_bytes;
+  one["asked_bytes"] = idle.cache->asked_bytes != 0 ? Json(idle.cache->asked_bytes) : Json();
+  one["reasons"] = Json::array();
+  for (const CacheInside::Idle& part : idle.cache->idle)
+    one["reasons"].push_back(
+        {{"why", idle_reason_name(part.why)}, {"bytes", part.bytes}, {"largest_bytes", part.largest}});
+  return one;
+}
+
+Json out_of_memory_json(const Report& report) {
+  Json list = Json::array();
+  for (const Picture& picture : report.pictures) {
+    if (!picture.out_of_memory) continue;
+    const OutOfMemory failure = explain(report, picture);
+    Json one;
+    if (!report.job.empty()) one["process"] = picture.process;
+    one["device"] = device_json(picture.device);
+    one["time_ns"] = picture.time_ns;
+    one["api"] = picture.api;
+    one["asked_bytes"] = picture.asked_bytes;
+    one["times"] = picture.times;
+    one["stack"] = stack_json(picture.stack);
+    one["memory"] = reading_json(picture.memory);
+    one["live_bytes"] = picture.live_bytes;
+    one["lines"] = Json::array();
+    for (const HolderLine& line : failure.lines) one["lines"].push_back(line_json(line));
+    one["other_bytes"] = picture.other_bytes;
+    one["idle"] = Json::array();
+    for (const IdleMemory& idle : failure.idle) one["idle"].push_back(idle_json(idle));
+    one["other_processes_at_most_bytes"] = failure.balance == nullptr ? Json() : Json(failure.others_at_most);
+    one["balance"] = failure.balance == nullptr ? Json::array() : items_json(*failure.balance);
+    one["missing_bytes"] = failure.missing;
+    one["would_fit"] = {{"rule", failure.rule}, {"text", failure.would_fit}};
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 // The balance of the device at exit, or at the last moment that is known; of a process's report only.
 Json balance_json(const Report& report, unsigned device) {
   for (const Balance& balance : report.balances) {
@@ -354,6 +438,8 @@ Json report_head_json(const Report& report) {
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
   if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  Json failures = out_of_memory_json(report);
+  if (!failures.empty()) head["out_of_memory"] = std::move(failures);
   if (!report.balances.empty()) head["balances"] = balances_json(report);
   if (!report.bills.empty()) head["bills"] = bills_json(report);
   head["contexts"] = contexts_json(report);

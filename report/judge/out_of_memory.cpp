@@ -1,0 +1,200 @@
+#include "report/judge/out_of_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "report/base/words.h"
+#include "report/judge/pool_rules.h"
+#include "report/model/frame_text.h"
+#include "report/model/frames.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+template <typename List>
+void sort_by_bytes(List* list) {
+  std::stable_sort(list->begin(), list->end(),
+                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+}
+
+const Frame* frame_of(const PictureEntry& entry) {
+  const Pool* pool = entry.pool.empty() ? nullptr : pool_by_name(entry.pool);
+  return pool != nullptr ? user_of_pool(*entry.stack, *pool) : naming_frame(*entry.stack);
+}
+
+// The frame `outward` frames before the line in the stack; nullptr behind its end.
+const Frame* caller_of(const PictureEntry& entry, const Frame* line, std::size_t outward) {
+  const std::vector<const Frame*>& frames = entry.stack->frames;
+  const auto at = std::find(frames.begin(), frames.end(), line);
+  if (at == frames.end() || static_cast<std::size_t>(frames.end() - at) <= outward) return nullptr;
+  return at[static_cast<std::ptrdiff_t>(outward)];
+}
+
+std::uint32_t place_of(const Frame* frame) { return frame == nullptr ? 0 : frame->place; }
+
+using Entries = std::vector<const PictureEntry*>;
+
+// The callers at the first frame, from the line outward, at which the stacks differ.
+std::vector<LineCaller> callers_of(const Entries& entries) {
+  std::vector<LineCaller> callers;
+  if (entries.size() < 2 || frame_of(*entries.front()) == nullptr) return callers;
+  for (std::size_t outward = 1;; ++outward) {
+    std::map<std::uint32_t, LineCaller> sums;
+    for (const PictureEntry* entry : entries) {
+      const Frame* frame = caller_of(*entry, frame_of(*entry), outward);
+      if (frame == nullptr) return callers;
+      LineCaller& sum = sums[place_of(frame)];
+      sum.frame = frame;
+      sum.bytes += entry->bytes;
+      sum.count += entry->count;
+    }
+    if (sums.size() == 1) continue;
+    for (const auto& [place, sum] : sums) callers.push_back(sum);
+    sort_by_bytes(&callers);
+    return callers;
+  }
+}
+
+HolderLine line_of(const Entries& entries) {
+  HolderLine line;
+  const PictureEntry& largest = *entries.front();
+  line.what = largest.pool.empty() ? LineOf::kAllocations : LineOf::kSegments;
+  line.api = largest.api;
+  line.kind = largest.kind;
+  line.pool = largest.pool;
+  line.stack = largest.stack;
+  line.frame = frame_of(largest);
+  for (const PictureEntry* entry : entries) {
+    line.bytes += entry->bytes;
+    line.count += entry->count;
+  }
+  line.callers = callers_of(entries);
+  return line;
+}
+
+const CacheInside* account_of(const Picture& picture, const std::string& pool) {
+  for (const CacheInside& cache : picture.caches) {
+    if (cache.pool == pool && !cache.largest.empty()) return &cache;
+  }
+  return nullptr;
+}
+
+// Segments of a cache whose tensors are known are left out.
+void add_allocations(const Picture& picture, std::vector<HolderLine>* lines) {
+  std::map<std::tuple<std::uint32_t, format::Kind, std::string>, std::size_t> known;
+  std::vector<Entries> groups;
+  for (const PictureEntry& entry : picture.entries) {
+    if (!entry.pool.empty() && account_of(picture, entry.pool) != nullptr) continue;
+    const std::uint32_t place = place_of(frame_of(entry));
+    const auto [at, added] = known.try_emplace({place, entry.kind, entry.pool}, groups.size());
+    if (added || place == 0) {
+      groups.push_back({&entry});
+    } else {
+      groups[at->second].push_back(&entry);
+    }
+  }
+  for (const Entries& group : groups) lines->push_back(line_of(group));
+}
+
+// One line for each place; of several holders that of the most bytes.
+void add_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
+  for (const CacheInside& cache : picture.caches) {
+    const std::size_t first = lines->size();
+    for (const CacheInside::Place& place : cache.largest) {
+      HolderLine* line = nullptr;
+      for (std::size_t i = first; i < lines->size() && !place.file.empty(); ++i) {
+        HolderLine& one = (*lines)[i];
+        if (one.file == place.file && one.line == place.line) line = &one;
+      }
+      if (line == nullptr) {
+        HolderLine made;
+        made.what = LineOf::kTensors;
+        made.pool = cache.pool;
+        made.file = place.file;
+        made.line = place.line;
+        made.function = place.function;
+        made.held_by = place.held_by;
+        lines->push_back(std::move(made));
+        line = &lines->back();
+      }
+      line->bytes += place.bytes;
+      line->count += place.count;
+    }
+  }
+}
+
+const Balance* balance_of(const Report& report, const Picture& picture) {
+  if (!picture.device) return nullptr;
+  for (const Picture& other : report.pictures) {
+    const bool later = other.out_of_memory && other.process == picture.process && other.device == picture.device &&
+                       other.time_ns > picture.time_ns;
+    if (later) return nullptr;  // the balance is of the last failure
+  }
+  for (const Balance& balance : report.balances) {
+    if (balance.moment == format::Moment::kOutOfMemory && balance.process == picture.process &&
+        balance.device == *picture.device && balance.time_ns >= picture.time_ns)
+      return &balance;
+  }
+  return nullptr;
+}
+
+bool is_idle(BalancePart part) {
+  return part == BalancePart::kPoolReserve || part == BalancePart::kCustomPoolReserve ||
+         part == BalancePart::kGraphPoolReserve;
+}
+
+void add_idle(OutOfMemory* failure) {
+  if (failure->balance != nullptr) {
+    for (const BalanceItem& item : failure->balance->items) {
+      if (is_idle(item.what) && item.bytes > 0)
+        failure->idle.push_back({balance_words(item.what), item.what, static_cast<std::uint64_t>(item.bytes), nullptr});
+    }
+  }
+  for (const CacheInside& cache : failure->picture->caches) {
+    if (cache.idle_bytes != 0) failure->idle.push_back({cache.pool, BalancePart::kCached, cache.idle_bytes, &cache});
+  }
+  sort_by_bytes(&failure->idle);
+}
+
+// Memory in use, less what is known to be this process's.
+std::uint64_t others_at_most(const Report& report, const Balance& balance) {
+  if (!balance.others_included) return 0;
+  std::uint64_t bytes = balance.rest() > 0 ? static_cast<std::uint64_t>(balance.rest()) : 0;
+  for (const ContextInfo& context : report.contexts) {
+    if (context.process == balance.process && context.device == balance.device && context.others_included &&
+        !context.ended)
+      bytes += context.bytes;
+  }
+  return std::min(bytes, balance.in_use);
+}
+
+}  // namespace
+
+std::string line_place(const HolderLine& line) {
+  if (line.what == LineOf::kTensors) {
+    std::string text = line.file.empty() ? "" : std::string(base_name(line.file)) + ":" + std::to_string(line.line);
+    if (!line.function.empty()) text += "  " + line.function;
+    if (!line.held_by.empty()) text += (text.empty() ? "held by " : ", held by ") + line.held_by;
+    return printable(text);
+  }
+  return line.frame == nullptr ? "(stack not recorded)" : frame_text(*line.frame);
+}
+
+OutOfMemory explain(const Report& report, const Picture& picture) {
+  OutOfMemory failure;
+  failure.picture = &picture;
+  failure.balance = balance_of(report, picture);
+  add_allocations(picture, &failure.lines);
+  add_tensors(picture, &failure.lines);
+  sort_by_bytes(&failure.lines);
+  add_idle(&failure);
+  if (failure.balance != nullptr) failure.others_at_most = others_at_most(report, *failure.balance);
+  if (picture.asked_bytes > picture.memory.free_bytes)
+    failure.missing = picture.asked_bytes - picture.memory.free_bytes;
+  choose_rule(&failure);
+  return failure;
+}
+
+}  // namespace culprit::report
