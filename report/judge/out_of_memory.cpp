@@ -6,6 +6,7 @@
 
 #include "report/base/words.h"
 #include "report/judge/pool_rules.h"
+#include "report/judge/would_fit.h"
 #include "report/model/frame_text.h"
 #include "report/model/frames.h"
 #include "report/model/report.h"
@@ -125,6 +126,21 @@ void add_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
   }
 }
 
+// Live tensors of which neither line nor holder is known, after all others.
+void add_unknown_tensors(const Picture& picture, std::vector<HolderLine>* lines) {
+  for (const CacheInside& cache : picture.caches) {
+    if (cache.largest.empty()) continue;
+    std::uint64_t known = 0;
+    for (const CacheInside::Place& place : cache.largest) known += place.bytes;
+    if (known >= cache.live_bytes) continue;
+    HolderLine rest;
+    rest.what = LineOf::kTensors;
+    rest.pool = cache.pool;
+    rest.bytes = cache.live_bytes - known;
+    lines->push_back(std::move(rest));
+  }
+}
+
 const Balance* balance_of(const Report& report, const Picture& picture) {
   if (!picture.device) return nullptr;
   for (const Picture& other : report.pictures) {
@@ -177,7 +193,7 @@ std::string line_place(const HolderLine& line) {
     std::string text = line.file.empty() ? "" : std::string(base_name(line.file)) + ":" + std::to_string(line.line);
     if (!line.function.empty()) text += "  " + line.function;
     if (!line.held_by.empty()) text += (text.empty() ? "held by " : ", held by ") + line.held_by;
-    return printable(text);
+    return text.empty() ? "(line not recorded)" : printable(text);
   }
   return line.frame == nullptr ? "(stack not recorded)" : frame_text(*line.frame);
 }
@@ -189,6 +205,7 @@ OutOfMemory explain(const Report& report, const Picture& picture) {
   add_allocations(picture, &failure.lines);
   add_tensors(picture, &failure.lines);
   sort_by_bytes(&failure.lines);
+  add_unknown_tensors(picture, &failure.lines);
   add_idle(&failure);
   if (failure.balance != nullptr) failure.others_at_most = others_at_most(report, *failure.balance);
   if (picture.asked_bytes > picture.memory.free_bytes)

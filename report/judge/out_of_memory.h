@@ -32,7 +32,7 @@ enum class LineOf : std::uint8_t {
 struct HolderLine {
   LineOf what = LineOf::kAllocations;
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // 0: not known
   // Allocations and segments: of the stack with the most bytes.
   std::string api;
   format::Kind kind = format::Kind::kNone;
@@ -63,8 +63,8 @@ struct OutOfMemory {
   // Other processes had at most this. The first context of the process is part of it, because memory in use can only be
   // read in a context.
   std::uint64_t others_at_most = 0;
-  const char* rule = "";  // of would_fit.def
-  std::string would_fit;  // "would have fit without ...", or another sentence
+  const char* rule = "";      // of would_fit.def
+  std::string would_fit;      // "would have fit without ...", or another sentence
   std::uint64_t missing = 0;  // bytes that were asked for and not free
 };
 
@@ -73,8 +73,5 @@ std::string line_place(const HolderLine& line);
 
 // `picture` is one of the report's, of a failure. The result points into both.
 OutOfMemory explain(const Report& report, const Picture& picture);
-
-// Sets `rule` and `would_fit`, from the other fields.
-void choose_rule(OutOfMemory* failure);
 
 }  // namespace culprit::report

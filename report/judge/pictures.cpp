@@ -31,8 +31,7 @@ void add(const PictureEntry& entry, std::vector<PictureEntry>* entries) {
   entries->push_back(entry);
 }
 
-Picture picture_of(const PictureRecord& record, const Dump& dump, const StackResolver& stacks,
-                   const PoolRules& pools) {
+Picture picture_of(const PictureRecord& record, const Dump& dump, const StackResolver& stacks, const PoolRules& pools) {
   Picture picture;
   picture.out_of_memory = record.reason == PictureReason::kOutOfMemory;
   picture.device = device_of(record.device);
@@ -51,7 +50,8 @@ Picture picture_of(const PictureRecord& record, const Dump& dump, const StackRes
     if (share.count == 0) continue;
     const ResolvedStack& stack = stacks.stack(share.stack);
     const Pool* pool = pools.owning_pool(stack);
-    add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count, pool == nullptr ? "" : pool->name},
+    add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count,
+         pool == nullptr ? "" : pool->name},
         &picture.entries);
   }
   std::stable_sort(picture.entries.begin(), picture.entries.end(),

@@ -56,7 +56,6 @@ PythonView view_of(const Json& json) {
   PythonView view;
   const std::string taken = text(json, "taken");
   view.taken = taken == "exit" || taken == "out-of-memory" ? taken : "snapshot";
-  view.asked_bytes = number(json, "asked_bytes");
   for_each_object(json, "caches", [&](const Json& cache) {
     if (text(cache, "framework") != "torch") return;
     for_each_place(cache, "segments", [&](const Json& from) {
@@ -78,7 +77,8 @@ PythonView view_of(const Json& json) {
   });
   for_each_object(json, "pools", [&](const Json& pool) {
     if (text(pool, "framework").empty() || view.pools.size() == kMostPools) return;
-    view.pools.push_back({text(pool, "framework"), number(pool, "device"), number(pool, "used_bytes"), number(pool, "total_bytes")});
+    view.pools.push_back(
+        {text(pool, "framework"), number(pool, "device"), number(pool, "used_bytes"), number(pool, "total_bytes")});
   });
   for_each_place(json, "objects", [&](const Json& from) {
     PythonView::Object object = {number(from, "address"), number(from, "bytes"), text(from, "type"), {}};
@@ -285,7 +285,7 @@ const PythonView* view_of_ran_out(const PythonView& view) {
 
 // Why PyTorch did not take the largest idle block of the segment for `asked` bytes.
 IdleReason idle_reason(const PythonView::Segment& segment, std::uint64_t asked) {
-  constexpr std::uint64_t kSmall = 1 << 20;
+  constexpr std::uint64_t kSmall = 2 << 20;  // asked of the driver for a tensor of up to 1 MiB
   if (segment.private_pool) return IdleReason::kPrivatePool;
   if (segment.small && asked > kSmall) return IdleReason::kSmallPool;
   if (segment.largest_idle == 0) return IdleReason::kNotKnown;
@@ -304,7 +304,6 @@ void add_idle(IdleReason why, std::uint64_t bytes, std::uint64_t largest, CacheI
 }
 
 void explain_idle(const PythonView& view, std::uint64_t asked, CacheInside* inside) {
-  inside->asked_bytes = view.asked_bytes;
   for (const PythonView::Segment& segment : view.segments) {
     const std::uint64_t idle = segment.bytes - segment.live_bytes - segment.pending_bytes;
     add_idle(idle_reason(segment, asked), idle, std::min(segment.largest_idle, idle), inside);
@@ -340,7 +339,7 @@ std::vector<CacheInside> look_inside_ran_out(const PythonView& view, unsigned de
   for (CacheInside& inside : caches) {
     inside.segments.clear();
     if (inside.pool == kTorchPool) {
-      explain_idle(then, then.asked_bytes != 0 ? then.asked_bytes : asked_bytes, &inside);
+      explain_idle(then, asked_bytes, &inside);
     } else {
       add_idle(IdleReason::kNotKnown, inside.idle_bytes, 0, &inside);
     }

@@ -46,7 +46,6 @@ struct PythonView {
     std::vector<std::string> holders;  // the most informative first
   };
   std::string taken;              // "exit" (when the interpreter began to end), "snapshot" or "out-of-memory"
-  std::uint64_t asked_bytes = 0;  // "out-of-memory": by the tensor; 0: not known
   std::vector<Segment> segments;  // PyTorch's; sorted by address
   std::vector<Pool> pools;
   std::vector<Object> objects;      // sorted by address

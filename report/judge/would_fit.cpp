@@ -1,6 +1,6 @@
-// The condition under which a failed allocation would have fit. Each rule returns its sentence, or "" when it does not
-// apply. The rules of the table would_fit.def are asked one after the other.
-#include <algorithm>
+// Each rule returns its sentence, or "" when it does not apply.
+#include "report/judge/would_fit.h"
+
 #include <string>
 
 #include "report/base/words.h"
@@ -76,8 +76,13 @@ std::string with_idle_cache(const OutOfMemory& failure) {
 std::string with_all_idle_memory(const OutOfMemory& failure) {
   const std::uint64_t bytes = total_idle(failure);
   if (failure.idle.size() < 2 || bytes < failure.missing) return {};
-  return kWould + ("without all idle memory, " + format_bytes(bytes)) + " in " +
-         std::to_string(failure.idle.size()) + " pools and caches";
+  return kWould + ("without all idle memory, " + format_bytes(bytes)) + " in " + std::to_string(failure.idle.size()) +
+         " pools and caches";
+}
+
+// Not the tensors of which nothing is known.
+bool is_named(const HolderLine& line) {
+  return line.what != LineOf::kTensors || !line.file.empty() || !line.held_by.empty();
 }
 
 // The smallest line that is enough, and the largest line.
@@ -90,12 +95,15 @@ std::string without_one_line(const OutOfMemory& failure) {
     place = text;
   };
   for (const HolderLine& line : failure.lines) {
+    if (!is_named(line)) continue;
     for (const LineCaller& caller : line.callers) offer(caller.bytes, frame_text(*caller.frame));
     if (line.callers.empty()) offer(line.bytes, line_place(line));
   }
   // All callers of a line together.
   if (place.empty()) {
-    for (const HolderLine& line : failure.lines) offer(line.bytes, line_place(line));
+    for (const HolderLine& line : failure.lines) {
+      if (is_named(line)) offer(line.bytes, line_place(line));
+    }
   }
   if (place.empty()) return {};
   const HolderLine& largest = failure.lines.front();
@@ -149,7 +157,7 @@ std::string without_lines(const OutOfMemory& failure) {
          format_bytes(bytes) + " together";
 }
 
-// What a process needs in any case.
+// Memory that the driver takes in any process with such kernels.
 std::uint64_t needed_by_the_driver(const OutOfMemory& failure) {
   std::uint64_t taken = 0;
   if (failure.balance != nullptr) {
@@ -178,9 +186,9 @@ std::string never_beside_the_driver(const OutOfMemory& failure) {
 }  // namespace
 
 void choose_rule(OutOfMemory* failure) {
-#define WOULD_FIT(name, rule_function)           \
-  failure->rule = name;                          \
-  failure->would_fit = rule_function(*failure);  \
+#define WOULD_FIT(name, rule_function)          \
+  failure->rule = name;                         \
+  failure->would_fit = rule_function(*failure); \
   if (!failure->would_fit.empty()) return;
 #include "report/judge/would_fit.def"
 }

@@ -193,7 +193,6 @@ void fields(Archive& archive, CacheInside* inside) {
   archive("live_bytes", &inside->live_bytes);
   archive("idle_bytes", &inside->idle_bytes);
   archive("largest", &inside->largest);
-  archive("asked_bytes", &inside->asked_bytes);
   archive("idle", &inside->idle);
   archive("hint", &inside->hint);
 }

@@ -43,9 +43,7 @@ struct CacheInside {
   std::uint64_t idle_bytes = 0;
   std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
   std::vector<Place> largest;     // largest first
-  // Only at the moment at which memory ran out, of one device.
-  std::uint64_t asked_bytes = 0;  // by the tensor; 0: not known
-  std::vector<Idle> idle;         // most bytes first
+  std::vector<Idle> idle;         // at the moment at which memory ran out, of one device; most bytes first
   std::string hint;               // how to get more detail; empty: there is no more
 };
 

@@ -1,4 +1,5 @@
-// A program that runs out of memory: the report explains the failure, also when the program was killed at once after it.
+// A program that runs out of memory: the report explains the failure, also when the program was killed at once after
+// it.
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -52,6 +53,7 @@ std::string first_line(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a planted hog is first in twenty programs that run out of memory", "[out-of-memory]") {
+  if (on_gpu()) return;  // the program would take the memory of the tests beside it
   const std::vector<std::string> list = ways();
   CHECK(list.size() >= 20);
   for (const std::string& way : list) {
@@ -73,6 +75,7 @@ TEST_CASE("a planted hog is first in twenty programs that run out of memory", "[
 }
 
 TEST_CASE("a failure is explained after SIGKILL", "[out-of-memory]") {
+  if (on_gpu()) return;
   const Run run = run_preloaded("hog", {"one", "kill"}, with_small_device());
   CHECK(run.signal == 9);
   const json failure = read_report(run.dump()).json["out_of_memory"][0];
@@ -83,6 +86,25 @@ TEST_CASE("a failure is explained after SIGKILL", "[out-of-memory]") {
         failure["asked_bytes"].get<std::uint64_t>() - failure["memory"]["free_bytes"].get<std::uint64_t>());
   CHECK(failure["would_fit"]["rule"] == "line");
   CHECK_FALSE(failure["balance"].empty());
+}
+
+TEST_CASE("a merged report explains the failure of each process", "[out-of-memory]") {
+  if (on_gpu()) return;
+  RunOptions options = with_small_device();
+  options.folder = std::make_shared<TemporaryFolder>();
+  run_preloaded("hog", {"one"}, options);
+  const Run both = run_preloaded("hog", {"class"}, options);
+  REQUIRE(both.dumps.size() == 2);
+  const std::string merged = options.folder->file("job.json");
+  REQUIRE(run_culprit({"merge", both.dumps[0].string(), both.dumps[1].string(), "-o", merged}).exit_code == 0);
+  const json failures = read_report(merged).json["out_of_memory"];
+  REQUIRE(failures.size() == 2);
+  for (const json& failure : failures) {
+    CHECK(failure["process"] < 2);
+    CHECK(is_hog(failure["lines"][0]));
+    CHECK(failure["would_fit"]["rule"] == "line");
+    CHECK_FALSE(failure["balance"].empty());
+  }
 }
 
 }  // namespace culprit::test

@@ -244,7 +244,6 @@ Json idle_json(const IdleMemory& idle) {
   if (idle.cache == nullptr) return one;
   one["pool"] = idle.name;
   one["live_bytes"] = idle.cache->live_bytes;
-  one["asked_bytes"] = idle.cache->asked_bytes != 0 ? Json(idle.cache->asked_bytes) : Json();
   one["reasons"] = Json::array();
   for (const CacheInside::Idle& part : idle.cache->idle)
     one["reasons"].push_back(

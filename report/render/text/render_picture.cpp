@@ -60,7 +60,8 @@ void print_entries(const Picture& picture, std::size_t most, std::ostream& out) 
 
 // "12x     cudaMalloc  device  train.py:4  step".
 void print_line(const HolderLine& line, std::ostream& out) {
-  out << "   " << padded_to_width(format_bytes(line.bytes), 10) << padded_to_width(std::to_string(line.count) + "x", 7);
+  out << "   " << padded_to_width(format_bytes(line.bytes), 10)
+      << padded_to_width(line.count == 0 ? "" : std::to_string(line.count) + "x", 7);
   if (line.what == LineOf::kTensors) {
     out << (line.count == 1 ? "tensor" : "tensors") << "  " << line.pool << "  " << line_place(line) << "\n";
     return;
@@ -71,7 +72,8 @@ void print_line(const HolderLine& line, std::ostream& out) {
   for (const LineCaller& caller : line.callers) {
     if (shown++ == kShownCallers) break;
     out << "             " << padded_to_width(format_bytes(caller.bytes), 10)
-        << padded_to_width(std::to_string(caller.count) + "x", 7) << "called from " << frame_text(*caller.frame) << "\n";
+        << padded_to_width(std::to_string(caller.count) + "x", 7) << "called from " << frame_text(*caller.frame)
+        << "\n";
   }
 }
 
@@ -132,6 +134,9 @@ void print_failure(const Report& report, const Picture& picture, const RenderOpt
         << format_bytes(picture.memory.free_bytes) << " free, ";
   out << format_bytes(picture.live_bytes) << (picture.live_bytes == 0 ? " by this process\n" : " by this process:\n");
   print_lines(failure, options.all ? failure.lines.size() : kShownAtFailure, out);
+  for (const CacheInside& cache : picture.caches) {
+    if (!cache.hint.empty()) out << "lines   " << cache.hint << "\n";
+  }
   if (failure.balance != nullptr) render_balance_line(*failure.balance, "in use  ", out);
   print_idle(failure, out);
   if (failure.others_at_most > kLargeContext)
