@@ -25,37 +25,37 @@ const Frame* frame_of(const PictureEntry& entry) {
   return pool != nullptr ? user_of_pool(*entry.stack, *pool) : naming_frame(*entry.stack);
 }
 
-// The frame `outward` frames before the line in the stack; nullptr behind its end.
-const Frame* caller_of(const PictureEntry& entry, const Frame* line, std::size_t outward) {
-  const std::vector<const Frame*>& frames = entry.stack->frames;
-  const auto at = std::find(frames.begin(), frames.end(), line);
-  if (at == frames.end() || static_cast<std::size_t>(frames.end() - at) <= outward) return nullptr;
-  return at[static_cast<std::ptrdiff_t>(outward)];
-}
-
 std::uint32_t place_of(const Frame* frame) { return frame == nullptr ? 0 : frame->place; }
 
 using Entries = std::vector<const PictureEntry*>;
 
 // The callers at the first frame, from the line outward, at which the stacks differ.
 std::vector<LineCaller> callers_of(const Entries& entries) {
-  std::vector<LineCaller> callers;
-  if (entries.size() < 2 || frame_of(*entries.front()) == nullptr) return callers;
-  for (std::size_t outward = 1;; ++outward) {
+  constexpr std::size_t kMost = 64;  // frames outward
+  if (entries.size() < 2 || frame_of(*entries.front()) == nullptr) return {};
+  std::vector<std::size_t> lines;  // the line's place in each stack
+  for (const PictureEntry* entry : entries) {
+    const std::vector<const Frame*>& frames = entry->stack->frames;
+    lines.push_back(
+        static_cast<std::size_t>(std::find(frames.begin(), frames.end(), frame_of(*entry)) - frames.begin()));
+  }
+  for (std::size_t outward = 1; outward <= kMost; ++outward) {
     std::map<std::uint32_t, LineCaller> sums;
-    for (const PictureEntry* entry : entries) {
-      const Frame* frame = caller_of(*entry, frame_of(*entry), outward);
-      if (frame == nullptr) return callers;
-      LineCaller& sum = sums[place_of(frame)];
-      sum.frame = frame;
-      sum.bytes += entry->bytes;
-      sum.count += entry->count;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::vector<const Frame*>& frames = entries[i]->stack->frames;
+      if (lines[i] + outward >= frames.size()) return {};
+      LineCaller& sum = sums[frames[lines[i] + outward]->place];
+      sum.frame = frames[lines[i] + outward];
+      sum.bytes += entries[i]->bytes;
+      sum.count += entries[i]->count;
     }
     if (sums.size() == 1) continue;
+    std::vector<LineCaller> callers;
     for (const auto& [place, sum] : sums) callers.push_back(sum);
     sort_by_bytes(&callers);
     return callers;
   }
+  return {};
 }
 
 HolderLine line_of(const Entries& entries) {
@@ -141,21 +141,6 @@ void add_unknown_tensors(const Picture& picture, std::vector<HolderLine>* lines)
   }
 }
 
-const Balance* balance_of(const Report& report, const Picture& picture) {
-  if (!picture.device) return nullptr;
-  for (const Picture& other : report.pictures) {
-    const bool later = other.out_of_memory && other.process == picture.process && other.device == picture.device &&
-                       other.time_ns > picture.time_ns;
-    if (later) return nullptr;  // the balance is of the last failure
-  }
-  for (const Balance& balance : report.balances) {
-    if (balance.moment == format::Moment::kOutOfMemory && balance.process == picture.process &&
-        balance.device == *picture.device && balance.time_ns >= picture.time_ns)
-      return &balance;
-  }
-  return nullptr;
-}
-
 bool is_idle(BalancePart part) {
   return part == BalancePart::kPoolReserve || part == BalancePart::kCustomPoolReserve ||
          part == BalancePart::kGraphPoolReserve;
@@ -174,18 +159,6 @@ void add_idle(OutOfMemory* failure) {
   sort_by_bytes(&failure->idle);
 }
 
-// Memory in use, less what is known to be this process's.
-std::uint64_t others_at_most(const Report& report, const Balance& balance) {
-  if (!balance.others_included) return 0;
-  std::uint64_t bytes = balance.rest() > 0 ? static_cast<std::uint64_t>(balance.rest()) : 0;
-  for (const ContextInfo& context : report.contexts) {
-    if (context.process == balance.process && context.device == balance.device && context.others_included &&
-        !context.ended)
-      bytes += context.bytes;
-  }
-  return std::min(bytes, balance.in_use);
-}
-
 }  // namespace
 
 std::string line_place(const HolderLine& line) {
@@ -198,16 +171,48 @@ std::string line_place(const HolderLine& line) {
   return line.frame == nullptr ? "(stack not recorded)" : frame_text(*line.frame);
 }
 
-OutOfMemory explain(const Report& report, const Picture& picture) {
+Explainer::Explainer(const Report& report) {
+  for (const Picture& picture : report.pictures) {
+    if (!picture.out_of_memory || !picture.device) continue;
+    std::uint64_t& last = last_ns_[{picture.process, *picture.device}];
+    last = std::max(last, picture.time_ns);
+  }
+  for (const Balance& balance : report.balances) {
+    if (balance.moment == format::Moment::kOutOfMemory)
+      balances_.try_emplace({balance.process, balance.device}, &balance);
+  }
+  for (const ContextInfo& context : report.contexts) {
+    if (context.others_included && !context.ended) first_contexts_[{context.process, context.device}] += context.bytes;
+  }
+}
+
+// The balance is of the last failure.
+const Balance* Explainer::balance_of(const Picture& picture) const {
+  if (!picture.device) return nullptr;
+  const Place place = {picture.process, *picture.device};
+  const auto at = balances_.find(place);
+  const bool is_last = last_ns_.at(place) == picture.time_ns;
+  return is_last && at != balances_.end() && at->second->time_ns >= picture.time_ns ? at->second : nullptr;
+}
+
+// Memory in use, less memory that is known to be of this process.
+std::uint64_t Explainer::others_at_most(const Balance& balance) const {
+  const auto context = first_contexts_.find({balance.process, balance.device});
+  if (!balance.others_included || context == first_contexts_.end()) return 0;
+  const std::uint64_t rest = balance.rest() > 0 ? static_cast<std::uint64_t>(balance.rest()) : 0;
+  return std::min(context->second + rest, balance.in_use);
+}
+
+OutOfMemory Explainer::explain(const Picture& picture) const {
   OutOfMemory failure;
   failure.picture = &picture;
-  failure.balance = balance_of(report, picture);
+  failure.balance = balance_of(picture);
   add_allocations(picture, &failure.lines);
   add_tensors(picture, &failure.lines);
   sort_by_bytes(&failure.lines);
   add_unknown_tensors(picture, &failure.lines);
   add_idle(&failure);
-  if (failure.balance != nullptr) failure.others_at_most = others_at_most(report, *failure.balance);
+  if (failure.balance != nullptr) failure.others_at_most = others_at_most(*failure.balance);
   if (picture.asked_bytes > picture.memory.free_bytes)
     failure.missing = picture.asked_bytes - picture.memory.free_bytes;
   choose_rule(&failure);

@@ -314,6 +314,12 @@ void check(const Report& report) {
     const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
                                     [](const PictureEntry& entry) { return entry.stack != nullptr; });
     if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
+    constexpr std::size_t kMost = 64;
+    const bool small = std::all_of(picture.caches.begin(), picture.caches.end(), [](const CacheInside& cache) {
+      return cache.largest.size() <= kMost && cache.idle.size() <= kMost;
+    });
+    if (picture.entries.size() > format::kPictureShares || picture.caches.size() > kMost || !small)
+      throw Damage{"a picture with more places than one can have"};
   }
   for (const Balance& balance : report.balances) {
     const bool whole = !balance.items.empty() && balance.items.back().what == BalancePart::kRest;

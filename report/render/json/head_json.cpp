@@ -253,9 +253,10 @@ Json idle_json(const IdleMemory& idle) {
 
 Json out_of_memory_json(const Report& report) {
   Json list = Json::array();
+  const Explainer explainer(report);
   for (const Picture& picture : report.pictures) {
     if (!picture.out_of_memory) continue;
-    const OutOfMemory failure = explain(report, picture);
+    const OutOfMemory failure = explainer.explain(picture);
     Json one;
     if (!report.job.empty()) one["process"] = picture.process;
     one["device"] = device_json(picture.device);

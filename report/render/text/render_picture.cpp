@@ -120,9 +120,10 @@ std::string whose(const Report& report, const Picture& picture) {
   return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
 }
 
-void print_failure(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
+void print_failure(const Report& report, const Explainer& explainer, const Picture& picture,
+                   const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
-  const OutOfMemory failure = explain(report, picture);
+  const OutOfMemory failure = explainer.explain(picture);
   out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api) << " asked for "
       << palette.title(format_bytes(picture.asked_bytes)) << " at " << place_of(*picture.stack) << ", at "
       << format_time(picture.time_ns);
@@ -170,6 +171,7 @@ void print_peak(const Report& report, const Picture& picture, const RenderOption
 }  // namespace
 
 void render_failures(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Explainer explainer(report);
   const Picture* before = nullptr;
   std::size_t processes = 0;
   for (const Picture& picture : report.pictures) {
@@ -179,7 +181,7 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
     before = &picture;
     if (!first && !options.all) continue;
     processes += first ? 1 : 0;
-    if (options.all || processes <= kShownProcesses) print_failure(report, picture, options, out);
+    if (options.all || processes <= kShownProcesses) print_failure(report, explainer, picture, options, out);
   }
   if (!options.all && processes > kShownProcesses)
     out << "and " << plural(processes - kShownProcesses, "process", "processes") << " more ran out of memory: --all\n";

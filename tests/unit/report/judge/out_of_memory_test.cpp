@@ -118,7 +118,7 @@ TEST_CASE("allocations are added up by line, with the callers where stacks diffe
   picture.out_of_memory = true;
   picture.entries = {{&large, "cudaMalloc", culprit::format::Kind::kDevice, 30, 3, ""},
                      {&small, "cudaMalloc", culprit::format::Kind::kDevice, 10, 1, ""}};
-  const OutOfMemory failure = explain(report, picture);
+  const OutOfMemory failure = Explainer(report).explain(picture);
   REQUIRE(failure.lines.size() == 1);
   CHECK(failure.lines[0].bytes == 40);
   CHECK(failure.lines[0].count == 4);
@@ -133,14 +133,14 @@ TEST_CASE("tensors take the place of the segments that they lie in", "[out-of-me
   Picture picture;
   picture.out_of_memory = true;
   picture.entries = {{&segments, "cudaMalloc", culprit::format::Kind::kDevice, 100, 5, "PyTorch caching allocator"}};
-  CHECK(explain(report, picture).lines.at(0).what == LineOf::kSegments);
+  CHECK(Explainer(report).explain(picture).lines.at(0).what == LineOf::kSegments);
   CacheInside cache;
   cache.pool = "PyTorch caching allocator";
   cache.live_bytes = 90;
   cache.idle_bytes = 10;
   cache.largest = {{40, 2, "train.py", 4, "step", "`a`"}, {30, 1, "train.py", 4, "step", "`b`"}};
   picture.caches.push_back(cache);
-  const OutOfMemory failure = explain(report, picture);
+  const OutOfMemory failure = Explainer(report).explain(picture);
   REQUIRE(failure.lines.size() == 2);
   CHECK(failure.lines[0].bytes == 70);
   CHECK(line_place(failure.lines[0]) == "train.py:4  step, held by `a`");
