@@ -51,6 +51,7 @@ std::vector<LineCaller> callers_of(const Entries& entries) {
     }
     if (sums.size() == 1) continue;
     std::vector<LineCaller> callers;
+    callers.reserve(sums.size());
     for (const auto& [place, sum] : sums) callers.push_back(sum);
     sort_by_bytes(&callers);
     return callers;

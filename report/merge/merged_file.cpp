@@ -245,7 +245,7 @@ class Reader {
   template <typename Value>
   void read(const Json& json, std::vector<Value>* values) {
     if (!json.is_array()) throw Damage{"no list"};
-    charge(sizeof(Value) * json.size(), tables_);
+    charge(sizeof(Value) * json.size(), tables_);  // NOLINT(bugprone-sizeof-expression): of pointers, too
     values->reserve(json.size());
     for (const Json& one : json) {
       Value value = Value();

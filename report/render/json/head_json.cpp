@@ -212,6 +212,12 @@ const char* name_of(LineOf what) {
   return "";
 }
 
+void add_place(const Frame& frame, Json* one) {
+  (*one)["file"] = or_null(frame.file);
+  (*one)["line"] = frame.file.empty() ? Json() : Json(frame.line);
+  (*one)["function"] = or_null(frame.function);
+}
+
 Json line_json(const HolderLine& line) {
   Json one = {{"what", name_of(line.what)}, {"bytes", line.bytes}, {"count", line.count}, {"pool", or_null(line.pool)}};
   if (line.what == LineOf::kTensors) {
@@ -221,19 +227,15 @@ Json line_json(const HolderLine& line) {
     one["held_by"] = or_null(line.held_by);
     return one;
   }
-  const Frame* frame = line.frame;
-  one["file"] = frame == nullptr ? Json() : or_null(frame->file);
-  one["line"] = frame == nullptr || frame->file.empty() ? Json() : Json(frame->line);
-  one["function"] = frame == nullptr ? Json() : or_null(frame->function);
+  static const Frame kUnknown;
+  add_place(line.frame == nullptr ? kUnknown : *line.frame, &one);
   one["api"] = line.api;
   one["kind"] = kind_name(line.kind);
   one["callers"] = Json::array();
   for (const LineCaller& caller : line.callers) {
-    one["callers"].push_back({{"file", or_null(caller.frame->file)},
-                              {"line", caller.frame->file.empty() ? Json() : Json(caller.frame->line)},
-                              {"function", or_null(caller.frame->function)},
-                              {"bytes", caller.bytes},
-                              {"count", caller.count}});
+    Json place = {{"bytes", caller.bytes}, {"count", caller.count}};
+    add_place(*caller.frame, &place);
+    one["callers"].push_back(std::move(place));
   }
   one["stack"] = stack_json(line.stack);
   return one;
@@ -251,22 +253,30 @@ Json idle_json(const IdleMemory& idle) {
   return one;
 }
 
+// Fields of both a picture and an explained failure.
+Json moment_json(const Report& report, const Picture& picture) {
+  Json one;
+  if (!report.job.empty()) one["process"] = picture.process;
+  one["device"] = device_json(picture.device);
+  one["time_ns"] = picture.time_ns;
+  if (picture.out_of_memory) {
+    one["api"] = picture.api;
+    one["asked_bytes"] = picture.asked_bytes;
+    one["times"] = picture.times;
+    one["stack"] = stack_json(picture.stack);
+  }
+  one["memory"] = reading_json(picture.memory);
+  one["live_bytes"] = picture.live_bytes;
+  return one;
+}
+
 Json out_of_memory_json(const Report& report) {
   Json list = Json::array();
   const Explainer explainer(report);
   for (const Picture& picture : report.pictures) {
     if (!picture.out_of_memory) continue;
     const OutOfMemory failure = explainer.explain(picture);
-    Json one;
-    if (!report.job.empty()) one["process"] = picture.process;
-    one["device"] = device_json(picture.device);
-    one["time_ns"] = picture.time_ns;
-    one["api"] = picture.api;
-    one["asked_bytes"] = picture.asked_bytes;
-    one["times"] = picture.times;
-    one["stack"] = stack_json(picture.stack);
-    one["memory"] = reading_json(picture.memory);
-    one["live_bytes"] = picture.live_bytes;
+    Json one = moment_json(report, picture);
     one["lines"] = Json::array();
     for (const HolderLine& line : failure.lines) one["lines"].push_back(line_json(line));
     one["other_bytes"] = picture.other_bytes;
@@ -378,19 +388,8 @@ Json holder_search_json(const HolderSearchInfo& search) {
 Json pictures_json(const Report& report) {
   Json list = Json::array();
   for (const Picture& picture : report.pictures) {
-    Json one;
+    Json one = moment_json(report, picture);
     one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
-    if (!report.job.empty()) one["process"] = picture.process;
-    one["device"] = device_json(picture.device);
-    one["time_ns"] = picture.time_ns;
-    if (picture.out_of_memory) {
-      one["api"] = picture.api;
-      one["asked_bytes"] = picture.asked_bytes;
-      one["times"] = picture.times;
-      one["stack"] = stack_json(picture.stack);
-    }
-    one["memory"] = reading_json(picture.memory);
-    one["live_bytes"] = picture.live_bytes;
     one["live_allocations"] = picture.live_count;
     one["stacks"] = Json::array();
     for (const PictureEntry& entry : picture.entries) {
