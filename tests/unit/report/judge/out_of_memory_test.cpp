@@ -1,6 +1,7 @@
 // Failures with out of memory, explained: each rule of would_fit.def, and the lines that held memory.
 #include "report/judge/out_of_memory.h"
 
+#include "report/judge/python_view.h"
 #include "report/judge/would_fit.h"
 #include "report/model/frames.h"
 #include "report/model/report.h"
@@ -148,4 +149,36 @@ TEST_CASE("tensors take the place of the segments that they lie in", "[out-of-me
   CHECK(failure.lines[1].bytes == 20);
   REQUIRE(failure.idle.size() == 1);
   CHECK(failure.idle[0].bytes == 10);
+}
+
+TEST_CASE("idle memory of a cache has the reason why it did not serve", "[out-of-memory]") {
+  PythonView view;
+  view.taken = "out-of-memory";
+  const auto add = [&](std::uint64_t bytes, std::uint64_t largest, std::uint64_t pending) -> PythonView::Segment& {
+    PythonView::Segment segment;
+    segment.address = (view.segments.size() + 1) << 40;
+    segment.bytes = bytes;
+    segment.live_bytes = bytes / 2;
+    segment.largest_idle = largest;
+    segment.pending_bytes = pending;
+    view.segments.push_back(segment);
+    return view.segments.back();
+  };
+  add(20 * kGiB, kGiB, 2 * kGiB);
+  add(12 * kGiB, 6 * kGiB, 0);
+  add(8 * kGiB, 4 * kGiB, 0).private_pool = true;
+  add(6 * kGiB, 1 << 20, 0).small = true;
+  add(100 * kGiB, 50 * kGiB, 0).device = 1;
+  const std::vector<CacheInside> caches = look_inside_ran_out(view, 0, 5 * kGiB);
+  REQUIRE(caches.size() == 1);
+  CHECK(caches[0].idle_bytes == 23 * kGiB);
+  const std::vector<CacheInside::Idle>& idle = caches[0].idle;
+  REQUIRE(idle.size() == 5);
+  CHECK((idle[0].why == IdleReason::kHoles && idle[0].bytes == 8 * kGiB && idle[0].largest == kGiB));
+  CHECK((idle[1].why == IdleReason::kOtherStream && idle[1].bytes == 6 * kGiB && idle[1].largest == 6 * kGiB));
+  CHECK((idle[2].why == IdleReason::kPrivatePool && idle[2].bytes == 4 * kGiB));
+  CHECK((idle[3].why == IdleReason::kSmallPool && idle[3].bytes == 3 * kGiB));
+  CHECK((idle[4].why == IdleReason::kPending && idle[4].bytes == 2 * kGiB));
+  view.taken = "exit";
+  CHECK(look_inside_ran_out(view, 0, 5 * kGiB).empty());
 }
