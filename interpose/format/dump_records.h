@@ -327,7 +327,7 @@ struct PictureShare {
 };
 static_assert(sizeof(PictureShare) == 24);
 
-constexpr std::uint32_t kPictureShares = 24;
+constexpr std::uint32_t kPictureShares = 64;
 
 // The live memory of a device at one moment: the stacks with the most bytes, and the sum of the others. Other threads
 // are not stopped, so their concurrent changes may be included or missing. Records are reused.
@@ -351,7 +351,7 @@ struct PictureRecord {
   std::uint8_t reserved[8];
   PictureShare shares[kPictureShares];  // most bytes first
 };
-static_assert(sizeof(PictureRecord) == 672);
+static_assert(sizeof(PictureRecord) == 1632);
 
 // The audit's count of a driver function that makes or ends something, or of its calls with one stack that were not
 // recorded. Only successful calls, while recording was on.

@@ -26,6 +26,7 @@ struct Sums {
   std::uint64_t other_bytes;  // of stacks without a slot
   std::uint64_t other_count;
   PictureShare slots[kSlots];
+  PictureRecord picture;  // too large for a stack
 
   void add(const AllocationRecord& record, std::uint64_t bytes) {
     std::uint64_t key =
@@ -59,8 +60,10 @@ bool is_live(const AllocationRecord& record) {
 // Inserts `share` into the record's sorted list; a share that drops out is added to the others.
 void insert(const PictureShare& share, PictureRecord* record) {
   PictureShare moving = share;
-  for (PictureShare& place : record->shares) {
-    if (moving.bytes > place.bytes) std::swap(moving, place);
+  if (moving.bytes > record->shares[format::kPictureShares - 1].bytes) {
+    for (PictureShare& place : record->shares) {
+      if (moving.bytes > place.bytes) std::swap(moving, place);
+    }
   }
   if (moving.count == 0) return;
   record->other_bytes += moving.bytes;
@@ -95,20 +98,28 @@ bool Pictures::may_take(std::uint64_t now, std::uint64_t share) const {
   return spent_ns_ <= kFree + now / share;
 }
 
-void Pictures::take(Process& process, PictureRecord* record, const PictureRecord& fields) {
+void Pictures::take(Process& process, PictureRecord* record, const Occasion& occasion) {
   int error = 0;
   auto* sums = static_cast<Sums*>(map_private(sizeof(Sums), &error));
   if (sums == nullptr) return;
   std::uint64_t start = now_ns(process);
   __atomic_store_n(&record->state, 0U, __ATOMIC_RELEASE);
-  PictureRecord picture = fields;
+  PictureRecord& picture = sums->picture;
+  picture.reason = occasion.reason;
+  picture.device = occasion.device;
+  picture.api = occasion.api;
+  picture.stack = occasion.stack;
+  picture.asked_bytes = occasion.asked_bytes;
+  picture.free_bytes = occasion.free_bytes;
+  picture.total_bytes = occasion.total_bytes;
+  picture.times = occasion.times;
   picture.time_ns = start;
   picture.thread = thread_state.index;
   add_up(process, sums, &picture);
-  unmap_private(sums, sizeof(Sums));
   std::memcpy(reinterpret_cast<char*>(record) + sizeof(record->state),
               reinterpret_cast<const char*>(&picture) + sizeof(picture.state), sizeof(picture) - sizeof(picture.state));
   __atomic_store_n(&record->state, ++uses_, __ATOMIC_RELEASE);
+  unmap_private(sums, sizeof(Sums));
   spent_ns_ += now_ns(process) - start;
 }
 
@@ -124,12 +135,11 @@ void Pictures::take_at_peak(Process& process, std::uint8_t device, std::uint64_t
   if (at_exit || may_take(now_ns(process), kShare)) {
     if (peaks_[device] == 0) peaks_[device] = process.dump.allocate_records(format::ChunkType::kPictures, 2, nullptr);
     if (peaks_[device] != 0) {
-      PictureRecord fields = {};
-      fields.reason = format::PictureReason::kPeak;
-      fields.device = device;
+      Occasion peak;
+      peak.device = device;
       turn_[device] ^= 1;
       PictureRecord* pair = process.dump.at<PictureRecord>(peaks_[device]);
-      take(process, pair + turn_[device], fields);
+      take(process, pair + turn_[device], peak);
       if (!at_exit) take_balance(process, device, format::Moment::kPeak);
       pictured_[device].store(live, std::memory_order_relaxed);
       // The earlier picture is no longer needed.
@@ -155,19 +165,19 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
     if (record == nullptr) record = records + next_failure_++ % kFailures;
     std::uint64_t now = now_ns(process);
     if (times == 1 || may_take(now, kShare)) {
-      PictureRecord fields = {};
-      fields.reason = format::PictureReason::kOutOfMemory;
-      fields.device = place.device;
-      fields.api = static_cast<std::uint16_t>(api);
-      fields.stack = stack;
-      fields.asked_bytes = bytes;
-      fields.times = times;
+      Occasion failure;
+      failure.reason = format::PictureReason::kOutOfMemory;
+      failure.device = place.device;
+      failure.api = static_cast<std::uint16_t>(api);
+      failure.stack = stack;
+      failure.asked_bytes = bytes;
+      failure.times = times;
       format::MemoryReading reading;
       if (process.hooks.captures.load(std::memory_order_relaxed) == 0 && read_memory(now, &reading)) {
-        fields.free_bytes = reading.free_bytes;
-        fields.total_bytes = reading.total_bytes;
+        failure.free_bytes = reading.free_bytes;
+        failure.total_bytes = reading.total_bytes;
       }
-      take(process, record, fields);
+      take(process, record, failure);
       take_balance(process, place.device, format::Moment::kOutOfMemory);
     } else {
       __atomic_store_n(&record->times, times, __ATOMIC_RELAXED);

@@ -44,7 +44,18 @@ class Pictures {
   CULPRIT_COLD void take_at_peak(Process& process, std::uint8_t device, std::uint64_t live, bool at_exit);
   bool may_take(std::uint64_t now, std::uint64_t share) const;
   void take_balance(Process& process, std::uint8_t device, format::Moment moment);
-  void take(Process& process, format::PictureRecord* record, const format::PictureRecord& fields);
+  // The fields of a picture that do not depend on the live allocations.
+  struct Occasion {
+    format::PictureReason reason = format::PictureReason::kPeak;
+    std::uint8_t device = 0;
+    std::uint16_t api = 0;
+    format::Ref stack = 0;
+    std::uint64_t asked_bytes = 0;
+    std::uint64_t free_bytes = 0;
+    std::uint64_t total_bytes = 0;
+    std::uint32_t times = 0;
+  };
+  void take(Process& process, format::PictureRecord* record, const Occasion& occasion);
 
   std::atomic<std::uint32_t> busy_;
   std::uint32_t uses_;  // of records so far

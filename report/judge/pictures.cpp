@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "report/judge/pool_rules.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
 
@@ -30,7 +31,7 @@ void add(const PictureEntry& entry, std::vector<PictureEntry>* entries) {
   entries->push_back(entry);
 }
 
-Picture picture_of(const PictureRecord& record, const Dump& dump, const StackResolver& stacks) {
+Picture picture_of(const PictureRecord& record, const Dump& dump, const StackResolver& stacks, const PoolRules& pools) {
   Picture picture;
   picture.out_of_memory = record.reason == PictureReason::kOutOfMemory;
   picture.device = device_of(record.device);
@@ -48,7 +49,10 @@ Picture picture_of(const PictureRecord& record, const Dump& dump, const StackRes
   for (const PictureShare& share : record.shares) {
     if (share.count == 0) continue;
     const ResolvedStack& stack = stacks.stack(share.stack);
-    add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count}, &picture.entries);
+    const Pool* pool = pools.owning_pool(stack);
+    add({&stack, api_of(dump, share.api, stack), share.kind, share.bytes, share.count,
+         pool == nullptr ? "" : pool->name},
+        &picture.entries);
   }
   std::stable_sort(picture.entries.begin(), picture.entries.end(),
                    [](const PictureEntry& left, const PictureEntry& right) { return left.bytes > right.bytes; });
@@ -69,9 +73,10 @@ std::vector<Ref> stacks_of_pictures(const std::vector<PictureRecord>& records) {
 std::vector<Picture> read_pictures(const std::vector<PictureRecord>& records, const Dump& dump,
                                    const StackResolver& stacks) {
   std::vector<Picture> pictures;
+  const PoolRules pools(stacks);
   for (const PictureRecord& record : records) {
     if (record.reason == PictureReason::kPeak || record.reason == PictureReason::kOutOfMemory)
-      pictures.push_back(picture_of(record, dump, stacks));
+      pictures.push_back(picture_of(record, dump, stacks, pools));
   }
   // A crash may leave two peaks of one device: the higher one comes first and is kept.
   std::stable_sort(pictures.begin(), pictures.end(), [](const Picture& left, const Picture& right) {

@@ -59,8 +59,15 @@ PythonView view_of(const Json& json) {
   for_each_object(json, "caches", [&](const Json& cache) {
     if (text(cache, "framework") != "torch") return;
     for_each_place(cache, "segments", [&](const Json& from) {
-      PythonView::Segment segment = {number(from, "address"), number(from, "bytes"), number(from, "live_bytes"), {}};
-      segment.live_bytes = std::min(segment.live_bytes, segment.bytes);
+      PythonView::Segment segment;
+      segment.address = number(from, "address");
+      segment.bytes = number(from, "bytes");
+      segment.live_bytes = std::min(number(from, "live_bytes"), segment.bytes);
+      segment.device = number(from, "device");
+      segment.largest_idle = number(from, "largest_idle");
+      segment.pending_bytes = std::min(number(from, "pending_bytes"), segment.bytes - segment.live_bytes);
+      segment.private_pool = number(from, "private_pool") != 0;
+      segment.small = number(from, "small") != 0;
       for_each_place(from, "blocks", [&](const Json& block) {
         segment.blocks.push_back({number(block, "address"), number(block, "bytes"), text(block, "file"),
                                   number(block, "line"), text(block, "function")});
@@ -70,7 +77,8 @@ PythonView view_of(const Json& json) {
   });
   for_each_object(json, "pools", [&](const Json& pool) {
     if (text(pool, "framework").empty() || view.pools.size() == kMostPools) return;
-    view.pools.push_back({text(pool, "framework"), number(pool, "used_bytes"), number(pool, "total_bytes")});
+    view.pools.push_back(
+        {text(pool, "framework"), number(pool, "device"), number(pool, "used_bytes"), number(pool, "total_bytes")});
   });
   for_each_place(json, "objects", [&](const Json& from) {
     PythonView::Object object = {number(from, "address"), number(from, "bytes"), text(from, "type"), {}};
@@ -267,14 +275,75 @@ std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& 
   return caches;
 }
 
-std::vector<CacheInside> look_inside_ran_out(const PythonView& view) {
+namespace {
+
+// The view of that moment: the program may have ended before it took another one.
+const PythonView* view_of_ran_out(const PythonView& view) {
+  if (!view.ran_out.empty()) return &view.ran_out.front();
+  return view.taken == "out-of-memory" ? &view : nullptr;
+}
+
+// Why PyTorch did not take the largest idle block of the segment for `asked` bytes.
+IdleReason idle_reason(const PythonView::Segment& segment, std::uint64_t asked) {
+  constexpr std::uint64_t kSmall = 2 << 20;  // asked of the driver for a tensor of up to 1 MiB
+  if (segment.private_pool) return IdleReason::kPrivatePool;
+  if (segment.small && asked > kSmall) return IdleReason::kSmallPool;
+  if (segment.largest_idle == 0) return IdleReason::kNotKnown;
+  return segment.largest_idle < asked ? IdleReason::kHoles : IdleReason::kOtherStream;
+}
+
+void add_idle(IdleReason why, std::uint64_t bytes, std::uint64_t largest, CacheInside* inside) {
+  if (bytes == 0) return;
+  for (CacheInside::Idle& idle : inside->idle) {
+    if (idle.why != why) continue;
+    idle.bytes += bytes;
+    idle.largest = std::max(idle.largest, largest);
+    return;
+  }
+  inside->idle.push_back({why, bytes, largest});
+}
+
+void explain_idle(const PythonView& view, std::uint64_t asked, CacheInside* inside) {
+  for (const PythonView::Segment& segment : view.segments) {
+    const std::uint64_t idle = segment.bytes - segment.live_bytes - segment.pending_bytes;
+    add_idle(idle_reason(segment, asked), idle, std::min(segment.largest_idle, idle), inside);
+    add_idle(IdleReason::kPending, segment.pending_bytes, 0, inside);
+  }
+  std::stable_sort(inside->idle.begin(), inside->idle.end(),
+                   [](const auto& left, const auto& right) { return left.bytes > right.bytes; });
+}
+
+std::vector<CacheInside> look_inside(const PythonView& then) {
   std::vector<CacheInside> caches;
-  if (view.ran_out.empty()) return caches;
-  const PythonView& then = view.ran_out.front();
   TorchInside torch(then);
   for (const PythonView::Segment& segment : then.segments) torch.add(segment);
   torch.finish(&caches);
   add_cupy(then, &caches);
+  return caches;
+}
+
+}  // namespace
+
+std::vector<CacheInside> look_inside_ran_out(const PythonView& view) {
+  return view.ran_out.empty() ? std::vector<CacheInside>() : look_inside(view.ran_out.front());
+}
+
+std::vector<CacheInside> look_inside_ran_out(const PythonView& view, unsigned device, std::uint64_t asked_bytes) {
+  const PythonView* whole = view_of_ran_out(view);
+  if (whole == nullptr) return {};
+  PythonView then = *whole;
+  const auto elsewhere = [device](const auto& one) { return one.device != device; };
+  then.segments.erase(std::remove_if(then.segments.begin(), then.segments.end(), elsewhere), then.segments.end());
+  then.pools.erase(std::remove_if(then.pools.begin(), then.pools.end(), elsewhere), then.pools.end());
+  std::vector<CacheInside> caches = look_inside(then);
+  for (CacheInside& inside : caches) {
+    inside.segments.clear();
+    if (inside.pool == kTorchPool) {
+      explain_idle(then, asked_bytes, &inside);
+    } else {
+      add_idle(IdleReason::kNotKnown, inside.idle_bytes, 0, &inside);
+    }
+  }
   return caches;
 }
 

@@ -26,10 +26,16 @@ struct PythonView {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::uint64_t live_bytes = 0;
+    std::uint64_t device = 0;
+    std::uint64_t largest_idle = 0;   // block
+    std::uint64_t pending_bytes = 0;  // freed, but not yet by all streams
+    bool private_pool = false;        // of a CUDA graph
+    bool small = false;               // for tensors of up to 1 MiB
     std::vector<Block> blocks;
   };
   struct Pool {
     std::string framework;
+    std::uint64_t device = 0;
     std::uint64_t used_bytes = 0;
     std::uint64_t total_bytes = 0;
   };
@@ -61,7 +67,9 @@ void add_python_holders(const PythonView& view, const Dump& dump, Tables* tables
 std::vector<CacheInside> look_inside_caches(const PythonView& view, const Dump& dump, std::uint64_t since_ns);
 
 // The caches at the last moment at which memory ran out: all segments, since they may have been freed. Empty when the
-// view has none.
+// view has none. `device`: of one device, with the reasons why idle memory did not serve the request for `asked_bytes`
+// of the driver.
 std::vector<CacheInside> look_inside_ran_out(const PythonView& view);
+std::vector<CacheInside> look_inside_ran_out(const PythonView& view, unsigned device, std::uint64_t asked_bytes);
 
 }  // namespace culprit::report

@@ -50,6 +50,13 @@ Audit read_audit(const Dump& dump, const std::vector<format::AuditRecord>& recor
   return audit;
 }
 
+// The view is of the last failure: of its device.
+void add_caches(const PythonView& view, std::vector<Picture>* pictures) {
+  if (pictures->empty() || !pictures->front().out_of_memory || !pictures->front().device) return;
+  Picture& last = pictures->front();
+  last.caches = look_inside_ran_out(view, *last.device, last.asked_bytes);
+}
+
 }  // namespace
 
 Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const StackResolver> stacks,
@@ -68,6 +75,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   if (contents.python) {
     report.caches_inside = look_inside_caches(*contents.python, dump, groups.tables.since_ns);
     report.ran_out = look_inside_ran_out(*contents.python);
+    add_caches(*contents.python, &report.pictures);
     for (const CacheInside& inside : report.caches_inside) report.live_cached_bytes += inside.live_bytes;
   }
   report.python_holders = groups.python_holders;

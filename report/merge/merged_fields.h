@@ -165,6 +165,36 @@ void fields(Archive& archive, PictureEntry* entry) {
   archive.number("kind", &entry->kind, static_cast<format::Kind>(0xff));
   archive("bytes", &entry->bytes);
   archive("count", &entry->count);
+  archive("pool", &entry->pool);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CacheInside::Place* place) {
+  archive("bytes", &place->bytes);
+  archive("count", &place->count);
+  archive("file", &place->file);
+  archive("line", &place->line);
+  archive("function", &place->function);
+  archive("held_by", &place->held_by);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CacheInside::Idle* idle) {
+  archive.named("why", &idle->why, idle_reason_name, IdleReason::kNotKnown);
+  archive("bytes", &idle->bytes);
+  archive("largest", &idle->largest);
+}
+
+// Of a picture: without segments.
+template <typename Archive>
+void fields(Archive& archive, CacheInside* inside) {
+  archive("pool", &inside->pool);
+  archive("taken", &inside->taken);
+  archive("live_bytes", &inside->live_bytes);
+  archive("idle_bytes", &inside->idle_bytes);
+  archive("largest", &inside->largest);
+  archive("idle", &inside->idle);
+  archive("hint", &inside->hint);
 }
 
 template <typename Archive>
@@ -184,6 +214,7 @@ void fields(Archive& archive, Picture* picture) {
   archive("other_bytes", &picture->other_bytes);
   archive("other_count", &picture->other_count);
   archive("other_stacks", &picture->other_stacks);
+  archive("caches", &picture->caches);
 }
 
 template <typename Archive>

@@ -245,7 +245,7 @@ class Reader {
   template <typename Value>
   void read(const Json& json, std::vector<Value>* values) {
     if (!json.is_array()) throw Damage{"no list"};
-    charge(sizeof(Value) * json.size(), tables_);
+    charge(sizeof(Value) * json.size(), tables_);  // NOLINT(bugprone-sizeof-expression): of pointers, too
     values->reserve(json.size());
     for (const Json& one : json) {
       Value value = Value();
@@ -314,6 +314,12 @@ void check(const Report& report) {
     const bool placed = std::all_of(picture.entries.begin(), picture.entries.end(),
                                     [](const PictureEntry& entry) { return entry.stack != nullptr; });
     if (picture.stack == nullptr || !placed) throw Damage{"a picture without its stacks"};
+    constexpr std::size_t kMost = 64;
+    const bool small = std::all_of(picture.caches.begin(), picture.caches.end(), [](const CacheInside& cache) {
+      return cache.largest.size() <= kMost && cache.idle.size() <= kMost;
+    });
+    if (picture.entries.size() > format::kPictureShares || picture.caches.size() > kMost || !small)
+      throw Damage{"a picture with more places than one can have"};
   }
   for (const Balance& balance : report.balances) {
     const bool whole = !balance.items.empty() && balance.items.back().what == BalancePart::kRest;

@@ -7,6 +7,15 @@
 
 namespace culprit::report {
 
+// Why idle memory did not serve a request.
+enum class IdleReason : std::uint8_t {
+#define IDLE_REASON(enumerator, ...) enumerator,
+#include "report/model/idle_reasons.def"
+};
+
+const char* idle_reason_name(IdleReason reason);
+const char* idle_reason_words(IdleReason reason);
+
 // A framework's report about the segments of its cache, in a Python program.
 struct CacheInside {
   struct Segment {
@@ -23,12 +32,18 @@ struct CacheInside {
     std::string function;
     std::string held_by;  // described in words; empty: not known
   };
+  struct Idle {
+    IdleReason why = IdleReason::kNotKnown;
+    std::uint64_t bytes = 0;
+    std::uint64_t largest = 0;  // the largest block
+  };
   std::string pool;   // the name of the Pool
   std::string taken;  // "exit": when the interpreter began to end; "snapshot"; "out-of-memory"
   std::uint64_t live_bytes = 0;
   std::uint64_t idle_bytes = 0;
   std::vector<Segment> segments;  // those that are also in the dump; empty: only the sums are known
   std::vector<Place> largest;     // largest first
+  std::vector<Idle> idle;         // at the moment at which memory ran out, of one device; most bytes first
   std::string hint;               // how to get more detail; empty: there is no more
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/format/dump_records.h"
+#include "report/model/cache_inside.h"
 
 namespace culprit::report {
 
@@ -19,6 +20,7 @@ struct PictureEntry {
   format::Kind kind = format::Kind::kNone;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
+  std::string pool;  // of the caching allocator that made it for itself; empty: none
 };
 
 // The holders of a device's memory at one moment: at the highest use, or when an allocation failed.
@@ -39,6 +41,7 @@ struct Picture {
   std::uint64_t other_bytes = 0;      // of stacks that are not in `entries`
   std::uint64_t other_count = 0;
   std::uint64_t other_stacks = 0;
+  std::vector<CacheInside> caches;  // out of memory: the frameworks' account of their memory on this device
 };
 
 }  // namespace culprit::report

@@ -217,7 +217,20 @@ TEST_CASE("the report has the moment at which memory ran out", "[python_view]") 
   CHECK(then[0].at("live_bytes") == kTensor);
   CHECK(has(then[0].at("largest").at(0).at("held_by").get<std::string>(), "`activations`, a local variable of fill"));
   CHECK(report.json.at("summary").at("live_cached_bytes") == 0);
-  CHECK(has(text_report(run), "WHEN MEMORY RAN OUT  PyTorch caching allocator\n   tensors    700 KiB live"));
+  const nlohmann::json& failure = report.json.at("out_of_memory").at(0);
+  const nlohmann::json& line = failure.at("lines").at(0);
+  CHECK(line.at("what") == "tensors");
+  CHECK(line.at("pool") == "PyTorch caching allocator");
+  CHECK(line.at("bytes") == kTensor);
+  CHECK(has(line.at("held_by").get<std::string>(), "`activations`, a local variable of fill"));
+  const nlohmann::json& idle = failure.at("idle").at(0);
+  CHECK(idle.at("bytes") == (2 << 20) - kTensor);
+  CHECK(idle.at("reasons").at(0).at("why") == "small-pool");
+  CHECK(failure.at("would_fit").at("rule") == "never");
+  const std::string text = text_report(run);
+  CHECK(has(text, "   700 KiB   1x     tensor  PyTorch caching allocator  held by `activations`"));
+  CHECK(has(text, "lines   culprit run --torch-history shows the Python line of each tensor\n"));
+  CHECK(has(text, "in the PyTorch caching allocator: 1.32 MiB in segments for tensors of up to 1 MiB"));
 }
 
 TEST_CASE("a damaged view costs nothing but itself", "[python_view]") {

@@ -5,14 +5,17 @@ The file (schema culprit.python/1) is JSON:
 
     {"schema": "culprit.python/1", "pid": 4242, "taken": "exit", "snapshot" or "out-of-memory",
      "caches": [{"framework": "torch", "version": "2.11.0",
-                 "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n,
+                 "segments": [{"device": 0, "address": n, "bytes": n, "live_bytes": n, "largest_idle": n,
+                               "pending_bytes": n, "private_pool": 0 or 1, "small": 0 or 1,
                                "blocks": [{"address": n, "bytes": n,
                                            "file": "train.py", "line": 41, "function": "step"}]}]}],
      "pools": [{"framework": "cupy", "device": 0, "used_bytes": n, "total_bytes": n}],
      "objects": [{"address": n, "bytes": n, "type": "torch.Tensor", "holders": ["`Trainer.losses`, a list of 12,000"]}],
      "ran_out": {a view without "schema" and "pid"}}
 
-`blocks` has live blocks only, with file, line and function when the framework recorded them. `ran_out`, which may be
+`blocks` has live blocks only, with file, line and function when the framework recorded them. `largest_idle` is the
+largest idle block, `pending_bytes` are freed but another stream may still use them, `private_pool` is 1 in a pool of
+CUDA graphs, `small` is 1 where tensors of up to 1 MiB lie. `ran_out`, which may be
 missing, is the latest view of a moment at which memory ran out. A framework is asked only after the program has
 imported it and initialized CUDA.
 
@@ -60,15 +63,22 @@ def torch_cache(torch):
     segments = []
     for segment in torch.cuda.memory_snapshot():
         blocks = []
+        largest_idle = pending = 0
         address = segment["address"]
         for block in segment["blocks"]:
             if block["state"] == "active_allocated":
                 frames = block.get("frames") or (block.get("history") or [{}])[0].get("frames") or []
                 blocks.append({"address": block.get("address", address), "bytes": block["size"],
                                **_user_frame(frames, package)})
+            elif block["state"] == "inactive":
+                largest_idle = max(largest_idle, block["size"])
+            else:
+                pending += block["size"]
             address += block["size"]
         segments.append({"device": segment["device"], "address": segment["address"], "bytes": segment["total_size"],
-                         "live_bytes": segment["allocated_size"], "blocks": blocks})
+                         "live_bytes": segment["allocated_size"], "largest_idle": largest_idle,
+                         "pending_bytes": pending, "private_pool": any(segment.get("segment_pool_id") or ()),
+                         "small": segment.get("segment_type") == "small", "blocks": blocks})
     return {"framework": "torch", "version": str(getattr(torch, "__version__", "")), "segments": segments}
 
 

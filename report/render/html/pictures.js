@@ -40,6 +40,43 @@ culprit.pictures = (function () {
       el("span", { class: "frame-place" }, where));
   }
 
+  // The explanation of a failure.
+  function explained(report, picture) {
+    return (report.out_of_memory || []).find((one) =>
+      one.process === picture.process && one.device === picture.device && one.time_ns === picture.time_ns);
+  }
+
+  // A line that held memory, and the places that call it.
+  function holder(one) {
+    const where = one.file ? culprit.baseName(one.file) + ":" + one.line : "";
+    const name = one.function || where || one.held_by || "(line not recorded)";
+    return [line(one.bytes, one.count || "", name,
+        [where, one.held_by && "held by " + one.held_by, one.api || one.what, one.kind, one.pool].filter(Boolean)
+          .join(" · ")),
+      ...(one.callers || []).slice(0, 2).map((caller) =>
+        line("", caller.count, "called from " + (caller.function || ""),
+          [caller.file && culprit.baseName(caller.file) + ":" + caller.line, culprit.bytes(caller.bytes)]
+            .filter(Boolean).join(" · ")))];
+  }
+
+  function idle(one) {
+    const words = (reason) => culprit.bytes(reason.bytes) + " " + reason.why.replace(/-/g, " ") +
+      (reason.largest_bytes > 0 ? ", the largest of " + culprit.bytes(reason.largest_bytes) : "");
+    return line(one.bytes, "", "idle: " + (one.pool || one.what.replace(/-/g, " ")),
+      (one.reasons || []).map(words).join(" · "));
+  }
+
+  function failure(report, picture, open) {
+    const one = explained(report, picture);
+    if (!one) return box(report, picture, open);
+    return el("details", { class: "picture", open },
+      el("summary", null, title(report, picture),
+        el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
+      el("p", null, one.would_fit.text),
+      el("div", { class: "stack" }, one.lines.flatMap(holder), one.idle.map(idle),
+        one.other_bytes > 0 && line(one.other_bytes, "", "other places", "")));
+  }
+
   function box(report, picture, open) {
     const others = picture.others;
     return el("details", { class: "picture", open },
@@ -53,25 +90,26 @@ culprit.pictures = (function () {
           culprit.plural(others.stacks, "other stack", "other stacks"), "")));
   }
 
-  function section(report, id, heading, about, pictures, opened) {
+  function section(report, id, heading, about, pictures, opened, show) {
     if (pictures.length === 0) return null;
     const rest = pictures.length - most;
     return el("section", { class: "card", id, "aria-label": heading },
       el("div", { class: "card-head" }, el("div", null, el("h2", null, heading), el("p", { class: "quiet" }, about))),
-      pictures.slice(0, most).map((picture, i) => box(report, picture, i < opened)),
+      pictures.slice(0, most).map((picture, i) => show(report, picture, i < opened)),
       rest > 0 && el("p", { class: "quiet" }, "and " + culprit.number(rest) + " more; other formats have them"));
   }
 
   // The failures, which a reader must see first.
   function failures(report) {
     return section(report, "out-of-memory", "Out of memory", "Memory that the program had when an allocation failed",
-      (report.pictures || []).filter((one) => one.reason === "out-of-memory"), 1);
+      (report.pictures || []).filter((one) => one.reason === "out-of-memory"), 1, failure);
   }
 
   function peaks(report) {
     return section(report, "peaks", "At the peak",
       "The holders of the memory when use was highest, although it may be freed since; approximate",
-      (report.pictures || []).filter((one) => one.reason === "peak").sort((a, b) => b.live_bytes - a.live_bytes), 0);
+      (report.pictures || []).filter((one) => one.reason === "peak").sort((a, b) => b.live_bytes - a.live_bytes),
+      0, box);
   }
 
   const moments = { exit: "at exit", peak: "at the peak", "out-of-memory": "when memory ran out" };

@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/judge/out_of_memory.h"
 #include "report/model/names.h"
 #include "report/model/not_recorded.h"
 #include "report/model/pool.h"
@@ -198,6 +199,99 @@ Json items_json(const Balance& balance) {
   return list;
 }
 
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* name_of(LineOf what) {
+  switch (what) {
+    case LineOf::kAllocations:
+      return "allocations";
+    case LineOf::kSegments:
+      return "segments";
+    case LineOf::kTensors:
+      return "tensors";
+  }
+  return "";
+}
+
+void add_place(const Frame& frame, Json* one) {
+  (*one)["file"] = or_null(frame.file);
+  (*one)["line"] = frame.file.empty() ? Json() : Json(frame.line);
+  (*one)["function"] = or_null(frame.function);
+}
+
+Json line_json(const HolderLine& line) {
+  Json one = {{"what", name_of(line.what)}, {"bytes", line.bytes}, {"count", line.count}, {"pool", or_null(line.pool)}};
+  if (line.what == LineOf::kTensors) {
+    one["file"] = or_null(line.file);
+    one["line"] = line.file.empty() ? Json() : Json(line.line);
+    one["function"] = or_null(line.function);
+    one["held_by"] = or_null(line.held_by);
+    return one;
+  }
+  static const Frame kUnknown;
+  add_place(line.frame == nullptr ? kUnknown : *line.frame, &one);
+  one["api"] = line.api;
+  one["kind"] = kind_name(line.kind);
+  one["callers"] = Json::array();
+  for (const LineCaller& caller : line.callers) {
+    Json place = {{"bytes", caller.bytes}, {"count", caller.count}};
+    add_place(*caller.frame, &place);
+    one["callers"].push_back(std::move(place));
+  }
+  one["stack"] = stack_json(line.stack);
+  return one;
+}
+
+Json idle_json(const IdleMemory& idle) {
+  Json one = {{"what", balance_name(idle.part)}, {"bytes", idle.bytes}};
+  if (idle.cache == nullptr) return one;
+  one["pool"] = idle.name;
+  one["live_bytes"] = idle.cache->live_bytes;
+  one["reasons"] = Json::array();
+  for (const CacheInside::Idle& part : idle.cache->idle)
+    one["reasons"].push_back(
+        {{"why", idle_reason_name(part.why)}, {"bytes", part.bytes}, {"largest_bytes", part.largest}});
+  return one;
+}
+
+// Fields of both a picture and an explained failure.
+Json moment_json(const Report& report, const Picture& picture) {
+  Json one;
+  if (!report.job.empty()) one["process"] = picture.process;
+  one["device"] = device_json(picture.device);
+  one["time_ns"] = picture.time_ns;
+  if (picture.out_of_memory) {
+    one["api"] = picture.api;
+    one["asked_bytes"] = picture.asked_bytes;
+    one["times"] = picture.times;
+    one["stack"] = stack_json(picture.stack);
+  }
+  one["memory"] = reading_json(picture.memory);
+  one["live_bytes"] = picture.live_bytes;
+  return one;
+}
+
+Json out_of_memory_json(const Report& report) {
+  Json list = Json::array();
+  const Explainer explainer(report);
+  for (const Picture& picture : report.pictures) {
+    if (!picture.out_of_memory) continue;
+    const OutOfMemory failure = explainer.explain(picture);
+    Json one = moment_json(report, picture);
+    one["lines"] = Json::array();
+    for (const HolderLine& line : failure.lines) one["lines"].push_back(line_json(line));
+    one["other_bytes"] = picture.other_bytes;
+    one["idle"] = Json::array();
+    for (const IdleMemory& idle : failure.idle) one["idle"].push_back(idle_json(idle));
+    one["other_processes_at_most_bytes"] = failure.balance == nullptr ? Json() : Json(failure.others_at_most);
+    one["balance"] = failure.balance == nullptr ? Json::array() : items_json(*failure.balance);
+    one["missing_bytes"] = failure.missing;
+    one["would_fit"] = {{"rule", failure.rule}, {"text", failure.would_fit}};
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 // The balance of the device at exit, or at the last moment that is known; of a process's report only.
 Json balance_json(const Report& report, unsigned device) {
   for (const Balance& balance : report.balances) {
@@ -337,19 +431,8 @@ Json holder_search_json(const HolderSearchInfo& search) {
 Json pictures_json(const Report& report) {
   Json list = Json::array();
   for (const Picture& picture : report.pictures) {
-    Json one;
+    Json one = moment_json(report, picture);
     one["reason"] = picture.out_of_memory ? "out-of-memory" : "peak";
-    if (!report.job.empty()) one["process"] = picture.process;
-    one["device"] = device_json(picture.device);
-    one["time_ns"] = picture.time_ns;
-    if (picture.out_of_memory) {
-      one["api"] = picture.api;
-      one["asked_bytes"] = picture.asked_bytes;
-      one["times"] = picture.times;
-      one["stack"] = stack_json(picture.stack);
-    }
-    one["memory"] = reading_json(picture.memory);
-    one["live_bytes"] = picture.live_bytes;
     one["live_allocations"] = picture.live_count;
     one["stacks"] = Json::array();
     for (const PictureEntry& entry : picture.entries) {
@@ -397,6 +480,8 @@ Json report_head_json(const Report& report) {
   head["devices"] = devices_json(report);
   head["summary"] = summary_json(report);
   if (!report.pictures.empty()) head["pictures"] = pictures_json(report);
+  Json failures = out_of_memory_json(report);
+  if (!failures.empty()) head["out_of_memory"] = std::move(failures);
   if (!report.balances.empty()) head["balances"] = balances_json(report);
   if (!report.bills.empty()) head["bills"] = bills_json(report);
   head["contexts"] = contexts_json(report);

@@ -6,6 +6,7 @@
 
 #include "report/base/words.h"
 #include "report/cuda/kinds.h"
+#include "report/judge/out_of_memory.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
 #include "report/model/peak_use.h"
@@ -19,8 +20,11 @@ namespace {
 
 // Failures come before everything else, so they must leave room on the screen.
 constexpr std::size_t kShownAtFailure = 5;
+constexpr std::size_t kShownCallers = 2;  // of a line
 // The number of processes of a job, unless all are asked for.
 constexpr std::size_t kShownProcesses = 4;
+// Less than this is a first context alone.
+constexpr std::uint64_t kLargeContext = 1ULL << 30;
 
 std::string place_of(const ResolvedStack& stack) {
   const Frame* frame = naming_frame(stack);
@@ -54,13 +58,72 @@ void print_entries(const Picture& picture, std::size_t most, std::ostream& out) 
         << plural(rest.groups, "other stack", "other stacks") << "\n";
 }
 
+// "12x     cudaMalloc  device  train.py:4  step".
+void print_line(const HolderLine& line, std::ostream& out) {
+  out << "   " << padded_to_width(format_bytes(line.bytes), 10)
+      << padded_to_width(line.count == 0 ? "" : std::to_string(line.count) + "x", 7);
+  if (line.what == LineOf::kTensors) {
+    out << (line.count == 1 ? "tensor" : "tensors") << "  " << line.pool << "  " << line_place(line) << "\n";
+    return;
+  }
+  out << printable(line.api) << "  " << kind_name(line.kind) << "  "
+      << (line.what == LineOf::kSegments ? "for the " + line.pool + "  " : "") << line_place(line) << "\n";
+  std::size_t shown = 0;
+  for (const LineCaller& caller : line.callers) {
+    if (shown++ == kShownCallers) break;
+    out << "             " << padded_to_width(format_bytes(caller.bytes), 10)
+        << padded_to_width(std::to_string(caller.count) + "x", 7) << "called from " << frame_text(*caller.frame)
+        << "\n";
+  }
+}
+
+void print_lines(const OutOfMemory& failure, std::size_t most, std::ostream& out) {
+  const Picture& picture = *failure.picture;
+  HiddenTotal rest;
+  rest.groups = picture.other_stacks;
+  rest.allocations = picture.other_count;
+  rest.bytes = picture.other_bytes;
+  for (std::size_t i = 0; i < failure.lines.size(); ++i) {
+    const HolderLine& line = failure.lines[i];
+    if (i < most) {
+      print_line(line, out);
+      continue;
+    }
+    ++rest.groups;
+    rest.allocations += line.count;
+    rest.bytes += line.bytes;
+  }
+  if (rest.groups != 0)
+    out << "   " << padded_to_width(format_bytes(rest.bytes), 10)
+        << padded_to_width(std::to_string(rest.allocations) + "x", 7) << "by "
+        << plural(rest.groups, "other place", "other places") << "\n";
+}
+
+// "idle    3.00 GiB in the PyTorch caching allocator: 2.00 GiB in holes ..., the largest of 12.0 MiB".
+void print_idle(const OutOfMemory& failure, std::ostream& out) {
+  for (const IdleMemory& idle : failure.idle) {
+    out << "idle    " << format_bytes(idle.bytes) << " " << (idle.cache != nullptr ? "in the " : "") << idle.name;
+    const char* separator = ": ";
+    if (idle.cache != nullptr) {
+      for (const CacheInside::Idle& part : idle.cache->idle) {
+        out << separator << format_bytes(part.bytes) << " " << idle_reason_words(part.why);
+        if (part.largest != 0) out << ", the largest of " << format_bytes(part.largest);
+        separator = " · ";
+      }
+    }
+    out << "\n";
+  }
+}
+
 // "rank 3: " in a merged report.
 std::string whose(const Report& report, const Picture& picture) {
   return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
 }
 
-void print_failure(const Report& report, const Picture& picture, const RenderOptions& options, std::ostream& out) {
+void print_failure(const Report& report, const Explainer& explainer, const Picture& picture,
+                   const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
+  const OutOfMemory failure = explainer.explain(picture);
   out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api) << " asked for "
       << palette.title(format_bytes(picture.asked_bytes)) << " at " << place_of(*picture.stack) << ", at "
       << format_time(picture.time_ns);
@@ -68,14 +131,19 @@ void print_failure(const Report& report, const Picture& picture, const RenderOpt
   out << "; ";
   if (picture.memory.total_bytes != 0)
     out << format_bytes(picture.memory.total_bytes - picture.memory.free_bytes) << " of "
-        << format_bytes(picture.memory.total_bytes) << " of " << gpu(picture) << " in use, ";
+        << format_bytes(picture.memory.total_bytes) << " of " << gpu(picture) << " in use, "
+        << format_bytes(picture.memory.free_bytes) << " free, ";
   out << format_bytes(picture.live_bytes) << (picture.live_bytes == 0 ? " by this process\n" : " by this process:\n");
-  print_entries(picture, options.all ? picture.entries.size() : kShownAtFailure, out);
-  for (const Balance& balance : report.balances) {
-    if (balance.moment == format::Moment::kOutOfMemory && balance.process == picture.process &&
-        balance.device == picture.device && balance.time_ns >= picture.time_ns)
-      render_balance_line(balance, "in use  ", out);
+  print_lines(failure, options.all ? failure.lines.size() : kShownAtFailure, out);
+  for (const CacheInside& cache : picture.caches) {
+    if (!cache.hint.empty()) out << "lines   " << cache.hint << "\n";
   }
+  if (failure.balance != nullptr) render_balance_line(*failure.balance, "in use  ", out);
+  print_idle(failure, out);
+  if (failure.others_at_most > kLargeContext)
+    out << "others  other processes had at most " << format_bytes(failure.others_at_most)
+        << " of it, with the first context of this one; `culprit doctor` lists them\n";
+  out << palette.title(failure.would_fit) << "\n";
 }
 
 // The most bytes that the process had on the device, if that is more than the picture shows; else 0.
@@ -103,6 +171,7 @@ void print_peak(const Report& report, const Picture& picture, const RenderOption
 }  // namespace
 
 void render_failures(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Explainer explainer(report);
   const Picture* before = nullptr;
   std::size_t processes = 0;
   for (const Picture& picture : report.pictures) {
@@ -112,7 +181,7 @@ void render_failures(const Report& report, const RenderOptions& options, std::os
     before = &picture;
     if (!first && !options.all) continue;
     processes += first ? 1 : 0;
-    if (options.all || processes <= kShownProcesses) print_failure(report, picture, options, out);
+    if (options.all || processes <= kShownProcesses) print_failure(report, explainer, picture, options, out);
   }
   if (!options.all && processes > kShownProcesses)
     out << "and " << plural(processes - kShownProcesses, "process", "processes") << " more ran out of memory: --all\n";

@@ -73,9 +73,9 @@ TEST_CASE("the last out of memory stands before everything else", "[report][pict
   CHECK(
       has(text,
           "OUT OF MEMORY: cuMemAlloc asked for 8.00 GiB at app.cu:12  load, at 2.00 s, the last of 3 times; 131 GiB of "
-          "140 GiB of GPU 0 in use, 264 KiB by this process:\n"
+          "140 GiB of GPU 0 in use, 9.00 GiB free, 264 KiB by this process:\n"
           "   68.4 KiB  1x     cuMemAlloc  device  app.cu:10  a\n"));
-  CHECK(has(text, "   1.02 MiB  8x     by 3 other stacks\n"));
+  CHECK(has(text, "   1.02 MiB  8x     by 3 other places\n"));
   CHECK_FALSE(has(text, "early"));
   CHECK(text.find("OUT OF MEMORY") < text.find("LEAKED"));
   CHECK(has(text_of(report, false, true), "early"));
