@@ -185,7 +185,7 @@ void fields(Archive& archive, CacheInside::Idle* idle) {
   archive("largest", &idle->largest);
 }
 
-// Of a picture: without segments.
+// Without segments.
 template <typename Archive>
 void fields(Archive& archive, CacheInside* inside) {
   archive("pool", &inside->pool);
@@ -366,6 +366,7 @@ void fields(Archive& archive, Report* report) {
   archive("devices", &report->devices);
   archive("summary", &report->summary);
   archive("live_cached_bytes", &report->live_cached_bytes);
+  archive("caches_inside", &report->caches_inside);
   archive("pictures", &report->pictures);
   archive("balances", &report->balances);
   archive("bills", &report->bills);

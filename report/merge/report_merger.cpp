@@ -7,6 +7,7 @@
 
 #include "report/judge/fingerprint.h"
 #include "report/judge/group_merge.h"
+#include "report/merge/merge_caches.h"
 #include "report/merge/spread.h"
 #include "report/model/marks.h"
 #include "report/model/names.h"
@@ -208,6 +209,7 @@ void ReportMerger::add_head(const Report& report) {
 #define COUNTER_REPORT(name) report_.name += report.name;
 #include "interpose/format/counters.def"
   report_.live_cached_bytes += report.live_cached_bytes;
+  merge_caches(report.caches_inside, &report_.caches_inside);
   Dropped& dropped = report_.dropped;
   if (!report.dropped.reason.empty()) {
     const bool none = dropped.reason.empty();

@@ -142,6 +142,35 @@ struct Files {
 
 }  // namespace
 
+TEST_CASE("the live tensors of all ranks are added up by line and holder", "[report][merge]") {
+  std::vector<Report> ranks = job();
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CacheInside inside;
+    inside.pool = "PyTorch caching allocator";
+    inside.live_bytes = 3 << 20;
+    inside.idle_bytes = 1 << 20;
+    inside.largest = {{2 << 20, 4, "train.py", 7, "step", "`losses`, a list of 4"},
+                      {1 << 20, 1, "train.py", 20 + rank, "load", ""}};
+    ranks[rank].caches_inside = {inside};
+    ranks[rank].live_cached_bytes = inside.live_bytes;
+  }
+  const Report report = merged(std::move(ranks));
+  REQUIRE(report.caches_inside.size() == 1);
+  const CacheInside& inside = report.caches_inside[0];
+  CHECK(inside.live_bytes == 9 << 20);
+  CHECK(inside.idle_bytes == 3 << 20);
+  REQUIRE(inside.largest.size() == 4);
+  CHECK(inside.largest[0].bytes == 6 << 20);
+  CHECK(inside.largest[0].count == 12);
+  const std::string line =
+      "LIVE IN CACHES 9.00 MiB, 6.00 MiB in 12 tensors at train.py:7, held by `losses`, a list of 4\n";
+  CHECK(has(text_of(report), line));
+  // A merged file has them, too.
+  const Files files;
+  write_merged_file(files.path("job.json"), report);
+  CHECK(text_of(read_merged_file(files.path("job.json"), {})) == text_of(report));
+}
+
 TEST_CASE("the ranks of a job become one report", "[report][merge]") {
   const std::vector<Report> ranks = job();
   const Report report = merged(job());
