@@ -71,10 +71,10 @@ def pytest_shows_lines(folder):
     return line in done.stdout, done.stdout[-400:] + done.stderr[-200:]
 
 
-def torchrun_begins_with_the_job(folder):
+def report_begins_with_the_job(folder, *launcher):
     (folder / "train.py").write_text(TRAIN, encoding="utf-8")
-    done = run(folder, CULPRIT, "run", "--out", folder / "dumps" / "%p.dump", "--", sys.executable, "-m",
-               "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
+    done = run(folder, CULPRIT, "run", "--out", folder / "dumps" / "%p.dump", "--", sys.executable, "-m", *launcher,
+               "train.py")
     reports = re.findall(r"^culprit · .*", done.stderr, re.MULTILINE)
     right = (done.returncode == 0 and bool(reports) and "2 processes, ranks 0, 1, on " in reports[0]
              and "\nLEAKED 50.0 MiB in 1 allocation, 1 group\n" in done.stderr
@@ -86,10 +86,20 @@ def torchrun_begins_with_the_job(folder):
     return right, f"{reports[:1]}; merged: {job.partition(chr(10))[0]}" if right else done.stderr[-3000:] + job[-500:]
 
 
+def torchrun_begins_with_the_job(folder):
+    return report_begins_with_the_job(folder, "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+def accelerate_begins_with_the_job(folder):
+    return report_begins_with_the_job(folder, "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+                                      "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
+
+
 CHECKS = {"pytest: a tensor that is kept fails its test": ("pytest", pytest_finds_what_is_kept),
           "pytest: in the workers of pytest-xdist": ("pytest", pytest_in_workers),
           "pytest: the line of a tensor, with PyTorch's history": ("pytest", pytest_shows_lines),
-          "torchrun: the report begins with the job": ("torch", torchrun_begins_with_the_job)}
+          "torchrun: the report begins with the job": ("torch", torchrun_begins_with_the_job),
+          "accelerate: the report begins with the job": ("accelerate", accelerate_begins_with_the_job)}
 
 for name, (package, check) in CHECKS.items():
     missing = [needed for needed in ("torch", package) if not installed(needed)]
