@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -10,20 +12,20 @@ namespace {
 
 using Place = CacheInside::Place;
 
-bool is_same(const Place& one, const Place& other) {
-  return std::tie(one.line, one.file, one.function, one.held_by) ==
-         std::tie(other.line, other.file, other.function, other.held_by);
-}
-
 void add_places(const std::vector<Place>& from, std::vector<Place>* into) {
   constexpr std::size_t kMost = 64;
+  using Key = std::tuple<std::uint64_t, std::string, std::string, std::string>;
+  const auto key_of = [](const Place& place) { return Key(place.line, place.file, place.function, place.held_by); };
+  // A damaged merged file may have very many places.
+  std::map<Key, std::size_t> known;
+  for (std::size_t i = 0; i < into->size(); ++i) known.emplace(key_of((*into)[i]), i);
   for (const Place& place : from) {
-    const auto same = std::find_if(into->begin(), into->end(), [&](const Place& one) { return is_same(one, place); });
-    if (same == into->end()) {
+    const auto [at, is_new] = known.try_emplace(key_of(place), into->size());
+    if (is_new) {
       into->push_back(place);
     } else {
-      same->bytes += place.bytes;
-      same->count += place.count;
+      (*into)[at->second].bytes += place.bytes;
+      (*into)[at->second].count += place.count;
     }
   }
   std::stable_sort(into->begin(), into->end(),
