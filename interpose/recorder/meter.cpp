@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint64_t kBlock = 2 << 20;     // in which the driver takes memory for cuMemAlloc
 constexpr std::uint64_t kLarge = kBlock / 2;  // from this size on an allocation has blocks of its own
 constexpr std::uint64_t kSmallUnit = 512;     // of the sizes of others
+constexpr int kMostAttempts = 16;             // at a reading that other threads change meanwhile
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -198,7 +199,6 @@ bool Meter::may_measure(std::uint64_t now) const {
 // `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
 // inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
 bool Meter::read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live) {
-  constexpr int kMostAttempts = 16;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading;
@@ -223,7 +223,6 @@ bool Meter::read(Process& process, std::uint8_t device, CUcontext context, std::
 // repeated: an old one would count their memory twice, or not at all.
 void Meter::open(Process& process, Measurement* measurement, CUcontext context) {
   constexpr std::uint64_t kLongest = 60'000'000'000;  // of a call: its thread left it by a jump, or was cancelled
-  constexpr int kMostAttempts = 16;
   Together& together = together_[measurement->device];
   for (int i = 0; i < kMostAttempts; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
@@ -255,7 +254,6 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
 // Returns whether `grown`, the memory that the call took, is known.
 bool Meter::close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
                   std::uint64_t* used) {
-  constexpr int kMostAttempts = 16;
   Together& together = together_[measurement.device];
   for (int i = 1;; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
