@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "interpose/format/device_bytes.h"
+#include "interpose/format/live_memory.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/process.h"
@@ -16,12 +16,7 @@ using format::Kind;
 
 namespace {
 
-constexpr std::uint64_t kBlock = 2 << 20;     // in which the driver takes memory for cuMemAlloc
-constexpr std::uint64_t kLarge = kBlock / 2;  // from this size on an allocation has blocks of its own
-constexpr std::uint64_t kSmallUnit = 512;     // of the sizes of others
-constexpr int kMostAttempts = 16;             // at a reading that other threads change meanwhile
-
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr int kMostAttempts = 16;  // at a reading that other threads change meanwhile
 
 // Makes a context current for a moment; nothing to do if it is nullptr.
 class Within {
@@ -52,40 +47,13 @@ bool may_not_read(Process& process) {
 
 // The live memory of a device by its sort.
 void add_up_live(Process& process, BalanceRecord* balance) {
-  std::uint64_t small = 0;
+  LiveMemory live;
   process.dump.for_each_record<AllocationRecord>(format::ChunkType::kAllocations, [&](const AllocationRecord& record) {
     const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
-    if (state != static_cast<std::uint32_t>(format::AllocationState::kLive) || record.device != balance->device) return;
-    const std::uint64_t bytes = physical_bytes(record);
-    switch (record.kind) {
-      case Kind::kDevice:
-      case Kind::kPitched:
-      case Kind::kArray:
-      case Kind::kMipmappedArray:
-        balance->allocated += bytes;
-        if (bytes >= kLarge) {
-          balance->in_blocks += round_up(bytes, kBlock);
-        } else {
-          small += round_up(bytes, kSmallUnit);
-        }
-        break;
-      case Kind::kVmmPhysical:
-        balance->physical += bytes;
-        break;
-      case Kind::kManaged:
-        balance->managed += bytes;
-        break;
-      case Kind::kStreamOrdered:
-        balance->from_pools += bytes;
-        break;
-      case Kind::kGraphMemory:
-        balance->from_graphs += bytes;
-        break;
-      default:
-        break;
-    }
+    if (state == static_cast<std::uint32_t>(format::AllocationState::kLive) && record.device == balance->device)
+      live.add(record);
   });
-  balance->in_blocks += round_up(small, kBlock);
+  live.write(balance);
 }
 
 bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) {

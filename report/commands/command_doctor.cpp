@@ -56,7 +56,7 @@ int run_doctor(const DoctorCommand& command) {
   machine.driver = read_driver_module(proc.root);
   machine.log = read_kernel_log(value_or("CULPRIT_KMSG", "/dev/kmsg"));
   machine.mps_pipes = mps_pipes_here(value_or("CUDA_MPS_PIPE_DIRECTORY", ""));
-  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc), machine);
+  Diagnosis diagnosis = explain(nvml, proc, look_inside(proc, users_of(nvml, proc)), machine);
   // All GPUs are examined even for one of them: a process that NVML names on another GPU is not a keeper here.
   if (command.gpu) {
     std::vector<GpuDiagnosis> chosen;

@@ -24,6 +24,7 @@
 #include "report/commands/commands.h"
 #include "report/commands/output_options.h"
 #include "report/commands/selection_options.h"
+#include "report/doctor/failure_watch.h"
 #include "report/dump/run_dumps.h"
 #include "report/merge/load_many.h"
 #include "report/model/pool.h"
@@ -224,7 +225,8 @@ int run_program(const RunCommand& command) {
   std::vector<std::string> program = command.command;
   forward_environment(&program, &environment);
   const std::uint64_t start = realtime_ns();
-  const ChildResult child = run_child(program, environment);
+  FailureWatch watch(place->pattern(), start);
+  const ChildResult child = run_child(program, environment, [&] { return watch.look(); });
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
@@ -235,6 +237,7 @@ int run_program(const RunCommand& command) {
   } else if (child.code != 0) {
     exit_code_of_failure = child.code;
   }
+  watch.finish();
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {

@@ -17,11 +17,15 @@
 #include "report/base/words.h"
 #include "report/commands/commands.h"
 #include "report/cuda/kinds.h"
+#include "report/doctor/nvml_question.h"
+#include "report/judge/balances.h"
 #include "report/judge/load_report.h"
 #include "report/model/report.h"
 #include "report/proc/proc_facts.h"
 #include "report/proc/process_folder.h"
 #include "report/proc/target_process.h"
+#include "report/render/text/render_balance.h"
+#include "report/render/text/render_sharing.h"
 #include "report/select/grouped_rows.h"
 #include "report/symbols/shared_symbols.h"
 #include "report/symbols/symbolizer.h"
@@ -66,6 +70,11 @@ class Source {
     if (!process_->problem.empty()) throw DumpError(DumpProblem::kCannotOpen, process_->problem);
   }
 
+  // The process; empty: the target is a dump.
+  std::optional<std::uint32_t> pid() const {
+    return process_ ? std::optional<std::uint32_t>(process_->pid) : std::nullopt;
+  }
+
   // The prefix of the process's files: in a container they are below its own root.
   std::string sysroot() const { return process_ ? ProcessFolder(kProc, process_->pid).root() : ""; }
 
@@ -100,12 +109,31 @@ std::string change_text(std::uint64_t now, std::uint64_t before) {
   return now > before ? "+" + format_bytes(now - before) : "-" + format_bytes(before - now);
 }
 
+// NVML's figures for a process. A library that did not answer once is not asked again.
+class Figures {
+ public:
+  // `pid`: empty when it is not known.
+  explicit Figures(std::optional<std::uint32_t> pid) : pid_(pid) {}
+
+  void read() {
+    if (pid_ && users_.problem.empty()) users_ = ask_for_users(&question_);
+  }
+  Charge of(const DeviceInfo& device) const {
+    return pid_ ? charge_of(users_, device.uuid, *pid_) : Charge{std::nullopt, "name the process, not its dump"};
+  }
+
+ private:
+  const std::optional<std::uint32_t> pid_;
+  NvmlQuestion question_;
+  GpuUsers users_;
+};
+
 // Prints the current state, and the changes since the last one.
 class Top {
  public:
   explicit Top(const TopCommand& command) : command_(command) {}
 
-  std::string picture(const Report& report) {
+  std::string picture(const Report& report, const Figures& figures) {
     std::ostringstream out;
     std::string words;
     for (const std::string& word : report.process.command) words += (words.empty() ? "" : " ") + printable(word);
@@ -118,6 +146,8 @@ class Top {
       out << (total.device ? "GPU " + std::to_string(*total.device) : "host") << "   " << format_bytes(total.bytes)
           << " " << kind_name(total.kind) << " (" << total.count << "x)\n";
     }
+    print_balances(report, figures, out);
+    render_own_sharings(report, out);
     const std::vector<GroupedRow> rows = grouped_rows(report, command_.group_by, true);
     const bool again = drawn_;
     out << "\n"
@@ -145,6 +175,20 @@ class Top {
   }
 
  private:
+  // Of now, while the process runs.
+  static void print_balances(const Report& report, const Figures& figures, std::ostream& out) {
+    constexpr std::size_t kIndent = 8;
+    for (const DeviceInfo& device : report.devices) {
+      const Charge charge = figures.of(device);
+      const std::optional<Balance> balance = balance_now(report, device.ordinal, charge.bytes);
+      if (!balance) continue;
+      const std::string gpu = padded_to_width("GPU " + std::to_string(device.ordinal), kIndent);
+      render_balance_items(*balance, gpu, kIndent, out);
+      out << (balance->items.empty() ? gpu : std::string(kIndent, ' ')) << charge_text(*balance, charge.problem)
+          << "\n";
+    }
+  }
+
   const TopCommand& command_;
   std::map<std::string, std::uint64_t> before_;
   bool drawn_ = false;
@@ -163,6 +207,7 @@ int run_top(const TopCommand& command) try {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   const unsigned times = command.times != 0 ? command.times : terminal ? 0 : 1;
   Top top(command);
+  Figures figures(source.pid());
   for (unsigned look = 1;; ++look) {
     Report report;
     try {
@@ -172,9 +217,10 @@ int run_top(const TopCommand& command) try {
       log::note(error.what());  // the process ended, and its dump is gone
       return kExitFine;
     }
+    if (report.process.status.ended == Ended::kRunning) figures.read();
     if (terminal) std::cout << "\x1b[H\x1b[J";
     if (!terminal && look > 1) std::cout << "\n";
-    std::cout << top.picture(report) << std::flush;
+    std::cout << top.picture(report, figures) << std::flush;
     if (look == times || report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return kExitFine;
     std::this_thread::sleep_for(std::chrono::duration<double>(command.interval));
   }

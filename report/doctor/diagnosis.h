@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "report/doctor/gpu_facts.h"
+#include "report/doctor/gpu_users.h"
 #include "report/doctor/kernel_log.h"
 #include "report/doctor/known_issues.h"
+#include "report/model/balance.h"
 #include "report/proc/proc_facts.h"
 
 namespace culprit::report {
@@ -31,6 +33,8 @@ struct Inside {
   std::uint64_t cached_bytes = 0;  // segments of caching allocators
   std::uint64_t pool_bytes = 0;    // kept for re-use by the default memory pool
   std::vector<Stack> stacks;       // the largest few
+  std::optional<Balance> balance;  // of now
+  Charge charge;                   // NVML's figure for the process
   // Sentences about memory that another process maps, or of another process that this one maps.
   std::vector<std::string> shared;
   std::uint64_t known() const { return live_bytes + lost_bytes + cached_bytes + pool_bytes; }

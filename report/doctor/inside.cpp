@@ -12,6 +12,7 @@
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/cuda/kinds.h"
+#include "report/judge/balances.h"
 #include "report/judge/load_report.h"
 #include "report/merge/join_sharings.h"
 #include "report/model/frame_text.h"
@@ -52,7 +53,7 @@ void add_group(const Group& group, Inside* inside) {
   inside->stacks.push_back(stack);
 }
 
-InsideByGpu by_gpu(const Report& report, const std::string& dump) {
+InsideByGpu by_gpu(const Report& report, const std::string& dump, const GpuUsers& users) {
   InsideByGpu result;
   for (const DeviceInfo& device : report.devices) {
     Inside inside;
@@ -63,6 +64,8 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump) {
         if (group.device == device.ordinal) add_group(group, &inside);
       }
     }
+    inside.charge = charge_of(users, device.uuid, report.process.pid);
+    inside.balance = balance_now(report, device.ordinal, inside.charge.bytes);
     for (const SharedMemory& shared : report.shared) {
       if (shared.gpu == device.uuid) inside.shared.push_back(shared_memory_text(shared));
     }
@@ -96,7 +99,7 @@ std::optional<Report> report_of(const ProcFacts& proc, const ProcessFacts& proce
 
 }  // namespace
 
-std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
+std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc, const GpuUsers& users) {
   std::map<std::uint32_t, InsideByGpu> result;
   std::map<std::uint32_t, Report> reports;
   for (const auto& [pid, process] : proc.processes) {
@@ -116,7 +119,7 @@ std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc) {
   all.reserve(reports.size());
   for (auto& [pid, report] : reports) all.push_back(&report);
   join_sharings(all);
-  for (const auto& [pid, report] : reports) result[pid] = by_gpu(report, proc.processes.at(pid).dump);
+  for (const auto& [pid, report] : reports) result[pid] = by_gpu(report, proc.processes.at(pid).dump, users);
   return result;
 }
 

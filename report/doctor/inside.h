@@ -9,6 +9,7 @@
 namespace culprit::report {
 
 // Reads the dumps of all processes that run under libculprit.so. Never throws.
-std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc);
+// `users`: NVML's figures.
+std::map<std::uint32_t, InsideByGpu> look_inside(const ProcFacts& proc, const GpuUsers& users);
 
 }  // namespace culprit::report

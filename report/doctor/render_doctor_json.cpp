@@ -49,6 +49,23 @@ Json process_json(const ProcessFacts& process) {
   return one;
 }
 
+// What the process uses now. The rest is among the items if NVML gives a figure.
+Json balance_json(const Inside& inside) {
+  if (!inside.balance) return Json();
+  const Balance& balance = *inside.balance;
+  Json one;
+  one["process_bytes"] = known(inside.charge.bytes);
+  one["problem"] = text(inside.charge.problem);
+  one["explained_bytes"] = balance.explained();
+  one["others_included"] = balance.others_included;
+  one["contexts_at_most"] = balance.contexts_at_most;
+  one["managed_bytes"] = balance.managed;
+  one["items"] = Json::array();
+  for (const BalanceItem& item : balance.items)
+    one["items"].push_back({{"what", balance_name(item.what)}, {"bytes", item.bytes}});
+  return one;
+}
+
 Json inside_json(const Holder& holder) {
   if (!holder.inside) return Json();
   const Inside& inside = *holder.inside;
@@ -61,6 +78,7 @@ Json inside_json(const Holder& holder) {
   one["cached_bytes"] = inside.cached_bytes;
   one["pool_bytes"] = inside.pool_bytes;
   one["rest_bytes"] = holder.bytes && *holder.bytes >= inside.known() ? Json(*holder.bytes - inside.known()) : Json();
+  one["balance"] = balance_json(inside);
   one["stacks"] = Json::array();
   for (const Inside::Stack& stack : inside.stacks) {
     one["stacks"].push_back({{"id", stack.id},

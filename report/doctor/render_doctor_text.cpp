@@ -6,6 +6,7 @@
 #include "report/base/words.h"
 #include "report/doctor/diagnosis.h"
 #include "report/render/text/palette.h"
+#include "report/render/text/render_balance.h"
 
 namespace culprit::report {
 namespace {
@@ -311,6 +312,10 @@ class Renderer {
     if (holder.bytes && *holder.bytes < inside.known())
       text += " · more than NVML charges: managed memory may lie on the host";
     out_ << blank << text << "\n";
+    if (inside.balance) {
+      render_balance_items(*inside.balance, blank + "now ", kTextColumn + kIndent, out_);
+      wrapped(charge_text(*inside.balance, inside.charge.problem), kTextColumn);
+    }
     for (const Inside::Stack& stack : inside.stacks) {
       out_ << blank << "  " << padded_to_width(format_bytes(stack.bytes), 10) << stack.count << "x  "
            << printable(stack.api) << "  " << printable(stack.place)

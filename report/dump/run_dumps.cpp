@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -162,7 +163,11 @@ std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& p
   return all;
 }
 
-std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
+namespace {
+
+// `tell`: called with a line for each file that is left out.
+std::vector<std::string> dumps_of_run(const std::string& pattern, std::uint64_t since_realtime_ns,
+                                      const std::function<void(const std::string&)>& tell) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   for (const std::string& variant : {pattern, without_empty_folders(pattern)}) {
     ::glob_t matches = {};
@@ -174,8 +179,7 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
         if (start != 0 && start >= since_realtime_ns) {
           found.emplace_back(start, matches.gl_pathv[i]);
         } else {
-          log::trace(std::string(matches.gl_pathv[i]) +
-                     (start == 0 ? ": is no dump" : ": is a dump of an earlier run"));
+          tell(std::string(matches.gl_pathv[i]) + (start == 0 ? ": is no dump" : ": is a dump of an earlier run"));
         }
       }
     }
@@ -185,12 +189,21 @@ std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t si
   found.erase(std::unique(found.begin(), found.end()), found.end());
   std::vector<std::string> paths;
   paths.reserve(found.size());
-  for (auto& [start, path] : found) {
-    log::debug("dump found: " + path);
-    paths.push_back(std::move(path));
-  }
+  for (auto& [start, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace
+
+std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns) {
+  std::vector<std::string> paths = dumps_of_run(pattern, since_realtime_ns, log::trace);
+  for (const std::string& path : paths) log::debug("dump found: " + path);
   if (paths.empty()) log::debug("no dump found: " + pattern);
   return paths;
+}
+
+std::vector<std::string> find_dumps_quietly(const std::string& pattern, std::uint64_t since_realtime_ns) {
+  return dumps_of_run(pattern, since_realtime_ns, [](const std::string&) {});
 }
 
 }  // namespace culprit::report

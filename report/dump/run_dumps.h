@@ -31,6 +31,9 @@ std::optional<format::Header> header_of_dump(const std::string& path);
 // `since_realtime_ns`, oldest first. Files that are not dumps are left out.
 std::vector<std::string> find_dumps(const std::string& pattern, std::uint64_t since_realtime_ns);
 
+// Likewise, without a word in the log: for looks that are repeated.
+std::vector<std::string> find_dumps_quietly(const std::string& pattern, std::uint64_t since_realtime_ns);
+
 // `paths` with the dumps inside of a folder, oldest first, in place of the folder. Throws FileError for a folder
 // without dumps.
 std::vector<std::string> with_dumps_of_folders(const std::vector<std::string>& paths);

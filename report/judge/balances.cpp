@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "interpose/format/live_memory.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
 
@@ -34,14 +35,14 @@ bool others_included(unsigned device, const std::vector<ContextRecord>& contexts
   });
 }
 
-Balance balance_of(const BalanceRecord& record, const Report& report, const std::vector<ContextRecord>& contexts) {
+// `in_use`: by which the rest is known.
+Balance balance_of(const BalanceRecord& record, const Report& report, std::optional<std::uint64_t> in_use) {
   Balance balance;
   balance.device = record.device;
   balance.moment = record.moment;
   balance.time_ns = record.time_ns;
   balance.total = record.total_bytes;
-  balance.in_use = record.total_bytes - record.free_bytes;
-  balance.others_included = others_included(balance.device, contexts);
+  balance.in_use = in_use.value_or(0);
   balance.unmeasured = record.unmeasured;
   balance.managed = record.managed;
   balance.stack_limit = record.stack_limit;
@@ -55,8 +56,8 @@ Balance balance_of(const BalanceRecord& record, const Report& report, const std:
   };
   const std::int64_t allocated =
       as_signed(record.allocated + record.physical + record.default_used + record.custom_used + record.graph_used);
-  const std::int64_t cached =
-      record.moment == Moment::kExit ? std::min(allocated, cached_on(report, balance.device)) : 0;
+  const bool as_at_end = record.moment == Moment::kExit || record.moment == Moment::kNone;
+  const std::int64_t cached = as_at_end ? std::min(allocated, cached_on(report, balance.device)) : 0;
   add(BalancePart::kAllocations, allocated - cached);
   add(BalancePart::kCached, cached);
   add(BalancePart::kPoolReserve, idle(record.default_reserved, record.default_used));
@@ -67,38 +68,109 @@ Balance balance_of(const BalanceRecord& record, const Report& report, const std:
     if (part != BalancePart::kRest) add(part, record.taken[i]);
   }
   // By the driver's rule, as far as there is room for it: other drivers have other blocks.
-  const std::int64_t blocks = as_signed(record.in_blocks) - as_signed(record.allocated);
-  add(BalancePart::kBlocks, std::clamp<std::int64_t>(rest, 0, std::max<std::int64_t>(blocks, 0)));
+  const std::int64_t blocks = std::max<std::int64_t>(as_signed(record.in_blocks) - as_signed(record.allocated), 0);
+  add(BalancePart::kBlocks, in_use ? std::clamp<std::int64_t>(rest, 0, blocks) : blocks);
   std::stable_sort(balance.items.begin(), balance.items.end(),
                    [](const BalanceItem& left, const BalanceItem& right) { return left.bytes > right.bytes; });
-  balance.items.push_back({BalancePart::kRest, rest});
+  if (in_use) balance.items.push_back({BalancePart::kRest, rest});
   return balance;
+}
+
+bool is_plausible(const BalanceRecord& record) {
+  // Figures of a damaged dump: sums of these do not overflow.
+  constexpr std::uint64_t kMost = 1ULL << 56;
+  bool plausible = record.device != kNoDevice && record.free_bytes <= record.total_bytes;
+  for (const std::uint64_t bytes :
+       {record.total_bytes, record.allocated, record.in_blocks, record.physical, record.managed,
+        record.default_reserved, record.default_used, record.custom_reserved, record.custom_used, record.graph_reserved,
+        record.graph_used})
+    plausible = plausible && bytes < kMost;
+  for (const std::int64_t bytes : record.taken)
+    plausible = plausible && bytes < as_signed(kMost) && bytes > -as_signed(kMost);
+  return plausible;
+}
+
+// What the process's first contexts on the device took at most: what others had there is in it.
+std::int64_t first_contexts(const Report& report, unsigned device) {
+  std::uint64_t bytes = 0;
+  for (const ContextInfo& context : report.contexts) {
+    if (context.device == device && context.others_included && !context.ended) bytes += context.bytes;
+  }
+  return as_signed(bytes);
 }
 
 }  // namespace
 
 std::vector<Balance> read_balances(const Dump& dump, const Report& report) {
-  // Figures of a damaged dump: sums of these do not overflow.
-  constexpr std::uint64_t kMost = 1ULL << 56;
   const std::vector<ContextRecord> contexts = dump.contexts();
   std::vector<Balance> balances;
   for (const BalanceRecord& record : dump.balances()) {
     const bool known =
         record.moment == Moment::kPeak || record.moment == Moment::kOutOfMemory || record.moment == Moment::kExit;
-    bool plausible = record.device != kNoDevice && record.free_bytes <= record.total_bytes;
-    for (const std::uint64_t bytes :
-         {record.total_bytes, record.allocated, record.in_blocks, record.physical, record.managed,
-          record.default_reserved, record.default_used, record.custom_reserved, record.custom_used,
-          record.graph_reserved, record.graph_used})
-      plausible = plausible && bytes < kMost;
-    for (const std::int64_t bytes : record.taken)
-      plausible = plausible && bytes < as_signed(kMost) && bytes > -as_signed(kMost);
-    if (known && plausible) balances.push_back(balance_of(record, report, contexts));
+    if (!known || !is_plausible(record)) continue;
+    balances.push_back(balance_of(record, report, record.total_bytes - record.free_bytes));
+    balances.back().others_included = others_included(record.device, contexts);
   }
   std::stable_sort(balances.begin(), balances.end(), [](const Balance& left, const Balance& right) {
     return left.device != right.device ? left.device < right.device : left.moment > right.moment;
   });
   return balances;
+}
+
+std::vector<BalanceRecord> read_present_use(const Dump& dump, const Report& report,
+                                            const std::vector<BillRecord>& bills) {
+  std::vector<BalanceRecord> present;
+  if (report.process.status.ended != Ended::kRunning || report.snapshot_ns != 0) return present;
+  for (const DeviceInfo& device : report.devices) {
+    if (device.ordinal >= kNoDevice) continue;
+    BalanceRecord record = {};
+    record.device = static_cast<std::uint8_t>(device.ordinal);
+    present.push_back(record);
+  }
+  std::vector<LiveMemory> live(present.size());
+  std::vector<std::size_t> place(kNoDevice + 1U, present.size());  // by ordinal
+  for (std::size_t i = 0; i < present.size(); ++i) place[present[i].device] = i;
+  dump.for_each_allocation([&](const AllocationRecord& record, Ref) {
+    if (place[record.device] < live.size()) live[place[record.device]].add(record);
+  });
+  for (const BillRecord& bill : bills) {
+    const auto what = static_cast<std::size_t>(bill.what);
+    const std::size_t at = place[bill.device];
+    if (at == present.size() || bill.context == kNoIndex || what >= kDriverMemoryKinds) continue;
+    if (__builtin_add_overflow(present[at].taken[what], bill.bytes, &present[at].taken[what]))
+      present[at].taken[what] = INT64_MAX;
+  }
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    live[i].write(&present[i]);
+    present[i].default_used = present[i].default_reserved = present[i].from_pools;
+    present[i].graph_used = present[i].graph_reserved = present[i].from_graphs;
+  }
+  present.erase(
+      std::remove_if(present.begin(), present.end(), [](const BalanceRecord& record) { return !is_plausible(record); }),
+      present.end());
+  return present;
+}
+
+std::optional<Balance> balance_now(const Report& report, unsigned device, std::optional<std::uint64_t> charged) {
+  const auto found = std::find_if(report.present_use.begin(), report.present_use.end(),
+                                  [&](const BalanceRecord& record) { return record.device == device; });
+  if (found == report.present_use.end()) return std::nullopt;
+  if (charged.value_or(0) > INT64_MAX) charged.reset();
+  BalanceRecord record = *found;
+  std::int64_t explained = 0;
+  const Balance known = balance_of(record, report, std::nullopt);
+  for (const BalanceItem& item : known.items) explained += item.what == BalancePart::kBlocks ? 0 : item.bytes;
+  const std::int64_t first = first_contexts(report, device);
+  if (!charged || explained <= as_signed(*charged) || first <= 0) {
+    Balance balance = balance_of(record, report, charged);
+    balance.others_included = !charged && first > 0;
+    return balance;
+  }
+  // NVML's figure is of this process alone.
+  record.taken[static_cast<std::size_t>(DriverMemory::kContexts)] -= std::min(explained - as_signed(*charged), first);
+  Balance balance = balance_of(record, report, charged);
+  balance.contexts_at_most = true;
+  return balance;
 }
 
 std::vector<Bill> read_bills(const std::vector<BillRecord>& records, const Dump& dump, const StackResolver& stacks) {

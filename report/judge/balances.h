@@ -1,6 +1,8 @@
 // The balance of each device, the calls that made the driver take memory, and the contexts.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "report/dump/dump_reader.h"
@@ -13,6 +15,15 @@ class StackResolver;
 
 // `report`: has its leaks; what allocators cache is taken from them.
 std::vector<Balance> read_balances(const Dump& dump, const Report& report);
+
+// The figures of each device that a process uses now, without those that only the process itself can read: the memory
+// in use, and the pools' reserves. Empty unless the process runs.
+std::vector<format::BalanceRecord> read_present_use(const Dump& dump, const Report& report,
+                                                    const std::vector<format::BillRecord>& bills);
+
+// The balance of a process that runs. `charged`: NVML's figure for the process on the device; without it there is no
+// rest. Empty when the process has not used the device, or has ended.
+std::optional<Balance> balance_now(const Report& report, unsigned device, std::optional<std::uint64_t> charged);
 
 std::vector<Bill> read_bills(const std::vector<format::BillRecord>& records, const Dump& dump,
                              const StackResolver& stacks);

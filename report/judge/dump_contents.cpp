@@ -21,6 +21,9 @@ DumpContents read_contents(const Dump& dump, const MachineFacts& machine, const 
   std::string problem;
   contents.python = read_python_view(dump.path(), &problem);
   if (!problem.empty()) contents.facts.notes.push_back(problem);
+  problem.clear();
+  contents.gpu_answers = read_gpu_answers(dump, &problem);
+  if (!problem.empty()) contents.facts.notes.push_back(problem);
   return contents;
 }
 

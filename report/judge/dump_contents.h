@@ -8,6 +8,7 @@
 #include "report/dump/dump_reader.h"
 #include "report/dump/process_status.h"
 #include "report/dump/tables.h"
+#include "report/judge/gpu_answers.h"
 #include "report/judge/python_view.h"
 #include "report/model/report.h"
 
@@ -21,6 +22,7 @@ struct DumpContents {
   std::vector<format::BillRecord> bills;
   std::vector<format::SharingRecord> sharings;
   std::optional<PythonView> python;
+  std::vector<GpuAnswer> gpu_answers;
 };
 
 // `since_mark`: only events after the first mark with this name; empty: all events. Never throws for the contents of

@@ -43,12 +43,6 @@ std::string stop_reason_text(const Header& header) {
   return "recording stopped for a reason that only a newer culprit knows";
 }
 
-std::string uuid_text(const DeviceRecord& device) {
-  std::string text = hex_bytes(device.uuid, sizeof(device.uuid));
-  for (const std::size_t dash : {20, 16, 12, 8}) text.insert(dash, 1, '-');
-  return ((device.flags & kDeviceMig) != 0 ? "MIG-" : "GPU-") + text;
-}
-
 ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
   const Header& header = dump.header();
   ProcessInfo process;

@@ -69,6 +69,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   }
   report.audit = read_audit(dump, groups.tables.audits, *stacks);
   report.pictures = read_pictures(contents.pictures, dump, *stacks);
+  add_charges(contents.gpu_answers, &report.pictures);
   report.bills = read_bills(contents.bills, dump, *stacks);
   report.sharings = read_sharings(contents.sharings, *stacks, report);
   if (header.exit_stack != 0) report.exit_stack = &stacks->stack(header.exit_stack);
@@ -86,6 +87,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.errors = std::move(verdicts.errors);
   report.failed_allocations = std::move(verdicts.failed_allocations);
   report.balances = read_balances(dump, report);
+  report.present_use = read_present_use(dump, report, contents.bills);
   report.contexts = read_contexts(dump, *stacks, report);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;

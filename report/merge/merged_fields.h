@@ -198,6 +198,26 @@ void fields(Archive& archive, CacheInside* inside) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ChargedProcess* process) {
+  archive("pid", &process->pid);
+  archive("name", &process->name);
+  archive("bytes_known", &process->bytes_known);
+  archive("bytes", &process->bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, GpuCharges* charges) {
+  archive("asked_ns", &charges->asked_ns);
+  archive("after_end", &charges->after_end);
+  archive("problem", &charges->problem);
+  archive("foreign_numbers", &charges->foreign_numbers);
+  archive("own_known", &charges->own_known);
+  archive("own_bytes", &charges->own_bytes);
+  archive("others", &charges->others);
+  archive("left_out", &charges->left_out);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Picture* picture) {
   archive("process", &picture->process);
   archive("out_of_memory", &picture->out_of_memory);
@@ -215,6 +235,7 @@ void fields(Archive& archive, Picture* picture) {
   archive("other_count", &picture->other_count);
   archive("other_stacks", &picture->other_stacks);
   archive("caches", &picture->caches);
+  archive("charges", &picture->charges);
 }
 
 template <typename Archive>

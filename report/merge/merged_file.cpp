@@ -318,7 +318,8 @@ void check(const Report& report) {
     const bool small = std::all_of(picture.caches.begin(), picture.caches.end(), [](const CacheInside& cache) {
       return cache.largest.size() <= kMost && cache.idle.size() <= kMost;
     });
-    if (picture.entries.size() > format::kPictureShares || picture.caches.size() > kMost || !small)
+    if (picture.entries.size() > format::kPictureShares || picture.caches.size() > kMost || !small ||
+        picture.charges.size() > 1)
       throw Damage{"a picture with more places than one can have"};
   }
   for (const Balance& balance : report.balances) {

@@ -41,9 +41,15 @@ const char* moment_name(format::Moment moment) {
     case format::Moment::kExit:
       return "exit";
     case format::Moment::kNone:
-      break;
+      return "now";
   }
   return "unknown";
+}
+
+std::int64_t Balance::explained() const {
+  std::int64_t bytes = 0;
+  for (const BalanceItem& item : items) bytes += item.what == BalancePart::kRest ? 0 : item.bytes;
+  return bytes;
 }
 
 BalancePart part_of(format::DriverMemory what) {

@@ -22,7 +22,7 @@ constexpr BalancePart kLastBalancePart = BalancePart::kRest;
 const char* balance_name(BalancePart part);
 const char* balance_words(BalancePart part);
 const char* balance_advice(BalancePart part);
-const char* moment_name(format::Moment moment);  // "exit", "peak", "out-of-memory"
+const char* moment_name(format::Moment moment);  // "exit", "peak", "out-of-memory", "now"
 // The part that the driver's memory belongs to; kRest for one that only a newer version knows.
 BalancePart part_of(format::DriverMemory what);
 
@@ -35,20 +35,23 @@ struct BalanceItem {
 struct Balance {
   std::uint32_t process = 0;  // in a merged report: index into Report::job
   unsigned device = 0;
-  format::Moment moment = format::Moment::kNone;
+  format::Moment moment = format::Moment::kNone;  // kNone: now
   std::uint64_t time_ns = 0;
-  std::uint64_t in_use = 0;  // by cuMemGetInfo
+  std::uint64_t in_use = 0;  // by cuMemGetInfo; now: by this process, as NVML says, if there is a rest
   std::uint64_t total = 0;
-  bool others_included = false;  // `in_use` and the contexts have what other processes had on the device, too
-  std::uint64_t unmeasured = 0;  // calls whose growth is not known
-  std::uint64_t managed = 0;     // live managed memory: the part that is on the device is in the rest
+  bool others_included = false;   // `in_use` and the contexts have what other processes had on the device, too
+  bool contexts_at_most = false;  // now: the first context is what NVML's figure leaves for it
+  std::uint64_t unmeasured = 0;   // calls whose growth is not known
+  std::uint64_t managed = 0;      // live managed memory: the part that is on the device is in the rest
   // Of one context of the device; all 0: not known.
   std::uint64_t stack_limit = 0;
   std::uint64_t printf_limit = 0;
   std::uint64_t heap_limit = 0;
   std::uint64_t threads = 0;       // that the device can run at a time
-  std::vector<BalanceItem> items;  // largest first, the rest last; without empty ones
-  std::int64_t rest() const { return items.empty() ? 0 : items.back().bytes; }
+  std::vector<BalanceItem> items;  // largest first, the rest last, if it is known; without empty ones
+  bool has_rest() const { return !items.empty() && items.back().what == BalancePart::kRest; }
+  std::int64_t rest() const { return has_rest() ? items.back().bytes : 0; }
+  std::int64_t explained() const;  // all but the rest
 };
 
 // Calls of one place that made the driver take memory.

@@ -8,6 +8,7 @@
 
 #include "interpose/format/dump_records.h"
 #include "report/model/cache_inside.h"
+#include "report/model/gpu_charges.h"
 
 namespace culprit::report {
 
@@ -42,6 +43,7 @@ struct Picture {
   std::uint64_t other_count = 0;
   std::uint64_t other_stacks = 0;
   std::vector<CacheInside> caches;  // out of memory: the frameworks' account of their memory on this device
+  std::vector<GpuCharges> charges;  // likewise: NVML's answer to `culprit run`; at most one
 };
 
 }  // namespace culprit::report

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "report/base/words.h"
 #include "report/cuda/cuda_names.h"
 #include "report/model/frames.h"
 
@@ -12,6 +13,12 @@ using namespace format;
 std::optional<unsigned> device_of(std::uint8_t device) {
   if (device == kNoDevice) return std::nullopt;
   return device;
+}
+
+std::string uuid_text(const DeviceRecord& device) {
+  std::string text = hex_bytes(device.uuid, sizeof(device.uuid));
+  for (const std::size_t dash : {20, 16, 12, 8}) text.insert(dash, 1, '-');
+  return ((device.flags & kDeviceMig) != 0 ? "MIG-" : "GPU-") + text;
 }
 
 std::optional<ThreadInfo> thread_of(const Dump& dump, std::uint32_t index) {

@@ -15,6 +15,9 @@ struct ResolvedStack;
 // The device's ordinal; empty when the record belongs to no device.
 std::optional<unsigned> device_of(std::uint8_t device);
 
+// "GPU-5f3a...", "MIG-...": as NVML and nvidia-smi have it.
+std::string uuid_text(const format::DeviceRecord& device);
+
 // The thread with that index; empty when the dump has none.
 std::optional<ThreadInfo> thread_of(const Dump& dump, std::uint32_t index);
 

@@ -41,11 +41,12 @@ struct Report {
   Summary summary;
   // Failures with out of memory first, beginning with the last one of each process; then the peaks, by device.
   std::vector<Picture> pictures;
-  std::vector<Balance> balances;      // by process and device: at exit, at out of memory, at the peak
-  std::vector<Bill> bills;            // most bytes first
-  std::vector<ContextInfo> contexts;  // in the order of their making
-  std::vector<Sharing> sharings;      // of each process
-  std::vector<SharedMemory> shared;   // joined from those of all processes; what stays first
+  std::vector<Balance> balances;                   // by process and device: at exit, at out of memory, at the peak
+  std::vector<format::BalanceRecord> present_use;  // of a process that runs, by device: see balance_now()
+  std::vector<Bill> bills;                         // most bytes first
+  std::vector<ContextInfo> contexts;               // in the order of their making
+  std::vector<Sharing> sharings;                   // of each process
+  std::vector<SharedMemory> shared;                // joined from those of all processes; what stays first
   Dropped dropped;
   HolderSearchInfo holder_search;
   RecordingInfo recording;

@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 
 #include "report/base/exit_codes.h"
 #include "report/base/inherited_signals.h"
@@ -18,11 +20,22 @@ namespace {
 // whole process group, including culprit.
 constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
 
-int wait_and_pass_signals(pid_t child, const sigset_t& watched) {
+// Like sigwaitinfo(); -1 when `end` comes first.
+int wait_until(const std::chrono::steady_clock::time_point& end, const sigset_t& watched, siginfo_t* info) {
+  const auto left = std::max(end - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec time = {static_cast<std::time_t>(seconds.count()),
+                         static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
+  return ::sigtimedwait(&watched, info, &time);
+}
+
+int wait_and_pass_signals(pid_t child, const sigset_t& watched, const Meanwhile& meanwhile) {
   int status = 0;
+  auto next = std::chrono::steady_clock::now();
   while (true) {
     siginfo_t info = {};
-    const int number = ::sigwaitinfo(&watched, &info);
+    if (meanwhile && std::chrono::steady_clock::now() >= next) next = std::chrono::steady_clock::now() + meanwhile();
+    const int number = meanwhile ? wait_until(next, watched, &info) : ::sigwaitinfo(&watched, &info);
     if (number == SIGCHLD) {
       const pid_t ended = ::waitpid(child, &status, WNOHANG);
       if (ended == child) return status;
@@ -69,7 +82,7 @@ ChildResult result_of(const ForkedChild& child, int status) {
 }
 
 ChildResult run_child(const std::vector<std::string>& command,
-                      const std::vector<std::pair<std::string, std::string>>& environment) {
+                      const std::vector<std::pair<std::string, std::string>>& environment, const Meanwhile& meanwhile) {
   // With an inherited SIG_IGN for SIGCHLD the exit status would be lost.
   struct sigaction child_action = {};
   struct sigaction default_action = {};
@@ -86,7 +99,7 @@ ChildResult run_child(const std::vector<std::string>& command,
     ::sigaction(SIGCHLD, &child_action, nullptr);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
   });
-  const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched) : 0;
+  const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched, meanwhile) : 0;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return result_of(child, status);
 }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,11 +20,15 @@ struct ChildResult {
   pid_t pid = 0;
 };
 
+// Called from time to time while a command runs. Returns the time until its next call.
+using Meanwhile = std::function<std::chrono::milliseconds()>;
+
 // Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that this
 // process receives meanwhile. Signals from the terminal reach the command directly and are not sent a second time. Call
 // it from a process with one thread, one call at a time.
 ChildResult run_child(const std::vector<std::string>& command,
-                      const std::vector<std::pair<std::string, std::string>>& environment);
+                      const std::vector<std::pair<std::string, std::string>>& environment,
+                      const Meanwhile& meanwhile = nullptr);
 
 // Ends this process with the signal that ended the command, without a second core file. Returns 128 + signal when that
 // signal does not end a process.

@@ -8,7 +8,7 @@
 namespace culprit::test {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kPictureMiB = 1 << 20;
 
 // Bytes and count of each function in a picture.
 std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const nlohmann::json& picture) {
@@ -25,17 +25,17 @@ std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> by_function(const
 TEST_CASE("memory that was live at the peak is known although it was freed", "[pictures]") {
   const Run run = run_preloaded("peak");
   const Report report = read_report(run.dump());
-  CHECK(report.leaked_bytes() == kMiB);
+  CHECK(report.leaked_bytes() == kPictureMiB);
   REQUIRE(report.json.at("pictures").size() == 1);
   const nlohmann::json& peak = report.json.at("pictures")[0];
   CHECK(peak.at("reason") == "peak");
   CHECK(peak.at("device") == 0);
-  CHECK(peak.at("live_bytes") == 192 * kMiB);
+  CHECK(peak.at("live_bytes") == 192 * kPictureMiB);
   CHECK(peak.at("live_allocations") == 3);
   const auto functions = by_function(peak);
   REQUIRE(functions.size() == 2);
-  CHECK(functions.at("hold_weights") == std::make_pair(128 * kMiB, std::uint64_t{1}));
-  CHECK(functions.at("hold_activations") == std::make_pair(64 * kMiB, std::uint64_t{2}));
+  CHECK(functions.at("hold_weights") == std::make_pair(128 * kPictureMiB, std::uint64_t{1}));
+  CHECK(functions.at("hold_activations") == std::make_pair(64 * kPictureMiB, std::uint64_t{2}));
   CHECK(peak.at("others").at("bytes") == 0);
 }
 
@@ -49,10 +49,10 @@ TEST_CASE("an allocation that finds no memory leaves a picture of the memory in 
   CHECK(failure.at("asked_bytes") == std::uint64_t{1} << 46);
   CHECK(failure.at("times") == 2);
   CHECK(has_frame(read_stack(failure.at("stack")), "ask_too_much"));
-  CHECK(failure.at("live_bytes") == 65 * kMiB);
-  CHECK(failure.at("memory").at("total_bytes") > 65 * kMiB);
+  CHECK(failure.at("live_bytes") == 65 * kPictureMiB);
+  CHECK(failure.at("memory").at("total_bytes") > 65 * kPictureMiB);
   const auto functions = by_function(failure);
-  CHECK(functions.at("hold_activations").first == 64 * kMiB);
+  CHECK(functions.at("hold_activations").first == 64 * kPictureMiB);
   CHECK(functions.count("hold_weights") == 0);
   CHECK(report.json.at("pictures")[1].at("reason") == "peak");
 }

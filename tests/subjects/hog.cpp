@@ -1,6 +1,7 @@
 // Runs out of memory because of one place, the hog, which allocates about 45 % of the free memory in the way that the
-// argument names. Other places hold 25 %, and then 35 % are asked for: hog WAY [kill]. With "kill" the process ends
-// itself by SIGKILL at once after the failed call. `hog list` prints the ways.
+// argument names. Other places hold 25 %, and then 35 % are asked for: hog WAY [kill|wait]. At once after the failed
+// call, with "kill" the process ends itself by SIGKILL; with "wait" it prints "ready" and waits for the end of stdin.
+// `hog list` prints the ways.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <signal.h>
@@ -286,7 +287,15 @@ int main(int count, char** words) {
   workspace();
   scratch();
   ask();
-  if (count > 2) kill(getpid(), SIGKILL);
+  const char* end = count > 2 ? words[2] : "";
+  if (strcmp(end, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(end, "wait") == 0) {
+    puts("ready");
+    fflush(stdout);
+    char byte = 0;
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+  }
   buffers.clear();
   return 0;
 }

@@ -66,6 +66,18 @@ culprit.pictures = (function () {
       (one.reasons || []).map(words).join(" · "));
   }
 
+  // What NVML charged to other processes; nothing where nobody asked.
+  function others(one, picture) {
+    if (!one.nvml) return null;
+    if (one.nvml.problem) return line("", "", "other processes: not known", one.nvml.problem);
+    const when = culprit.time(one.nvml.time_ns - picture.time_ns) + " after the failure" +
+      (one.nvml.after_end ? " and after the end of this process" : "");
+    const rows = one.other_processes.map((other) =>
+      line(other.bytes === null ? "" : other.bytes, "", "process " + other.pid + (other.name ? " " + other.name : ""),
+        "NVML, " + when + (one.nvml.foreign_pids ? "; a number of another PID namespace" : "")));
+    return rows.length > 0 ? rows : line("", "", "no other process", "NVML, " + when);
+  }
+
   function failure(report, picture, open) {
     const one = explained(report, picture);
     if (!one) return box(report, picture, open);
@@ -73,7 +85,7 @@ culprit.pictures = (function () {
       el("summary", null, title(report, picture),
         el("span", { class: "quiet" }, " at " + culprit.time(picture.time_ns))),
       el("p", null, one.would_fit.text),
-      el("div", { class: "stack" }, one.lines.flatMap(holder), one.idle.map(idle),
+      el("div", { class: "stack" }, one.lines.flatMap(holder), one.idle.map(idle), others(one, picture),
         one.other_bytes > 0 && line(one.other_bytes, "", "other places", "")));
   }
 

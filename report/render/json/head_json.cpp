@@ -271,6 +271,28 @@ Json moment_json(const Report& report, const Picture& picture) {
   return one;
 }
 
+// What NVML told about the device; nothing where nobody asked.
+void add_charges(const Picture& picture, Json* one) {
+  (*one)["nvml"] = Json();
+  (*one)["other_processes"] = Json();
+  for (const GpuCharges& charges : picture.charges) {
+    (*one)["nvml"] = {{"time_ns", charges.asked_ns},
+                      {"after_end", charges.after_end},
+                      {"problem", or_null(charges.problem)},
+                      {"process_bytes", charges.own_known ? Json(charges.own_bytes) : Json()},
+                      {"foreign_pids", charges.foreign_numbers},
+                      {"left_out", charges.left_out}};
+    if (!charges.problem.empty()) continue;
+    Json others = Json::array();
+    for (const ChargedProcess& process : charges.others) {
+      others.push_back({{"pid", process.pid},
+                        {"name", or_null(process.name)},
+                        {"bytes", process.bytes_known ? Json(process.bytes) : Json()}});
+    }
+    (*one)["other_processes"] = std::move(others);
+  }
+}
+
 Json out_of_memory_json(const Report& report) {
   Json list = Json::array();
   const Explainer explainer(report);
@@ -284,6 +306,7 @@ Json out_of_memory_json(const Report& report) {
     one["idle"] = Json::array();
     for (const IdleMemory& idle : failure.idle) one["idle"].push_back(idle_json(idle));
     one["other_processes_at_most_bytes"] = failure.balance == nullptr ? Json() : Json(failure.others_at_most);
+    add_charges(picture, &one);
     one["balance"] = failure.balance == nullptr ? Json::array() : items_json(*failure.balance);
     one["missing_bytes"] = failure.missing;
     one["would_fit"] = {{"rule", failure.rule}, {"text", failure.would_fit}};

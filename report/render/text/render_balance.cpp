@@ -43,8 +43,10 @@ std::string gpus(const std::vector<unsigned>& devices) {
 }
 
 std::string words_of(const Balance& balance, BalancePart part) {
-  const bool others = part == BalancePart::kContexts && balance.others_included;
-  return std::string(balance_words(part)) + (others ? ", with what other processes had then" : "");
+  const char* more = "";
+  if (part == BalancePart::kContexts && balance.others_included) more = ", with what other processes had then";
+  if (part == BalancePart::kContexts && balance.contexts_at_most) more = " at most, made beside other processes";
+  return std::string(balance_words(part)) + more;
 }
 
 std::string moment_words(format::Moment moment) {
@@ -98,20 +100,30 @@ bool explains_more(const Balance& balance) {
   });
 }
 
-void render_balance_line(const Balance& balance, const std::string& prefix, std::ostream& out) {
+void render_balance_items(const Balance& balance, const std::string& prefix, std::size_t indent, std::ostream& out) {
   std::string line = prefix;
   bool first = true;
-  if (!explains_more(balance)) return;
   for (const BalanceItem& item : balance.items) {
     const std::string text = signed_bytes(item.bytes) + " " + words_of(balance, item.what);
     if (!first && line.size() + text.size() + 3 > kWidth) {
       out << line << "\n";
-      line = "       ";
+      line = std::string(indent, ' ');
     }
     line += (first ? "" : " + ") + text;
     first = false;
   }
   if (!first) out << line << "\n";
+}
+
+void render_balance_line(const Balance& balance, const std::string& prefix, std::ostream& out) {
+  constexpr std::size_t kIndent = 7;
+  if (explains_more(balance)) render_balance_items(balance, prefix, kIndent, out);
+}
+
+std::string charge_text(const Balance& balance, const std::string& why_not_charged) {
+  const std::string explained = "the balance explains " + signed_bytes(balance.explained());
+  if (balance.has_rest()) return "NVML says " + format_bytes(balance.in_use) + " for this process; " + explained;
+  return explained + "; NVML's figure for this process is not known: " + printable(why_not_charged);
 }
 
 void render_balances(const Report& report, const RenderOptions& options, std::ostream& out) {

@@ -115,6 +115,29 @@ void print_idle(const OutOfMemory& failure, std::ostream& out) {
   }
 }
 
+// "others  NVML, 0.2 s after the failure: 12.0 GiB by 4242 (python3); 30.0 GiB by this process".
+void print_charges(const Picture& picture, const GpuCharges& charges, std::size_t most, std::ostream& out) {
+  out << "others  ";
+  if (!charges.problem.empty()) {
+    out << "not known: " << printable(charges.problem) << "\n";
+    return;
+  }
+  out << "NVML, " << format_time(charges.asked_ns - picture.time_ns) << " after the failure"
+      << (charges.after_end ? " and after the end of this process: " : ": ");
+  std::size_t shown = 0;
+  for (const ChargedProcess& process : charges.others) {
+    if (shown == most) break;
+    out << (shown++ == 0 ? "" : " · ") << (process.bytes_known ? format_bytes(process.bytes) : "memory") << " by "
+        << process.pid << (process.name.empty() ? "" : " (" + printable(process.name) + ")");
+  }
+  const std::uint64_t rest = charges.others.size() - shown + charges.left_out;
+  if (rest != 0) out << " · and " << rest << " more";
+  if (charges.others.empty()) out << "no other process";
+  if (charges.own_known) out << "; " << format_bytes(charges.own_bytes) << " by this process";
+  if (charges.foreign_numbers) out << "; the numbers are of another PID namespace, and this process may be one of them";
+  out << "\n";
+}
+
 // "rank 3: " in a merged report.
 std::string whose(const Report& report, const Picture& picture) {
   return report.job.empty() ? "" : processes_text(report.job, {picture.process}) + ": ";
@@ -140,7 +163,10 @@ void print_failure(const Report& report, const Explainer& explainer, const Pictu
   }
   if (failure.balance != nullptr) render_balance_line(*failure.balance, "in use  ", out);
   print_idle(failure, out);
-  if (failure.others_at_most > kLargeContext)
+  const bool told = !picture.charges.empty() && picture.charges.front().problem.empty();
+  for (const GpuCharges& charges : picture.charges)
+    print_charges(picture, charges, options.all ? charges.others.size() : kShownAtFailure, out);
+  if (failure.others_at_most > kLargeContext && !told)
     out << "others  other processes had at most " << format_bytes(failure.others_at_most)
         << " of it, with the first context of this one; `culprit doctor` lists them\n";
   out << palette.title(failure.would_fit) << "\n";

@@ -74,6 +74,38 @@ void render_shared_memory(const Report& report, const RenderOptions& options, st
     out << "and " << plural(count - kShownEntries, "entry", "entries") << " of shared memory more: --all\n";
 }
 
+namespace {
+
+struct SharingSum {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t unknown = 0;  // of `count`: of unknown size
+  void add(const Sharing& sharing) {
+    bytes += sharing.bytes;
+    count += sharing.count;
+    if (sharing.bytes == 0) unknown += sharing.count;
+  }
+  std::string text() const {
+    if (unknown == count) return "memory of unknown size (" + std::to_string(count) + "x)";
+    return format_bytes(bytes) + " (" + std::to_string(count) + "x" +
+           (unknown == 0 ? "" : ", " + std::to_string(unknown) + " of unknown size") + ")";
+  }
+};
+
+}  // namespace
+
+void render_own_sharings(const Report& report, std::ostream& out) {
+  SharingSum exported, freed, opened;
+  for (const Sharing& sharing : report.sharings) {
+    const bool is_export = sharing.role == format::SharingRole::kExport;
+    (!is_export ? opened : sharing.ended_ns == 0 ? exported : freed).add(sharing);
+  }
+  if (exported.count != 0) out << "shared  " << exported.text() << " exported to other processes\n";
+  if (freed.count != 0)
+    out << "shared  " << freed.text() << " exported and freed: the memory stays while others map it (culprit doctor)\n";
+  if (opened.count != 0) out << "shared  " << opened.text() << " of other processes is open here\n";
+}
+
 std::vector<std::string> exporters_of(const Report& report, const Group& group) {
   std::vector<std::string> lines;
   if (group.kind != format::Kind::kIpcMemory && group.kind != format::Kind::kVmmImported) return lines;

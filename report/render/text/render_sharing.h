@@ -19,6 +19,10 @@ std::string shared_memory_text(const SharedMemory& shared);
 // A line for each entry of memory that stays.
 void render_shared_memory(const Report& report, const RenderOptions& options, std::ostream& out);
 
+// For one process, without the dumps of others: what it exported, and what it has open of others; a line each, if there
+// is any.
+void render_own_sharings(const Report& report, std::ostream& out);
+
 // For a group of mappings of other processes' memory: "exported by rank 0 at a.py:5", for each exporter.
 std::vector<std::string> exporters_of(const Report& report, const Group& group);
 

@@ -161,7 +161,7 @@ class FakeMachine {
     machine.driver = read_driver_module(proc());
     if (std::filesystem::exists(kernel_log())) machine.log = read_kernel_log(kernel_log());
     machine.mps_pipes = mps_pipes;
-    return explain(facts, processes, look_inside(processes), machine);
+    return explain(facts, processes, look_inside(processes, users_of(facts, processes)), machine);
   }
   std::string mps_pipes;
 

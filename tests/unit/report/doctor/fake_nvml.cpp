@@ -1,6 +1,8 @@
 // A libnvidia-ml.so.1 without a GPU: answers what the file that CULPRIT_FAKE_NVML names says, one fact a line.
 //
 //   init CODE                           what nvmlInit_v2 returns
+//   hang                                nvmlInit_v2 does not return for a minute
+//   crash                               nvmlInit_v2 aborts
 //   driver VERSION                      535.54.03 fills in larger structs in the third version of the lists, as it
 //   really does cuda NUMBER                         13000: CUDA 13.0 gpu [KEY=VALUE]...                  begins a GPU;
 //   values are numbers, `name` and `uuid` are words mig [KEY=VALUE]...                  a MIG device of that GPU: gi ci
@@ -9,6 +11,7 @@
 // Keys of a GPU: minor bus total reserved free compute_mode persistence ecc ecc_pending ecc_errors retired
 // retirement_pending remapped remap_pending remap_failed mig_pending; handle, memory and processes are codes that the
 // calls return instead; v2=0: an older library. A value that is not given is "not supported".
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +20,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "report/doctor/nvml_api.h"
@@ -60,6 +64,8 @@ void read_machine() {
     std::string what;
     words >> what;
     if (what == "init") words >> machine.init;
+    if (what == "hang") std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (what == "crash") std::abort();
     if (what == "driver") words >> machine.driver;
     if (what == "cuda") words >> machine.cuda;
     if (what == "gpu" || what == "mig") {

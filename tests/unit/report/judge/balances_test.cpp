@@ -179,3 +179,99 @@ TEST_CASE("calls that made the driver take memory, most bytes first", "[report][
   CHECK(naming_frame(*report.bills[1].stack)->function == "load");
   CHECK(report.bills[2].what == BalancePart::kRest);
 }
+
+namespace {
+
+// A process that runs: 3 MiB and a byte allocated, 5 MiB from a pool, a first context of 500 MiB, 40 MiB of code, and
+// code of a context that ended.
+Report running(Ended ended = Ended::kRunning) {
+  Program program;
+  program.dump.add_device(device(0, true));
+  program.dump.add_device(device(1, false));
+  const Ref stack = program.stack({"load", "main"});
+  program.dump.add_allocation(live_allocation(stack, 3 * kMiB + 1));
+  program.dump.add_allocation(live_allocation(stack, 5 * kMiB, Kind::kStreamOrdered));
+  program.dump.add_allocation(live_allocation(stack, 7 * kMiB, Kind::kPinnedHost));
+  program.dump.add_context(context(0, 500 * kMiB, kContextFirst));
+  BillRecord bill = {};
+  bill.state = 1;
+  bill.what = DriverMemory::kContexts;
+  bill.bytes = 500 * kMiB;
+  program.dump.add_bill(bill);
+  bill.what = DriverMemory::kModules;
+  bill.bytes = 40 * kMiB;
+  program.dump.add_bill(bill);
+  bill.context = kNoIndex;
+  program.dump.add_bill(bill);
+  Report report = program.report();
+  report.process.status.ended = ended;
+  const Dump dump = Dump::from_bytes(program.dump.bytes().data(), program.dump.bytes().size(), "app.dump");
+  report.present_use = read_present_use(dump, report, dump.bills());
+  return report;
+}
+
+using Items = std::map<std::string, std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("the balance of a running process: its records, and NVML's figure", "[report][balance]") {
+  const Report report = running();
+  const std::optional<Balance> alone = balance_now(report, 0, std::nullopt);
+  REQUIRE(alone);
+  CHECK(std::string(moment_name(alone->moment)) == "now");
+  CHECK_FALSE(alone->has_rest());
+  CHECK(alone->others_included);
+  CHECK(items_of(*alone) ==
+        Items{{"contexts", 500 * kMiB}, {"modules", 40 * kMiB}, {"allocations", 8 * kMiB + 1}, {"blocks", kMiB - 1}});
+
+  const std::optional<Balance> charged = balance_now(report, 0, 560 * kMiB);
+  REQUIRE(charged);
+  CHECK(charged->in_use == 560 * kMiB);
+  CHECK(charged->rest() == static_cast<std::int64_t>(11 * kMiB));
+  CHECK(charged->explained() == static_cast<std::int64_t>(549 * kMiB));
+  CHECK_FALSE(charged->others_included);
+  CHECK_FALSE(charged->contexts_at_most);
+
+  // The other device, with nothing on it; one that the process does not know.
+  CHECK(balance_now(report, 1, std::nullopt)->items.empty());
+  CHECK_FALSE(balance_now(report, 2, std::nullopt));
+}
+
+TEST_CASE("the first context has what others had then: NVML's figure leaves less for it", "[report][balance]") {
+  const std::optional<Balance> balance = balance_now(running(), 0, 448 * kMiB);
+  REQUIRE(balance);
+  CHECK(balance->contexts_at_most);
+  Items items = items_of(*balance);
+  CHECK(items["contexts"] == static_cast<std::int64_t>(400 * kMiB - 1));
+  CHECK(items["modules"] == 40 * kMiB);
+  CHECK(items["rest"] == 0);
+  // Less than the allocations alone: the rest is negative, as it is where more is known than in use.
+  const std::optional<Balance> less = balance_now(running(), 0, 8 * kMiB);
+  CHECK(items_of(*less).count("contexts") == 0);
+  CHECK(less->rest() == -static_cast<std::int64_t>(40 * kMiB) - 1);
+}
+
+TEST_CASE("a process that has ended has no balance of now, and an impossible figure is none", "[report][balance]") {
+  CHECK_FALSE(balance_now(running(Ended::kKilled), 0, std::nullopt));
+  CHECK_FALSE(balance_now(running(), 0, ~0ULL)->has_rest());
+}
+
+TEST_CASE("hostile records make no balance of now", "[report][balance]") {
+  Program program;
+  program.dump.add_device(device(0, true));
+  program.dump.add_allocation(live_allocation(program.stack({"f"}), ~0ULL));
+  BillRecord bill = {};
+  bill.state = 1;
+  bill.what = static_cast<DriverMemory>(99);
+  bill.bytes = INT64_MAX;
+  program.dump.add_bill(bill);
+  bill.what = DriverMemory::kModules;
+  program.dump.add_bill(bill);
+  bill.bytes = INT64_MAX - 1;
+  program.dump.add_bill(bill);
+  Report report = program.report();
+  report.process.status.ended = Ended::kRunning;
+  const Dump dump = Dump::from_bytes(program.dump.bytes().data(), program.dump.bytes().size(), "app.dump");
+  report.present_use = read_present_use(dump, report, dump.bills());
+  CHECK_FALSE(balance_now(report, 0, std::nullopt));
+}

@@ -1,0 +1,157 @@
+#include "report/doctor/failure_watch.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "report/base/log.h"
+#include "report/dump/dump_reader.h"
+#include "report/dump/process_status.h"
+#include "report/dump/run_dumps.h"
+#include "report/model/record_facts.h"
+#include "report/proc/process_folder.h"
+
+namespace culprit::report {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kShortestPause{200};
+constexpr int kShare = 100;  // a look takes at most one part in so many of the time
+constexpr std::chrono::seconds kLongestPause{64};
+constexpr std::size_t kMostAnswers = 16;  // of a process
+constexpr std::size_t kMostOthers = 64;
+
+std::uint64_t realtime_ns() {
+  std::timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+FailureWatch::FailureWatch(std::string pattern, std::uint64_t since_realtime_ns)
+    : pattern_(std::move(pattern)), since_(since_realtime_ns), pid_namespace_(own_pid_namespace("/proc")) {}
+
+void FailureWatch::look_at(const std::string& path) {
+  Watched& watched = dumps_[path];
+  if (watched.ended) return;
+  const Dump dump = Dump::open(path);
+  watched.header = dump.header();
+  watched.ended = dump.header().process_state == format::ProcessState::kExited;
+  for (const format::DeviceRecord& device : dump.devices()) watched.devices[device.ordinal] = uuid_text(device);
+  for (const format::PictureRecord& picture : dump.pictures()) {
+    if (picture.reason != format::PictureReason::kOutOfMemory || picture.device == format::kNoDevice) continue;
+    std::uint64_t& last = watched.failed_ns[picture.device];
+    last = std::max(last, picture.time_ns);
+  }
+}
+
+void FailureWatch::look_at_dumps() {
+  for (const std::string& path : find_dumps_quietly(pattern_, since_)) {
+    try {
+      look_at(path);
+    } catch (const DumpError& error) {
+      log::trace(path + ": not watched: " + error.what());  // damaged, or gone
+    }
+  }
+}
+
+// Whether the process of a dump has ended, as far as that is known.
+bool FailureWatch::has_ended(const std::string& path) const {
+  try {
+    const Ended ended = process_status(Dump::open(path)).ended;
+    return ended == Ended::kExit || ended == Ended::kKilled || (ended == Ended::kUnknown && program_ended_);
+  } catch (const DumpError&) {
+    return program_ended_;
+  }
+}
+
+// One answer serves all failures that were seen before it was asked for.
+void FailureWatch::ask() {
+  const std::uint64_t now = realtime_ns();
+  asked_.clear();
+  for (const auto& [path, watched] : dumps_) {
+    for (const auto& [device, failed_ns] : watched.failed_ns) {
+      const auto answered = watched.answered_ns.find(device);
+      if (answered != watched.answered_ns.end() && answered->second >= failed_ns) continue;
+      asked_.push_back({path, device, failed_ns, now, has_ended(path)});
+    }
+  }
+  if (asked_.empty()) return;
+  log::debug("an allocation failed with out of memory: NVML is asked who uses the GPU");
+  question_.begin();
+  asking_ = true;
+}
+
+GpuCharges FailureWatch::charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const {
+  GpuCharges charges;
+  charges.after_end = asked.after_end;
+  const std::uint64_t start = watched.header.start_realtime_ns;
+  // The two clocks may differ a little: an answer never comes before its question.
+  charges.asked_ns = std::max(asked.asked_realtime_ns > start ? asked.asked_realtime_ns - start : 0, asked.failed_ns);
+  const auto uuid = watched.devices.find(asked.device);
+  const DeviceUsers* device = uuid == watched.devices.end() ? nullptr : users.of(uuid->second);
+  if (device == nullptr || !device->problem.empty()) {
+    charges.problem = !users.problem.empty() ? users.problem
+                      : device == nullptr    ? "NVML does not show this GPU"
+                                             : device->problem;
+    return charges;
+  }
+  charges.foreign_numbers = device->foreign_numbers || watched.header.pid_namespace != pid_namespace_;
+  for (const GpuUser& user : device->users) {
+    if (!charges.foreign_numbers && user.pid == watched.header.pid) {
+      charges.own_known = user.bytes.has_value();
+      charges.own_bytes = user.bytes.value_or(0);
+    } else if (charges.others.size() < kMostOthers) {
+      charges.others.push_back({user.pid, user.name, user.bytes.has_value(), user.bytes.value_or(0)});
+    } else {
+      ++charges.left_out;
+    }
+  }
+  return charges;
+}
+
+void FailureWatch::take(const GpuUsers& users) {
+  asking_ = false;
+  next_question_ = steady_clock::now() + pause_;
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  for (const Asked& asked : asked_) {
+    Watched& watched = dumps_[asked.dump];
+    watched.answered_ns[asked.device] = asked.failed_ns;
+    if (watched.answers.size() == kMostAnswers) watched.answers.pop_back();
+    watched.answers.push_back({asked.device, charges_of(users, watched, asked)});
+    write_gpu_answers(asked.dump, watched.header, watched.answers);
+  }
+}
+
+milliseconds FailureWatch::look() {
+  const steady_clock::time_point begin = steady_clock::now();
+  try {
+    look_at_dumps();
+    if (asking_) {
+      const std::optional<GpuUsers> users = question_.answer(milliseconds(0));
+      if (users) take(*users);
+    } else if (begin >= next_question_) {
+      ask();
+    }
+  } catch (const std::exception& error) {
+    log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
+  }
+  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  return std::max(kShortestPause, took * kShare);
+}
+
+void FailureWatch::finish() {
+  try {
+    if (asking_) take(question_.answer(kLongestQuestion).value_or(GpuUsers()));
+    program_ended_ = true;
+    look_at_dumps();
+    ask();
+    if (asking_) take(question_.answer(kLongestQuestion).value_or(GpuUsers()));
+  } catch (const std::exception& error) {
+    log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
+  }
+}
+
+}  // namespace culprit::report

@@ -1,0 +1,69 @@
+// Watches the dumps of a run. When a process records that an allocation failed with out of memory, NVML is asked which
+// processes have memory on that device, and the answer goes to a file next to the dump (judge/gpu_answers.h). The
+// program itself takes no part in it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interpose/format/dump_file.h"
+#include "report/doctor/nvml_question.h"
+#include "report/judge/gpu_answers.h"
+
+namespace culprit::report {
+
+class FailureWatch {
+ public:
+  // The dumps after `pattern` of processes started since `since_realtime_ns`.
+  FailureWatch(std::string pattern, std::uint64_t since_realtime_ns);
+
+  // Looks at the dumps, asks, and takes answers, without waiting for anything. Returns the time until the next look is
+  // due: looks take about a hundredth of the time. Never throws.
+  std::chrono::milliseconds look();
+
+  // When the program has ended: asks about the failures that have no answer yet, and waits for it. Never throws.
+  void finish();
+
+ private:
+  // The failures of a process, and the answers so far.
+  struct Watched {
+    format::Header header = {};
+    bool ended = false;                       // it was looked at after its end
+    std::map<unsigned, std::string> devices;  // their UUIDs
+    std::map<unsigned, std::uint64_t> failed_ns;
+    std::map<unsigned, std::uint64_t> answered_ns;  // the failure that the last answer is for
+    std::vector<GpuAnswer> answers;
+  };
+  // What a question was asked for.
+  struct Asked {
+    std::string dump;
+    unsigned device = 0;
+    std::uint64_t failed_ns = 0;
+    std::uint64_t asked_realtime_ns = 0;
+    bool after_end = false;
+  };
+
+  void look_at_dumps();
+  void look_at(const std::string& dump);
+  bool has_ended(const std::string& path) const;
+  void ask();
+  void take(const GpuUsers& users);
+  GpuCharges charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const;
+
+  const std::string pattern_;
+  const std::uint64_t since_;
+  const std::uint64_t pid_namespace_;
+  NvmlQuestion question_;
+  bool asking_ = false;
+  bool program_ended_ = false;
+  std::chrono::steady_clock::time_point next_question_;
+  std::chrono::seconds pause_{1};
+  std::vector<Asked> asked_;
+  std::map<std::string, Watched> dumps_;
+};
+
+}  // namespace culprit::report

@@ -1,0 +1,118 @@
+// The processes that NVML charges with memory, and the figure of one of them.
+#include "report/doctor/gpu_users.h"
+
+#include "report/doctor/nvml_question.h"
+#include "tests/catch.h"
+#include "tests/unit/report/doctor/fake_machine.h"
+
+using namespace culprit::report;
+using namespace culprit::test;
+
+namespace {
+
+const std::string kOneGpu = "gpu name=H200 uuid=GPU-0 minor=0 total=1000 reserved=0 free=100\n";
+
+GpuUsers users_on(const FakeMachine& machine) {
+  ::setenv("CULPRIT_FAKE_NVML", machine.nvml_file().c_str(), 1);
+  const NvmlFacts nvml = read_nvml(CULPRIT_FAKE_NVML_LIBRARY);
+  std::set<std::uint32_t> named;
+  for (const GpuFacts& gpu : nvml.gpus) {
+    for (const GpuProcess& process : gpu.processes) named.insert(process.pid);
+  }
+  return users_of(nvml, read_proc(machine.proc(), named));
+}
+
+}  // namespace
+
+TEST_CASE("NVML's figure for a process", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  machine.add(cuda_process(761, "app"));
+  machine.add(cuda_process(762, "other"));
+  machine.set_nvml(kOneGpu + "process compute 761 300\nprocess compute 762 -\nprocess graphics 9 500\n");
+  const GpuUsers users = users_on(machine);
+  CHECK(charge_of(users, "GPU-0", 761).bytes == std::uint64_t{300});
+  CHECK(charge_of(users, "GPU-0", 762).problem == "NVML gives no figure for it");
+  CHECK(charge_of(users, "GPU-0", 763).problem == "NVML does not list this process");
+  CHECK(charge_of(users, "GPU-1", 761).problem == "NVML does not show this GPU");
+  REQUIRE(users.of("GPU-0"));
+  REQUIRE(users.of("GPU-0")->users.size() == 3);
+  CHECK(users.of("GPU-0")->users[0].pid == 9);
+  CHECK(users.of("GPU-0")->users[0].name.empty());
+  CHECK(users.of("GPU-0")->users[1].name == "app");
+
+  // Through a pipe.
+  const GpuUsers copy = unpacked(packed(users));
+  CHECK(packed(copy) == packed(users));
+  CHECK_FALSE(copy.of("GPU-0")->users[2].bytes);
+}
+
+TEST_CASE("in a container NVML's numbers count only if all of them are of GPU users here", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  machine.enter_namespace();
+  machine.add(cuda_process(7, "app"));
+  machine.set_nvml(kOneGpu + "process compute 7 300\n");
+  CHECK(charge_of(users_on(machine), "GPU-0", 7).bytes == std::uint64_t{300});
+  // 1 is no user of a GPU here, so the numbers are of another namespace, and 7 is any process.
+  for (const char* number : {"1", "4242"}) {
+    machine.set_nvml(kOneGpu + "process compute 7 300\nprocess compute " + number + " 400\n");
+    const GpuUsers users = users_on(machine);
+    CHECK_FALSE(charge_of(users, "GPU-0", 7).bytes);
+    CHECK(contains(charge_of(users, "GPU-0", 7).problem, "the numbers of another PID namespace"));
+    CHECK(users.of("GPU-0")->foreign_numbers);
+    for (const GpuUser& user : users.of("GPU-0")->users) CHECK(user.name.empty());
+  }
+  machine.set_nvml(kOneGpu);
+  CHECK(charge_of(users_on(machine), "GPU-0", 7).problem == "NVML does not list this process");
+}
+
+TEST_CASE("NVML that refuses, and MIG devices", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  machine.add(cuda_process(761, "app"));
+  machine.set_nvml("init 9\n");
+  CHECK(contains(charge_of(users_on(machine), "GPU-0", 761).problem, "NVML cannot be used: Driver Not Loaded"));
+  machine.set_nvml("gpu name=H200 uuid=GPU-0 minor=0 total=9 reserved=0 free=9 processes=4\n");
+  CHECK(contains(charge_of(users_on(machine), "GPU-0", 761).problem, "Insufficient Permissions"));
+  machine.set_nvml(kOneGpu + "mig gi=3 ci=0 uuid=MIG-3 name=slice total=1000 reserved=0 free=400\n" +
+                   "process compute 761 600\nmig gi=4 ci=0 uuid=MIG-4 name=slice total=1000 reserved=0 free=1000\n");
+  const GpuUsers users = users_on(machine);
+  CHECK(charge_of(users, "MIG-3", 761).bytes == std::uint64_t{600});
+  CHECK(charge_of(users, "MIG-4", 761).problem == "NVML does not list this process");
+}
+
+TEST_CASE("what is no answer is an answer with a problem", "[doctor][gpu-users]") {
+  for (const char* text : {"", "{", "[]", "{\"problem\":1}", "{\"problem\":\"\",\"devices\":[{}]}",
+                           "{\"problem\":\"\",\"devices\":[{\"uuid\":\"\",\"problem\":\"\",\"foreign\":false,"
+                           "\"users\":[[1]]}]}"}) {
+    INFO(text);
+    CHECK_FALSE(unpacked(text).problem.empty());
+  }
+}
+
+TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  ::setenv("CULPRIT_FAKE_NVML", machine.nvml_file().c_str(), 1);
+  ::setenv("CULPRIT_NVML", CULPRIT_FAKE_NVML_LIBRARY, 1);
+  ::setenv("CULPRIT_PROC", machine.proc().c_str(), 1);
+  machine.add(cuda_process(761, "app"));
+  machine.set_nvml(kOneGpu + "process compute 761 300\n");
+  {
+    NvmlQuestion question;
+    CHECK(charge_of(ask_for_users(&question), "GPU-0", 761).bytes == std::uint64_t{300});
+    machine.set_nvml("crash\n");
+    CHECK(contains(ask_for_users(&question).problem, "without an answer"));
+    machine.set_nvml("hang\n");
+    question.begin();
+    CHECK_FALSE(question.answer(std::chrono::milliseconds(0)));
+    CHECK_FALSE(question.answer(std::chrono::milliseconds(50)));
+    const std::optional<GpuUsers> late = question.answer(std::chrono::minutes(1));
+    REQUIRE(late);
+    CHECK(late->problem == "NVML did not answer within 2 s");
+    // It is forgotten, and the next question is a new one.
+    machine.set_nvml(kOneGpu + "process compute 761 300\n");
+    CHECK(charge_of(ask_for_users(&question), "GPU-0", 761).bytes == std::uint64_t{300});
+    machine.set_nvml("hang\n");
+    question.begin();
+  }
+  ::unsetenv("CULPRIT_NVML");
+  ::unsetenv("CULPRIT_PROC");
+}
