@@ -17,6 +17,7 @@
 #include "report/doctor/kernel_log.h"
 #include "report/doctor/mps.h"
 #include "report/doctor/nvml.h"
+#include "report/doctor/nvml_question.h"
 #include "report/doctor/render_doctor_json.h"
 #include "report/doctor/render_doctor_text.h"
 #include "report/proc/driver_module.h"
@@ -37,12 +38,22 @@ std::set<std::uint32_t> named_processes(const NvmlFacts& nvml) {
   return pids;
 }
 
+// A copy of this process asks first: NVML may hang in a driver that is stuck.
+NvmlFacts nvml_facts(const std::string& library) {
+  NvmlQuestion question(kLongestOfDoctor);
+  const GpuUsers users = ask_for_users(&question);
+  if (!users.unanswered) return read_nvml(library);
+  NvmlFacts facts;
+  facts.problem = users.problem;
+  return facts;
+}
+
 // Returns kExitFine; kExitUsage when there is no such GPU; kExitUnreadable when NVML cannot be used (the facts from
 // /proc are written all the same) or the output cannot be written.
 int run_doctor(const DoctorCommand& command) {
   // The variable is for tests, and for a container that has the host's library under another name.
   const std::string library = value_or("CULPRIT_NVML", kManagementLibrary);
-  NvmlFacts nvml = read_nvml(library);
+  NvmlFacts nvml = nvml_facts(library);
   log::debug("facts of the GPUs from " + library + (nvml.available ? "" : ": not usable"));
   if (command.gpu && nvml.available && *command.gpu >= nvml.gpus.size()) {
     log::error("there is no GPU " + std::to_string(*command.gpu) + "; this machine shows " +

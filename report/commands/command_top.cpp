@@ -115,8 +115,12 @@ class Figures {
   // `pid`: empty when it is not known.
   explicit Figures(std::optional<std::uint32_t> pid) : pid_(pid) {}
 
+  // At most once in a second: a question takes the driver's locks.
   void read() {
-    if (pid_ && users_.problem.empty()) users_ = ask_for_users(&question_);
+    const auto now = std::chrono::steady_clock::now();
+    if (!pid_ || !users_.problem.empty() || now < next_) return;
+    users_ = ask_for_users(&question_);
+    next_ = now + std::chrono::seconds(1);
   }
   Charge of(const DeviceInfo& device) const {
     return pid_ ? charge_of(users_, device.uuid, *pid_) : Charge{std::nullopt, "name the process, not its dump"};
@@ -126,6 +130,7 @@ class Figures {
   const std::optional<std::uint32_t> pid_;
   NvmlQuestion question_;
   GpuUsers users_;
+  std::chrono::steady_clock::time_point next_;
 };
 
 // Prints the current state, and the changes since the last one.

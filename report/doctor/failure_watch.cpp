@@ -79,6 +79,7 @@ void FailureWatch::ask() {
     }
   }
   if (asked_.empty()) return;
+  if (unanswered_.unanswered) return take(unanswered_);
   log::debug("an allocation failed with out of memory: NVML is asked who uses the GPU");
   question_.begin();
   asking_ = true;
@@ -114,6 +115,7 @@ GpuCharges FailureWatch::charges_of(const GpuUsers& users, const Watched& watche
 
 void FailureWatch::take(const GpuUsers& users) {
   asking_ = false;
+  if (users.unanswered && !unanswered_.unanswered) unanswered_ = users;
   next_question_ = steady_clock::now() + pause_;
   pause_ = std::min(pause_ * 2, kLongestPause);
   for (const Asked& asked : asked_) {
@@ -144,11 +146,11 @@ milliseconds FailureWatch::look() {
 
 void FailureWatch::finish() {
   try {
-    if (asking_) take(question_.answer(kLongestQuestion).value_or(GpuUsers()));
+    if (asking_) take(question_.answer(std::chrono::hours(1)).value_or(GpuUsers()));
     program_ended_ = true;
     look_at_dumps();
     ask();
-    if (asking_) take(question_.answer(kLongestQuestion).value_or(GpuUsers()));
+    if (asking_) take(question_.answer(std::chrono::hours(1)).value_or(GpuUsers()));
   } catch (const std::exception& error) {
     log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
   }

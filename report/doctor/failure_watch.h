@@ -38,7 +38,7 @@ class FailureWatch {
     std::map<unsigned, std::uint64_t> answered_ns;  // the failure that the last answer is for
     std::vector<GpuAnswer> answers;
   };
-  // What a question was asked for.
+  // The reason of a question.
   struct Asked {
     std::string dump;
     unsigned device = 0;
@@ -59,6 +59,7 @@ class FailureWatch {
   const std::uint64_t pid_namespace_;
   NvmlQuestion question_;
   bool asking_ = false;
+  GpuUsers unanswered_;  // the answer to a question that NVML left open: it is not asked again
   bool program_ended_ = false;
   std::chrono::steady_clock::time_point next_question_;
   std::chrono::seconds pause_{1};

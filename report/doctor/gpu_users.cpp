@@ -113,6 +113,7 @@ GpuUsers unpacked(const std::string& text) {
     }
   } catch (const Json::exception&) {
     users = GpuUsers();
+    users.unanswered = true;
     users.problem = "the copy of culprit that asked NVML ended without an answer";
   }
   return users;

@@ -29,7 +29,8 @@ struct DeviceUsers {
 };
 
 struct GpuUsers {
-  std::string problem;  // why NVML has no answer at all; empty: it has
+  std::string problem;      // why NVML has no answer at all; empty: it has
+  bool unanswered = false;  // the problem: NVML hung, or crashed the process that asked
   std::vector<DeviceUsers> devices;
 
   // nullptr: NVML does not show the device.

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "report/base/environment.h"
+#include "report/base/words.h"
 #include "report/cuda/library_names.h"
 #include "report/doctor/nvml.h"
 
@@ -23,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// No file of the parent stays open for as long as NVML hangs: somebody may wait for the end of a pipe.
+// No file of the parent stays open for as long as NVML hangs: another process may wait for the end of a pipe.
 void close_all_but(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -58,8 +59,10 @@ void ask(int pipe, const std::string& library, const std::string& proc) {
 
 }  // namespace
 
-NvmlQuestion::NvmlQuestion()
-    : library_(value_or("CULPRIT_NVML", kManagementLibrary)), proc_(value_or("CULPRIT_PROC", "/proc")) {}
+NvmlQuestion::NvmlQuestion(milliseconds longest)
+    : longest_(longest),
+      library_(value_or("CULPRIT_NVML", kManagementLibrary)),
+      proc_(value_or("CULPRIT_PROC", "/proc")) {}
 
 NvmlQuestion::~NvmlQuestion() {
   if (is_open()) close("");
@@ -86,18 +89,16 @@ GpuUsers NvmlQuestion::close(const std::string& problem) {
     ::kill(child_.pid, SIGKILL);
     ended_.push_back(child_.pid);
   }
+  if (problem.empty()) return unpacked(text_);
   GpuUsers users;
-  if (problem.empty()) {
-    users = unpacked(text_);
-  } else {
-    users.problem = problem;
-  }
+  users.problem = problem;
+  users.unanswered = true;
   return users;
 }
 
 std::optional<GpuUsers> NvmlQuestion::answer(milliseconds wait) {
   if (child_.pid <= 0) return close("NVML cannot be asked: " + std::string(std::strerror(child_.error)));
-  const steady_clock::time_point end = std::min(began_ + kLongestQuestion, steady_clock::now() + wait);
+  const steady_clock::time_point end = std::min(began_ + longest_, steady_clock::now() + wait);
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
     pollfd ready = {child_.message.get(), POLLIN, 0};
@@ -112,15 +113,16 @@ std::optional<GpuUsers> NvmlQuestion::answer(milliseconds wait) {
       if (size == 0) return close("");
       if (errno != EINTR) return close(std::string("NVML's answer cannot be read: ") + std::strerror(errno));
     } else if (steady_clock::now() >= end) {
-      if (steady_clock::now() < began_ + kLongestQuestion) return std::nullopt;
-      return close("NVML did not answer within " + std::to_string(kLongestQuestion.count() / 1000) + " s");
+      if (steady_clock::now() < began_ + longest_) return std::nullopt;
+      return close("NVML did not answer within " +
+                   format_time(static_cast<std::uint64_t>(std::chrono::nanoseconds(longest_).count())));
     }
   }
 }
 
 GpuUsers ask_for_users(NvmlQuestion* question) {
   question->begin();
-  return question->answer(kLongestQuestion).value_or(GpuUsers());
+  return question->answer(std::chrono::hours(1)).value_or(GpuUsers());
 }
 
 }  // namespace culprit::report

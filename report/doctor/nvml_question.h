@@ -14,13 +14,15 @@
 
 namespace culprit::report {
 
-constexpr std::chrono::milliseconds kLongestQuestion{2000};
+// After this time there is an answer, if only a `problem`. The driver may first have to start the machine's other GPUs.
+constexpr std::chrono::seconds kLongestQuestion{5};
+constexpr std::chrono::seconds kLongestOfDoctor{30};
 
 // One question at a time. From a process with one thread.
 class NvmlQuestion {
  public:
   // The library is that of CULPRIT_NVML, the processes are those of CULPRIT_PROC, where these variables are set.
-  NvmlQuestion();
+  explicit NvmlQuestion(std::chrono::milliseconds longest = kLongestQuestion);
   // Ends the copies that did not answer.
   ~NvmlQuestion();
   NvmlQuestion(const NvmlQuestion&) = delete;
@@ -28,14 +30,15 @@ class NvmlQuestion {
 
   void begin();
   bool is_open() const { return child_.message.is_open(); }
-  // Waits for the answer, for at most `wait`. Empty: there is none yet. A question without an answer in
-  // kLongestQuestion is answered with a `problem`.
+  // Waits for the answer, for at most `wait`. Empty: there is none yet. A question without an answer in the longest
+  // time is answered with a `problem`.
   std::optional<GpuUsers> answer(std::chrono::milliseconds wait);
 
  private:
   GpuUsers close(const std::string& problem);
   void collect();
 
+  const std::chrono::milliseconds longest_;
   const std::string library_;
   const std::string proc_;
   ForkedChild child_;

@@ -49,7 +49,7 @@ Json process_json(const ProcessFacts& process) {
   return one;
 }
 
-// What the process uses now. The rest is among the items if NVML gives a figure.
+// The balance of now. The rest is among the items if NVML gives a figure.
 Json balance_json(const Inside& inside) {
   if (!inside.balance) return Json();
   const Balance& balance = *inside.balance;

@@ -90,7 +90,7 @@ bool is_plausible(const BalanceRecord& record) {
   return plausible;
 }
 
-// What the process's first contexts on the device took at most: what others had there is in it.
+// The bytes of the first contexts of the process on the device: memory of others may be in them.
 std::int64_t first_contexts(const Report& report, unsigned device) {
   std::uint64_t bytes = 0;
   for (const ContextInfo& context : report.contexts) {

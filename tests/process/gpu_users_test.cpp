@@ -98,7 +98,7 @@ TEST_CASE("culprit top shows the balance of now, and NVML's figure beside it", "
 TEST_CASE("culprit top goes on when NVML hangs or crashes", "[top][gpu-users]") {
   if (on_gpu()) return;
   const auto [trouble, words] = GENERATE(
-      table<std::string, std::string>({{"hang", "NVML did not answer within 2 s"},
+      table<std::string, std::string>({{"hang", "NVML did not answer within 5.00 s"},
                                        {"crash", "the copy of culprit that asked NVML ended without an answer"}}));
   const FakeGpu gpu;
   gpu.write(trouble + "\n");
@@ -116,6 +116,7 @@ TEST_CASE("culprit top goes on when NVML hangs or crashes", "[top][gpu-users]") 
 }
 
 TEST_CASE("culprit top shows what a process exports, and what it has open of others", "[top][gpu-users]") {
+  if (on_gpu()) return;
   const Run run = run_preloaded("sharing", {"ipc", "stays"});
   if (run.exit_code == 77) return;
   REQUIRE(run.dumps.size() == 2);
@@ -153,6 +154,15 @@ TEST_CASE("culprit doctor has the balance of each process that culprit records",
           533 * kMiBytes);
   };
   CHECK(run_preloaded("end_how", {"live"}, options).exit_code == 9);
+}
+
+TEST_CASE("culprit doctor goes on with /proc when NVML crashes", "[doctor][gpu-users]") {
+  if (on_gpu()) return;
+  const FakeGpu gpu;
+  gpu.write("crash\n");
+  const Finished doctor = run_culprit({"doctor"}, gpu.environment());
+  CHECK(doctor.exit_code == 3);
+  CHECK(has(doctor.out, "NVML cannot be used: the copy of culprit that asked NVML ended without"));
 }
 
 TEST_CASE("culprit run asks NVML who else has memory while the program that ran out of it runs", "[gpu-users]") {
@@ -215,7 +225,7 @@ TEST_CASE("without an answer of NVML a report of a program that ran out of memor
   }
   SECTION("it hangs") {
     gpu.write("hang\n");
-    words = "NVML did not answer within 2 s";
+    words = "NVML did not answer within 5.00 s";
   }
   SECTION("it crashes") {
     gpu.write("crash\n");
@@ -227,7 +237,7 @@ TEST_CASE("without an answer of NVML a report of a program that ran out of memor
   CHECK(has(run.err, "\nothers  not known: " + words));
 }
 
-TEST_CASE("a program that does not run out of memory is asked about by nobody", "[gpu-users]") {
+TEST_CASE("NVML is not asked about a program that does not run out of memory", "[gpu-users]") {
   if (on_gpu()) return;
   const FakeGpu gpu;
   gpu.write("hang\n");

@@ -66,7 +66,7 @@ culprit.pictures = (function () {
       (one.reasons || []).map(words).join(" · "));
   }
 
-  // What NVML charged to other processes; nothing where nobody asked.
+  // The processes that NVML charged with memory; nothing where it was not asked.
   function others(one, picture) {
     if (!one.nvml) return null;
     if (one.nvml.problem) return line("", "", "other processes: not known", one.nvml.problem);

@@ -271,7 +271,7 @@ Json moment_json(const Report& report, const Picture& picture) {
   return one;
 }
 
-// What NVML told about the device; nothing where nobody asked.
+// NVML's answer about the device; null where it was not asked.
 void add_charges(const Picture& picture, Json* one) {
   (*one)["nvml"] = Json();
   (*one)["other_processes"] = Json();

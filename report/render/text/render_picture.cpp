@@ -122,7 +122,8 @@ void print_charges(const Picture& picture, const GpuCharges& charges, std::size_
     out << "not known: " << printable(charges.problem) << "\n";
     return;
   }
-  out << "NVML, " << format_time(charges.asked_ns - picture.time_ns) << " after the failure"
+  const std::uint64_t after = charges.asked_ns > picture.time_ns ? charges.asked_ns - picture.time_ns : 0;
+  out << "NVML, " << format_time(after) << " after the failure"
       << (charges.after_end ? " and after the end of this process: " : ": ");
   std::size_t shown = 0;
   for (const ChargedProcess& process : charges.others) {

@@ -96,7 +96,7 @@ TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
   machine.add(cuda_process(761, "app"));
   machine.set_nvml(kOneGpu + "process compute 761 300\n");
   {
-    NvmlQuestion question;
+    NvmlQuestion question(std::chrono::milliseconds(1500));
     CHECK(charge_of(ask_for_users(&question), "GPU-0", 761).bytes == std::uint64_t{300});
     machine.set_nvml("crash\n");
     CHECK(contains(ask_for_users(&question).problem, "without an answer"));
@@ -106,7 +106,7 @@ TEST_CASE("a question to NVML ends", "[doctor][gpu-users]") {
     CHECK_FALSE(question.answer(std::chrono::milliseconds(50)));
     const std::optional<GpuUsers> late = question.answer(std::chrono::minutes(1));
     REQUIRE(late);
-    CHECK(late->problem == "NVML did not answer within 2 s");
+    CHECK(late->problem == "NVML did not answer within 1.50 s");
     // It is forgotten, and the next question is a new one.
     machine.set_nvml(kOneGpu + "process compute 761 300\n");
     CHECK(charge_of(ask_for_users(&question), "GPU-0", 761).bytes == std::uint64_t{300});
