@@ -26,6 +26,7 @@ struct Inside {
     std::string place;  // "solver.cu:31  Solver::step"
     std::string cause;  // "exception"; empty: live, without evidence of a leak
   };
+  std::string gpu;                 // UUID
   std::string dump;                // path, as the process sees it
   std::string problem;             // why it could not be read; empty: it was read
   std::uint64_t live_bytes = 0;    // recorded and not freed, without lost_bytes and cached_bytes

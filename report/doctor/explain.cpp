@@ -189,6 +189,24 @@ void add_answers(GpuDiagnosis* diagnosis) {
   for (const Question question : questions) diagnosis->answers.push_back(answer_link(question));
 }
 
+// One holder for each GPU that a process uses, as far as its dump tells them.
+void add_holders_by_files(const ProcFacts& proc, const std::map<std::uint32_t, InsideByGpu>& insides,
+                          Diagnosis* diagnosis) {
+  for (const auto& [pid, process] : proc.processes) {
+    if (!process.holds_files()) continue;
+    const Holder holder = holder_by_files(process, proc.privileged);
+    const auto known = insides.find(pid);
+    if (known == insides.end() || known->second.empty()) {
+      diagnosis->holders.push_back(holder);
+      continue;
+    }
+    for (const auto& [uuid, inside] : known->second) {
+      diagnosis->holders.push_back(holder);
+      diagnosis->holders.back().inside = inside;
+    }
+  }
+}
+
 void add_xids(const KernelLog& log, Diagnosis* diagnosis) {
   for (const Xid& xid : log.xids) {
     const auto gpu = std::find_if(diagnosis->gpus.begin(), diagnosis->gpus.end(),
@@ -239,11 +257,7 @@ Diagnosis explain(const NvmlFacts& nvml, const ProcFacts& proc, const std::map<s
   diagnosis.nvml = nvml.available;
   diagnosis.host_view = proc.host_view;
   for (const GpuFacts& gpu : nvml.gpus) diagnosis.gpus.push_back(GpuExplainer(nvml, proc, insides, gpu).explain());
-  if (nvml.gpus.empty()) {
-    for (const auto& [pid, process] : proc.processes) {
-      if (process.holds_files()) diagnosis.holders.push_back(holder_by_files(process, proc.privileged));
-    }
-  }
+  if (nvml.gpus.empty()) add_holders_by_files(proc, insides, &diagnosis);
   add_xids(machine.log, &diagnosis);
   add_mps(nvml, proc, machine.mps_pipes, &diagnosis);
   for (GpuDiagnosis& gpu : diagnosis.gpus) add_answers(&gpu);

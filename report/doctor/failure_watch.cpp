@@ -4,8 +4,6 @@
 #include <ctime>
 
 #include "report/base/log.h"
-#include "report/dump/dump_reader.h"
-#include "report/dump/process_status.h"
 #include "report/dump/run_dumps.h"
 #include "report/model/record_facts.h"
 #include "report/proc/process_folder.h"
@@ -34,37 +32,25 @@ FailureWatch::FailureWatch(std::string pattern, std::uint64_t since_realtime_ns)
     : pattern_(std::move(pattern)), since_(since_realtime_ns), pid_namespace_(own_pid_namespace("/proc")) {}
 
 void FailureWatch::look_at(const std::string& path) {
-  Watched& watched = dumps_[path];
-  if (watched.ended) return;
-  const Dump dump = Dump::open(path);
-  watched.header = dump.header();
-  watched.ended = dump.header().process_state == format::ProcessState::kExited;
-  for (const format::DeviceRecord& device : dump.devices()) watched.devices[device.ordinal] = uuid_text(device);
-  for (const format::PictureRecord& picture : dump.pictures()) {
-    if (picture.reason != format::PictureReason::kOutOfMemory || picture.device == format::kNoDevice) continue;
-    std::uint64_t& last = watched.failed_ns[picture.device];
-    last = std::max(last, picture.time_ns);
+  Watched& watched = dumps_.try_emplace(path, path).first->second;
+  if (watched.ended() || !watched.dump.look()) return;
+  for (const FailedMoment& failure : watched.dump.failures()) {
+    std::uint64_t& last = watched.failed_ns[failure.device];
+    last = std::max(last, failure.time_ns);
   }
 }
 
 void FailureWatch::look_at_dumps() {
-  for (const std::string& path : find_dumps_quietly(pattern_, since_)) {
-    try {
-      look_at(path);
-    } catch (const DumpError& error) {
-      log::trace(path + ": not watched: " + error.what());  // damaged, or gone
-    }
-  }
+  for (const std::string& path : find_dumps_quietly(pattern_, since_)) look_at(path);
 }
 
-// Whether the process of a dump has ended, as far as that is known.
-bool FailureWatch::has_ended(const std::string& path) const {
-  try {
-    const Ended ended = process_status(Dump::open(path)).ended;
-    return ended == Ended::kExit || ended == Ended::kKilled || (ended == Ended::kUnknown && program_ended_);
-  } catch (const DumpError&) {
-    return program_ended_;
-  }
+// Of a process of another PID namespace nothing is known until the program has ended.
+bool FailureWatch::has_ended(const Watched& watched) const {
+  const format::Header& header = watched.dump.header();
+  if (watched.ended()) return true;
+  if (header.pid_namespace != pid_namespace_) return program_ended_;
+  const std::optional<ProcessStat> stat = ProcessFolder("/proc", header.pid).stat();
+  return !stat || stat->has_ended() || stat->start_ticks != header.start_time_ticks;
 }
 
 // One answer serves all failures that were seen before it was asked for.
@@ -75,7 +61,7 @@ void FailureWatch::ask() {
     for (const auto& [device, failed_ns] : watched.failed_ns) {
       const auto answered = watched.answered_ns.find(device);
       if (answered != watched.answered_ns.end() && answered->second >= failed_ns) continue;
-      asked_.push_back({path, device, failed_ns, now, has_ended(path)});
+      asked_.push_back({path, device, failed_ns, now, has_ended(watched)});
     }
   }
   if (asked_.empty()) return;
@@ -88,20 +74,23 @@ void FailureWatch::ask() {
 GpuCharges FailureWatch::charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const {
   GpuCharges charges;
   charges.after_end = asked.after_end;
-  const std::uint64_t start = watched.header.start_realtime_ns;
+  const format::Header& header = watched.dump.header();
+  const std::uint64_t start = header.start_realtime_ns;
   // The two clocks may differ a little: an answer never comes before its question.
   charges.asked_ns = std::max(asked.asked_realtime_ns > start ? asked.asked_realtime_ns - start : 0, asked.failed_ns);
-  const auto uuid = watched.devices.find(asked.device);
-  const DeviceUsers* device = uuid == watched.devices.end() ? nullptr : users.of(uuid->second);
+  const DeviceUsers* device = nullptr;
+  for (const format::DeviceRecord& record : watched.dump.devices()) {
+    if (record.ordinal == asked.device) device = users.of(uuid_text(record));
+  }
   if (device == nullptr || !device->problem.empty()) {
     charges.problem = !users.problem.empty() ? users.problem
                       : device == nullptr    ? "NVML does not show this GPU"
                                              : device->problem;
     return charges;
   }
-  charges.foreign_numbers = device->foreign_numbers || watched.header.pid_namespace != pid_namespace_;
+  charges.foreign_numbers = device->foreign_numbers || header.pid_namespace != pid_namespace_;
   for (const GpuUser& user : device->users) {
-    if (!charges.foreign_numbers && user.pid == watched.header.pid) {
+    if (!charges.foreign_numbers && user.pid == header.pid) {
       charges.own_known = user.bytes.has_value();
       charges.own_bytes = user.bytes.value_or(0);
     } else if (charges.others.size() < kMostOthers) {
@@ -119,11 +108,11 @@ void FailureWatch::take(const GpuUsers& users) {
   next_question_ = steady_clock::now() + pause_;
   pause_ = std::min(pause_ * 2, kLongestPause);
   for (const Asked& asked : asked_) {
-    Watched& watched = dumps_[asked.dump];
+    Watched& watched = dumps_.at(asked.dump);
     watched.answered_ns[asked.device] = asked.failed_ns;
     if (watched.answers.size() == kMostAnswers) watched.answers.pop_back();
     watched.answers.push_back({asked.device, charges_of(users, watched, asked)});
-    write_gpu_answers(asked.dump, watched.header, watched.answers);
+    write_gpu_answers(asked.dump, watched.dump.header(), watched.answers);
   }
 }
 

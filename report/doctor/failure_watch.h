@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "interpose/format/dump_file.h"
 #include "report/doctor/nvml_question.h"
+#include "report/dump/growing_dump.h"
 #include "report/judge/gpu_answers.h"
 
 namespace culprit::report {
@@ -31,10 +31,10 @@ class FailureWatch {
  private:
   // The failures of a process, and the answers so far.
   struct Watched {
-    format::Header header = {};
-    bool ended = false;                       // it was looked at after its end
-    std::map<unsigned, std::string> devices;  // their UUIDs
-    std::map<unsigned, std::uint64_t> failed_ns;
+    explicit Watched(const std::string& path) : dump(path) {}
+    bool ended() const { return dump.header().process_state == format::ProcessState::kExited; }
+    GrowingDump dump;
+    std::map<unsigned, std::uint64_t> failed_ns;    // the last failure on each device
     std::map<unsigned, std::uint64_t> answered_ns;  // the failure that the last answer is for
     std::vector<GpuAnswer> answers;
   };
@@ -49,7 +49,7 @@ class FailureWatch {
 
   void look_at_dumps();
   void look_at(const std::string& dump);
-  bool has_ended(const std::string& path) const;
+  bool has_ended(const Watched& watched) const;
   void ask();
   void take(const GpuUsers& users);
   GpuCharges charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const;

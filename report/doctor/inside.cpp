@@ -57,6 +57,7 @@ InsideByGpu by_gpu(const Report& report, const std::string& dump, const GpuUsers
   InsideByGpu result;
   for (const DeviceInfo& device : report.devices) {
     Inside inside;
+    inside.gpu = device.uuid;
     inside.dump = dump;
     if (device.pool_reserved > device.pool_used) inside.pool_bytes = device.pool_reserved - device.pool_used;
     for (const std::vector<Group>* groups : {&report.leaks, &report.library}) {

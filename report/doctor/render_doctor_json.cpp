@@ -70,6 +70,7 @@ Json inside_json(const Holder& holder) {
   if (!holder.inside) return Json();
   const Inside& inside = *holder.inside;
   Json one;
+  one["gpu"] = text(inside.gpu);
   one["dump"] = inside.dump;
   one["problem"] = text(inside.problem);
   if (!inside.problem.empty()) return one;

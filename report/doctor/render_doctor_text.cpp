@@ -258,6 +258,8 @@ class Renderer {
     if (!holder.explanation.empty()) wrapped(holder.explanation, kTextColumn);
     if (holder.process) print_kernel_stacks(*holder.process);
     for (const ProcessFacts& keeper : holder.keepers) print_keeper(keeper);
+    if (holder.inside && gpu == nullptr && !holder.inside->gpu.empty())
+      out_ << std::string(kTextColumn, ' ') << printable(holder.inside->gpu) << "\n";
     if (holder.inside) print_inside(holder);
   }
 

@@ -3,6 +3,7 @@
 
 #include "report/doctor/nvml_question.h"
 #include "tests/catch.h"
+#include "tests/support/dump_builder.h"
 #include "tests/unit/report/doctor/fake_machine.h"
 
 using namespace culprit::report;
@@ -77,6 +78,33 @@ TEST_CASE("NVML that refuses, and MIG devices", "[doctor][gpu-users]") {
   const GpuUsers users = users_on(machine);
   CHECK(charge_of(users, "MIG-3", 761).bytes == std::uint64_t{600});
   CHECK(charge_of(users, "MIG-4", 761).problem == "NVML does not list this process");
+}
+
+TEST_CASE("without NVML a process that culprit records has an entry for each GPU", "[doctor][gpu-users]") {
+  FakeMachine machine;
+  machine.set_nvml("init 9\n");
+  DumpBuilder dump;
+  for (std::uint8_t gpu = 1; gpu <= 2; ++gpu) {
+    culprit::format::DeviceRecord device = {};
+    device.state = 1;
+    device.ordinal = gpu - 1U;
+    std::fill(std::begin(device.uuid), std::end(device.uuid), gpu);
+    dump.add_device(device);
+  }
+  dump.header().process_state = culprit::format::ProcessState::kRunning;
+  FakeProcess process = cuda_process(761, "app");
+  process.maps = {"7f0000200000-7f0000201000 rw-s 00000000 08:01 42 /tmp/culprit.app.761.dump"};
+  machine.add(process);
+  machine.add(cuda_process(762, "other"));
+  std::filesystem::create_directories(machine.proc() + "/761/root/tmp");
+  dump.write(machine.proc() + "/761/root/tmp/culprit.app.761.dump");
+  const Diagnosis diagnosis = machine.diagnose();
+  REQUIRE(diagnosis.holders.size() == 3);
+  REQUIRE(diagnosis.holders[0].inside);
+  CHECK(diagnosis.holders[0].inside->gpu == "GPU-01010101-0101-0101-0101-010101010101");
+  CHECK(contains(diagnosis.holders[0].inside->charge.problem, "NVML cannot be used"));
+  CHECK(diagnosis.holders[1].inside->gpu == "GPU-02020202-0202-0202-0202-020202020202");
+  CHECK_FALSE(diagnosis.holders[2].inside);
 }
 
 TEST_CASE("what is no answer is an answer with a problem", "[doctor][gpu-users]") {
