@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
 #include "report/base/log.h"
 #include "report/dump/run_dumps.h"
@@ -112,6 +113,8 @@ void FailureWatch::take(const GpuUsers& users) {
     watched.answered_ns[asked.device] = asked.failed_ns;
     if (watched.answers.size() == kMostAnswers) watched.answers.pop_back();
     watched.answers.push_back({asked.device, charges_of(users, watched, asked)});
+    std::error_code error;
+    if (!std::filesystem::exists(asked.dump, error)) continue;  // the program removed it
     write_gpu_answers(asked.dump, watched.dump.header(), watched.answers);
   }
 }

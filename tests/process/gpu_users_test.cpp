@@ -210,6 +210,24 @@ TEST_CASE("a program that ends at once after it ran out of memory: NVML is asked
   CHECK(failure["nvml"]["process_bytes"].is_null());
 }
 
+TEST_CASE("a program that removes or cuts off its dump does not disturb culprit run", "[gpu-users]") {
+  if (on_gpu()) return;
+  const FakeGpu gpu;
+  const std::string harm = GENERATE("rm", "truncate -s 0", "truncate -s 5000");
+  RunOptions options = gpu.options();
+  options.folder = std::make_shared<TemporaryFolder>();
+  const std::string folder = options.folder->path();
+  // The dump is harmed while the program waits, and is looked at once more.
+  const Run run = culprit_run({"--out", folder + "/a.dump"},
+                              {"/bin/sh", "-c",
+                               "(sleep 0.5; " + harm + " " + folder + "/a.dump) & sleep 1.2 | " +
+                                   subject_path("hog").string() + " one wait; exit 7"},
+                              options);
+  INFO(run.err);
+  CHECK(run.exit_code == 7);
+  CHECK_FALSE(run.timed_out);
+}
+
 TEST_CASE("without an answer of NVML a report of a program that ran out of memory says so", "[gpu-users]") {
   if (on_gpu()) return;
   const FakeGpu gpu;

@@ -139,13 +139,14 @@ TEST_CASE("what lies beside an output or an input does not block either", "[repo
 
 TEST_CASE("FIFOs and devices beside a dump are passed over", "[report][hostile]") {
   Files files;
-  const std::string view = files.dump + ".python.json";
+  const std::string ending = GENERATE("python.json", "gpu.json");
+  const std::string view = files.dump + "." + ending;
   SECTION("a FIFO") { REQUIRE(::mkfifo(view.c_str(), 0600) == 0); }
   SECTION("a device") { REQUIRE(::symlink("/dev/zero", view.c_str()) == 0); }
   const Finished run = shell(limited("CULPRIT report " + files.dump));
   CHECK(run.exit_code == 0);
   CHECK(has(run.out, "LEAKED 4.00 KiB"));
-  CHECK(has(run.out, "python.json is not a regular file"));
+  CHECK(has(run.out, ending + " is not a regular file"));
 }
 
 TEST_CASE("a program and its debug file are no FIFOs either", "[report][hostile]") {

@@ -216,8 +216,19 @@ TEST_CASE("no format passes on what programs and views from inside frameworks po
     record.handle = 0x10000 * (i + 1);
     builder.add_allocation(record);
   }
+  PictureRecord picture = {};
+  picture.state = 1;
+  picture.reason = PictureReason::kOutOfMemory;
+  builder.add_picture(picture);
   const std::string dump = folder.file("view" + kPoison + ".dump");
   builder.write(dump);
+  const Json answers = {{"schema", "culprit.gpu/1"},
+                        {"pid", builder.header().pid},
+                        {"start_realtime_ns", builder.header().start_realtime_ns},
+                        {"answers",
+                         {{{"device", 0}, {"others", {{{"pid", 1}, {"name", "neighbour" + kPoison}, {"bytes", 5}}}}},
+                          {{"device", 1}, {"problem", kPoison}}}}};
+  std::ofstream(dump + ".gpu.json") << answers.dump(-1, ' ', false, Json::error_handler_t::replace);
   const auto in_view = [](const char* before) { return before + kPoison; };
   const Json view = {
       {"schema", "culprit.python/1"},
@@ -253,6 +264,7 @@ TEST_CASE("no format passes on what programs and views from inside frameworks po
     }
     if (format != "text --group-by library") CHECK(has(out.out, name == "json" ? "symbolP\\u001b" : "symbolP"));
     if (format == "text --all --full-stacks") CHECK(has(out.out, "holderP"));
+    if (format == "text --all --full-stacks") CHECK(has(out.out, "by 1 (neighbourP"));
   }
   // The commands read each other's output; their messages count, too.
   const std::string json = folder.file("new" + kPoison + ".json");
