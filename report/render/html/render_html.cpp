@@ -285,6 +285,11 @@ class PageData {
       trimmed_.push_back("The lines of " + amount_of(list.size(), files.size()) + " source files are in this page.");
       tell("the lines of " + plural(files.size() - list.size(), "source file", "source files"));
     }
+    if (list.empty() && sources_.lacks_folder()) {
+      trimmed_.push_back(
+          "Source lines are missing, because this page may be of a program of another machine: give the folder of its "
+          "sources with --source-dir.");
+    }
     write_member("sources", list, out);
   }
 
