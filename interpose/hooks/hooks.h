@@ -49,8 +49,22 @@ class Reentry {
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
-  // The size of a pitched allocation is known only if it succeeded.
-  if constexpr (has_recorded_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  if constexpr (has_recorded_failures(kind)) {
+    // The size of a pitched allocation is known only if it succeeded.
+    note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  } else {
+    note_want_of_memory(api, status);
+  }
+}
+
+// Records the result of a row with flags.
+template <Api api>
+inline void note_result_by_flags(CUresult status) {
+  if constexpr (records_failure(api)) {
+    note_result(api, status, 0);
+  } else if constexpr (!records_own_failures(api)) {
+    note_want_of_memory(api, status);
+  }
 }
 
 // Records the resource that a row made. Events have a fast path of their own, which may decline. `describe()`:

@@ -27,7 +27,8 @@ culprit.pictures = (function () {
     const memory = picture.memory &&
       culprit.bytes(picture.memory.total_bytes - picture.memory.free_bytes) + " of " +
         culprit.bytes(picture.memory.total_bytes) + " of " + gpu + " in use, ";
-    return [whose(report, picture), picture.api + " asked for ", el("strong", null, culprit.bytes(picture.asked_bytes)),
+    return [whose(report, picture), picture.api + (picture.asked_bytes > 0 ? " asked for " : " failed"),
+      picture.asked_bytes > 0 && el("strong", null, culprit.bytes(picture.asked_bytes)),
       picture.stack.length > 0 && " in " + named(picture.stack) + " " + place(picture.stack[0]),
       picture.times > 1 && ", the last of " + culprit.number(picture.times) + " times", "; " + (memory || "") + own];
   }
