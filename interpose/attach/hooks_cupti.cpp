@@ -88,6 +88,7 @@ namespace observers {
     if (status == CUDA_SUCCESS) {                                                                                 \
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+      if (format::Kind::kind == format::Kind::kGraphExec) note_executable_made(made_handle, 0);                   \
     }                                                                                                             \
     note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
   }

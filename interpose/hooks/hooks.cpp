@@ -39,10 +39,11 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     CULPRIT_ENTER(symbol, arguments, is_on_device(format::Kind::kind))                                            \
+    std::int64_t taken = 0;                                                                                       \
     CUresult status = call_metered<memory_of(format::Kind::kind)>(                                                \
-        Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; });                            \
+        Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; }, &taken);                    \
     if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) {                                                                 \
-      note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, [&] {                                        \
+      note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, taken, [&] {                                 \
         return Made{Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), \
                     where};                                                                                       \
       });                                                                                                         \

@@ -13,6 +13,7 @@
 #include "interpose/hooks/array_bytes.h"
 #include "interpose/recorder/cuda_events.h"
 #include "interpose/recorder/events.h"
+#include "interpose/recorder/executables.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/meter.h"
 #include "interpose/recorder/sharing.h"
@@ -68,13 +69,15 @@ inline void note_result_by_flags(CUresult status) {
 }
 
 // Records the resource that a row made. Events have a fast path of their own, which may decline. `describe()`:
-// the resource for the general path.
+// the resource for the general path. `taken`: what the driver took for itself, if that was measured.
 template <format::Kind kind, typename Describe>
-__attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, Describe describe) {
+__attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, std::int64_t taken,
+                                                            Describe describe) {
   if constexpr (kind == format::Kind::kEvent) {
     if (note_cuda_event(api, handle)) return;
   }
   note_made(describe());
+  if constexpr (kind == format::Kind::kGraphExec) note_executable_made(handle, taken);
 }
 
 using format::DriverMemory;
@@ -107,15 +110,16 @@ constexpr DriverMemory memory_of_limit(CUlimit limit) {
   }
 }
 
-// Calls the driver for a row that makes or ends something, and measures what it takes for itself.
+// Calls the driver for a row that makes or ends something, and measures what it takes for itself. `taken`: not written
+// for rows that are not measured.
 template <DriverMemory what, typename Call>
-__attribute__((always_inline)) inline CUresult call_metered(Api api, Call call) {
+__attribute__((always_inline)) inline CUresult call_metered(Api api, Call call, std::int64_t* taken) {
   if constexpr (what == DriverMemory::kNone) {
     return call();
   } else {
     MeteredCall metered(api, what);
     const CUresult status = call();
-    metered.finish();
+    *taken = metered.finish();
     return status;
   }
 }
@@ -136,7 +140,8 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
   // The driver keeps the memory of streams and executable graphs for the next ones.
   constexpr DriverMemory kReturned =
       memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;
-  const CUresult status = call_metered<kReturned>(api, call);
+  std::int64_t taken = 0;
+  const CUresult status = call_metered<kReturned>(api, call, &taken);
   ending.finish(status);
   return status;
 }
