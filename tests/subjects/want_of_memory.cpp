@@ -82,6 +82,13 @@ SUBJECT_FUNCTION int look_up_kernel() {
   CUfunction function = nullptr;
   return cuModuleGetFunction(&function, module(), "plain");
 }
+SUBJECT_FUNCTION int look_up_managed() {
+  CUlibrary library = nullptr;
+  CUdeviceptr memory = 0;
+  std::size_t bytes = 0;
+  CHECKED(cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return cuLibraryGetManaged(&memory, &bytes, library, "table");
+}
 SUBJECT_FUNCTION int create_context() {
   CUcontext context = nullptr;
   return cuCtxCreate(&context, nullptr, 0, 0);
@@ -112,6 +119,7 @@ const Call kCalls[] = {
     {"load_module", "cuModuleLoadData", load_module},
     {"load_library", "cuLibraryLoadData", load_library},
     {"look_up_kernel", "cuModuleGetFunction", look_up_kernel},
+    {"look_up_managed", "cuLibraryGetManaged", look_up_managed},
     {"create_context", "-", create_context},
     {"create_stream", "cuStreamCreate", create_stream},
     {"allocate_pitched", "-", allocate_pitched},
