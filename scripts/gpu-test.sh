@@ -168,7 +168,8 @@ rows_of_examples
 for check in "${beside[@]}"; do rows_of "$check"; done
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
-for check in launch_ratio doctor_ghost balance stray_contexts sharing gpu_users out_of_memory sanitizer_compare; do
+for check in launch_ratio doctor_ghost balance graph_executables stray_contexts sharing gpu_users out_of_memory \
+  sanitizer_compare; do
   run_check "$check"
   rows_of "$check"
 done

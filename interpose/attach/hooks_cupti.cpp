@@ -88,6 +88,7 @@ namespace observers {
     if (status == CUDA_SUCCESS) {                                                                                 \
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
+      if (format::Kind::kind == format::Kind::kGraphExec) note_executable_made(made_handle, 0);                   \
     }                                                                                                             \
     note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
   }
@@ -99,7 +100,7 @@ namespace observers {
     HookScope scope(__builtin_frame_address(0));                                     \
     if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
     CUresult status = custom::symbol(answer_of_##symbol, CULPRIT_UNPAREN arguments); \
-    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
+    note_result_by_flags<Api::symbol>(status);                                       \
   }
 #define HOOK_EXPORT(symbol, parameters, arguments, kind, exported_handle, shared)                                 \
   void symbol parameters {                                                                                        \

@@ -25,7 +25,7 @@ void note_failure(Process& process, Api api, CUresult status, std::uint64_t byte
   call.bytes = bytes;
   call.thread = thread_state.index;
   if (thread_state.failures.injected) call.flags = format::kFailedInjected;
-  if (status == CUDA_ERROR_OUT_OF_MEMORY && bytes != 0 && !thread_state.failures.injected) {
+  if (status == CUDA_ERROR_OUT_OF_MEMORY && !thread_state.failures.injected) {
     process.pictures.note_out_of_memory(process, api, call.stack, bytes);
     request_view(process, kViewRanOut);
   }
@@ -54,7 +54,7 @@ void note_success(Process& process, Api api, std::uint64_t bytes) {
 
 void note_followed_call(Api api, CUresult status, std::uint64_t bytes) {
   if (status != CUDA_SUCCESS && !is_failure(status)) return;
-  const bool failed_allocation = status != CUDA_SUCCESS && bytes != 0;
+  const bool failed_allocation = status != CUDA_SUCCESS && (bytes != 0 || status == CUDA_ERROR_OUT_OF_MEMORY);
   if (!failed_allocation && process_if_recording() == nullptr) return;
   record_on_own_stack([&](Process& process) {
     if (status != CUDA_SUCCESS) {

@@ -16,14 +16,16 @@ constexpr int kApiCount = static_cast<int>(Api::kCount);
 // A column of HOOK_CUSTOM and HOOK_GROW rows.
 enum HookFlags : std::uint8_t {
   kPlain = 0,
-  // The generic hook records its failures. Custom rows that know the requested size record failures themselves; refused
-  // frees are ErrorRecords; failures of look-ups, initializations and launches are not recorded.
+  // The generic hook records its failures. Custom rows that know the requested size (kAllocate) record failures
+  // themselves; refused frees (kEnd) are ErrorRecords; of look-ups, initializations and launches only a want of memory
+  // is recorded.
   kRecordFailure = 1,
   // Another context may be current to the calling thread afterwards. (Not the deprecated cuGLCtxCreate: it creates a
   // context on the device that the thread already uses.)
   kSwitchContext = 2,
   kAllocate = 4,  // takes memory of its own: CULPRIT_FAIL counts it as an allocation
   kLive = 8,      // changes in another way how much memory is live
+  kEnd = 16,      // ends something, through an Ending
 };
 
 inline constexpr std::uint8_t kHookFlags[] = {
@@ -35,6 +37,7 @@ inline constexpr std::uint8_t kHookFlags[] = {
 };
 
 constexpr bool records_failure(Api api) { return (kHookFlags[static_cast<int>(api)] & kRecordFailure) != 0; }
+constexpr bool records_own_failures(Api api) { return (kHookFlags[static_cast<int>(api)] & (kAllocate | kEnd)) != 0; }
 constexpr bool changes_live_memory(Api api) { return (kHookFlags[static_cast<int>(api)] & (kAllocate | kLive)) != 0; }
 constexpr bool changes_context(Api api) { return (kHookFlags[static_cast<int>(api)] & kSwitchContext) != 0; }
 

@@ -64,6 +64,14 @@ Ref FailedCallTable::add(const format::FailedCallRecord& call, DumpWriter& dump)
   return ref;
 }
 
+namespace {
+
+std::uint32_t add_up_to_most(std::uint32_t left, std::uint32_t right) {
+  return right > ~std::uint32_t{0} - left ? ~std::uint32_t{0} : left + right;
+}
+
+}  // namespace
+
 format::BillRecord* BillTable::find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump) {
   for (int i = 0; i < count_; ++i) {
     auto* known = dump.at<format::BillRecord>(records_[i]);
@@ -79,6 +87,9 @@ void BillTable::end_locked(format::BillRecord* bill, DumpWriter& dump) {
     __atomic_fetch_add(&ended->bytes, bill->bytes, __ATOMIC_RELAXED);
     add_counter(ended->count, bill->count);
     ended->last_ns = bill->last_ns;
+    ended->made = add_up_to_most(ended->made, bill->made);
+    ended->live = add_up_to_most(ended->live, bill->live);
+    if (bill->most_live > ended->most_live) ended->most_live = bill->most_live;
     __atomic_store_n(&bill->state, 0U, __ATOMIC_RELEASE);
   } else {
     bill->context = format::kNoIndex;
@@ -93,6 +104,31 @@ bool BillTable::add(const format::BillRecord& bill, DumpWriter& dump) {
     add_counter(known->count, 1);
     return true;
   }
+  return insert_locked(bill, dump);
+}
+
+bool BillTable::count_made(const format::BillRecord& like, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  format::BillRecord* bill = find_locked(like, like.context, dump);
+  if (bill == nullptr) {
+    if (!insert_locked(like, dump)) return false;
+    bill = find_locked(like, like.context, dump);
+  }
+  bill->made = add_up_to_most(bill->made, 1);
+  bill->live = add_up_to_most(bill->live, 1);
+  if (bill->live > bill->most_live) bill->most_live = bill->live;
+  return true;
+}
+
+void BillTable::count_destroyed(const format::BillRecord& like, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  format::BillRecord* bill = find_locked(like, like.context, dump);
+  if (bill == nullptr) bill = find_locked(like, format::kNoIndex, dump);  // its context ended
+  if (bill != nullptr && bill->live != 0) --bill->live;
+}
+
+// `count` is 1 if the call took memory.
+bool BillTable::insert_locked(const format::BillRecord& bill, DumpWriter& dump) {
   format::BillRecord* record = nullptr;
   for (int i = 0; i < count_ && record == nullptr; ++i) {
     auto* known = dump.at<format::BillRecord>(records_[i]);
@@ -106,7 +142,7 @@ bool BillTable::add(const format::BillRecord& bill, DumpWriter& dump) {
     record = dump.at<format::BillRecord>(ref);
   }
   *record = bill;
-  record->count = 1;
+  record->count = bill.bytes != 0 ? 1 : 0;
   record->state = 0;
   __atomic_store_n(&record->state, 1U, __ATOMIC_RELEASE);
   return true;

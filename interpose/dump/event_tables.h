@@ -43,6 +43,11 @@ class BillTable {
   // Adds `bill` (`state` and `count` are ignored). Returns false when the table is full.
   bool add(const format::BillRecord& bill, DumpWriter& dump);
 
+  // An executable graph was made, or destroyed, by a call like `like`. count_made() returns false when the table is
+  // full.
+  bool count_made(const format::BillRecord& like, DumpWriter& dump);
+  void count_destroyed(const format::BillRecord& like, DumpWriter& dump);
+
   // A context ended, and the memory on its bills with it. Calls visit(bill) for each of them. The bills stay, without
   // the context; equal ones are added up.
   template <typename Visit>
@@ -59,6 +64,7 @@ class BillTable {
  private:
   static constexpr int kCapacity = 1024;
   format::BillRecord* find_locked(const format::BillRecord& like, std::uint32_t context, DumpWriter& dump);
+  bool insert_locked(const format::BillRecord& bill, DumpWriter& dump);
   void end_locked(format::BillRecord* bill, DumpWriter& dump);
 
   SpinLock lock_;

@@ -15,7 +15,7 @@ enum class DriverMemory : std::uint8_t {
 constexpr std::uint32_t kDriverMemoryKinds = 16;
 
 // Memory in use on the device was read before and after a call, and had grown. Equal calls (stack, api, context) share
-// a record. Calls that took nothing have none.
+// a record. Calls that took nothing have none, except those that made executable graphs.
 struct BillRecord {
   std::uint32_t state;  // live: 1 = valid
   Ref stack;
@@ -28,7 +28,10 @@ struct BillRecord {
   std::uint16_t api;
   std::uint8_t device;
   DriverMemory what;
-  std::uint8_t reserved[12];
+  // Executable graphs of these calls, up to 2^32 - 1; 0 for other memory.
+  std::uint32_t made;       // live
+  std::uint32_t live;       // live: not destroyed
+  std::uint32_t most_live;  // live: at once
 };
 static_assert(sizeof(BillRecord) == 64);
 
@@ -44,7 +47,7 @@ enum BalanceFlags : std::uint16_t {
   kBalancePools = 1,        // the default pool's figures were read
   kBalanceGraphs = 2,       // the graph pool's were
   kBalanceLimits = 4,       // the limits were: those of one context
-  kBalanceOthersInUse = 8,  // `others_bytes` is known
+  kBalanceExecutables = 8,  // `executables` and `executables_bytes` are known
 };
 
 // Figures of a device at one moment. Those of other threads' changes at this moment may be in some and missing in
@@ -57,7 +60,7 @@ struct BalanceRecord {
   std::uint64_t time_ns;
   std::uint64_t free_bytes;  // cuMemGetInfo
   std::uint64_t total_bytes;
-  std::uint64_t others_bytes;  // in use by other processes, when this one made its first context
+  std::uint64_t executables_bytes;  // that the live executable graphs made the driver take; reused memory is not in it
   // Live memory by its sort.
   std::uint64_t allocated;    // in blocks of the driver: cuMemAlloc, arrays and the like, by requested sizes
   std::uint64_t in_blocks;    // the same, in the driver's blocks of 2 MiB
@@ -76,11 +79,11 @@ struct BalanceRecord {
   std::uint64_t printf_limit;
   std::uint64_t heap_limit;
   std::uint32_t multiprocessors;
-  std::uint32_t threads;     // that each of them can run at a time
-  std::uint64_t unmeasured;  // calls whose growth is not known: during a capture, or too many in a short time
-  std::uint32_t uses;        // for the writer only: how often the record was written
-  std::uint32_t reserved;
-  std::uint64_t together;                  // calls that ran at the same time as others: their growth is in `taken` only
+  std::uint32_t threads;      // that each of them can run at a time
+  std::uint64_t unmeasured;   // calls whose growth is not known: during a capture, or too many in a short time
+  std::uint32_t uses;         // for the writer only: how often the record was written
+  std::uint32_t executables;  // live executable graphs
+  std::uint64_t together;     // calls that ran at the same time as others: their growth is in `taken` only
   std::int64_t taken[kDriverMemoryKinds];  // by DriverMemory, by calls so far, without contexts that ended
 };
 static_assert(sizeof(BalanceRecord) == 320);

@@ -31,7 +31,8 @@ struct AllocationRecord {
   std::uint64_t handle;
   std::uint64_t bytes;  // physical bytes (see "What counts" in report/README.md)
   union {
-    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object
+    std::uint64_t extra;  // by kind: pitch, virtual size, pool handle, references of a user object; of an executable
+                          // graph: bytes that it made the driver take (live), kContextGone when its context ended
     struct {
       Ref stack;            // live: of the launch that allocated it last; with kFlagNotPhysical: of its last free
       std::uint32_t times;  // live: launches that allocated it
@@ -63,6 +64,7 @@ static_assert(offsetof(AllocationRecord, time_ns) == 32);
 static_assert(offsetof(AllocationRecord, evidence) == 48);
 
 constexpr std::uint32_t kNoIndex = 0xffffffff;
+constexpr std::uint64_t kContextGone = ~0ULL;
 constexpr std::uint8_t kNoDevice = 0xff;
 
 // A frame is one number: bit 63 set = the address is the frame's current instruction (interrupted by a signal); clear =

@@ -38,6 +38,9 @@ class LiveMemory {
       case format::Kind::kGraphMemory:
         from_graphs_ += bytes;
         break;
+      case format::Kind::kGraphExec:
+        add_executable(record);
+        break;
       default:
         break;
     }
@@ -49,12 +52,22 @@ class LiveMemory {
     balance->managed = managed_;
     balance->from_pools = from_pools_;
     balance->from_graphs = from_graphs_;
+    balance->executables = executables_;
+    balance->executables_bytes = executables_bytes_;
   }
 
  private:
   static constexpr std::uint64_t kBlock = 2 << 20;     // in which the driver takes memory for cuMemAlloc
   static constexpr std::uint64_t kLarge = kBlock / 2;  // from this size on an allocation has blocks of its own
   static constexpr std::uint64_t kSmallUnit = 512;     // of the sizes of others
+
+  // An executable whose context ended takes no memory, and no call can use it.
+  void add_executable(const format::AllocationRecord& record) {
+    const std::uint64_t taken = __atomic_load_n(&record.extra, __ATOMIC_RELAXED);
+    if (taken == format::kContextGone) return;
+    if (executables_ != ~std::uint32_t{0}) ++executables_;
+    executables_bytes_ += taken;
+  }
 
   static std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -65,6 +78,8 @@ class LiveMemory {
   std::uint64_t managed_ = 0;
   std::uint64_t from_pools_ = 0;
   std::uint64_t from_graphs_ = 0;
+  std::uint32_t executables_ = 0;
+  std::uint64_t executables_bytes_ = 0;
 };
 
 }  // namespace culprit

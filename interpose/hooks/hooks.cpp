@@ -39,10 +39,11 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
 #define HOOK_MAKE(symbol, parameters, arguments, kind, made_handle, bytes, extra, where)                          \
   CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                                             \
     CULPRIT_ENTER(symbol, arguments, is_on_device(format::Kind::kind))                                            \
+    std::int64_t taken = 0;                                                                                       \
     CUresult status = call_metered<memory_of(format::Kind::kind)>(                                                \
-        Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; });                            \
+        Api::symbol, [&]() __attribute__((always_inline)) { return call arguments; }, &taken);                    \
     if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) {                                                                 \
-      note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, [&] {                                        \
+      note_made_by_row<format::Kind::kind>(Api::symbol, made_handle, taken, [&] {                                 \
         return Made{Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), \
                     where};                                                                                       \
       });                                                                                                         \
@@ -59,34 +60,39 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
   }
 
 #define CULPRIT_UNPAREN(...) __VA_ARGS__
-#define HOOK_CUSTOM(symbol, parameters, arguments, flags)                            \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
-    CULPRIT_ENTER(symbol, arguments, changes_live_memory(Api::symbol))               \
-    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
-    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);               \
-    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget();  \
-    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
-    return status;                                                                   \
+#define HOOK_CUSTOM(symbol, parameters, arguments, flags)                           \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    CULPRIT_ENTER(symbol, arguments, changes_live_memory(Api::symbol))              \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
+    CUresult status = custom::symbol(call, CULPRIT_UNPAREN arguments);              \
+    if constexpr (changes_context(Api::symbol)) thread_state.dump.context.forget(); \
+    note_result_by_flags<Api::symbol>(status);                                      \
+    return status;                                                                  \
   }
 
-#define HOOK_GROW(symbol, parameters, arguments, flags, what)                        \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                \
-    CULPRIT_ENTER(symbol, arguments, false)                                          \
-    MeteredCall metered(Api::symbol, what);                                          \
-    CUresult status = call arguments;                                                \
-    metered.finish();                                                                \
-    if constexpr (records_failure(Api::symbol)) note_result(Api::symbol, status, 0); \
-    return status;                                                                   \
+#define HOOK_GROW(symbol, parameters, arguments, flags, what) \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {         \
+    CULPRIT_ENTER(symbol, arguments, false)                   \
+    MeteredCall metered(Api::symbol, what);                   \
+    CUresult status = call arguments;                         \
+    metered.finish();                                         \
+    note_result_by_flags<Api::symbol>(status);                \
+    return status;                                            \
   }
 
-#define HOOK_LAUNCH(symbol, parameters, arguments)                         \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                      \
-    CULPRIT_ENTER(symbol, arguments, false)                                \
-    if (CULPRIT_LIKELY(!next_launch_is_measured())) return call arguments; \
-    MeteredLaunch metered(Api::symbol);                                    \
-    CUresult status = call arguments;                                      \
-    metered.finish();                                                      \
-    return status;                                                         \
+#define HOOK_LAUNCH(symbol, parameters, arguments)    \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters { \
+    CULPRIT_ENTER(symbol, arguments, false)           \
+    if (CULPRIT_LIKELY(!next_launch_is_measured())) { \
+      CUresult status = call arguments;               \
+      note_want_of_memory(Api::symbol, status);       \
+      return status;                                  \
+    }                                                 \
+    MeteredLaunch metered(Api::symbol);               \
+    CUresult status = call arguments;                 \
+    metered.finish();                                 \
+    note_want_of_memory(Api::symbol, status);         \
+    return status;                                    \
   }
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \

@@ -13,6 +13,7 @@
 #include "interpose/hooks/array_bytes.h"
 #include "interpose/recorder/cuda_events.h"
 #include "interpose/recorder/events.h"
+#include "interpose/recorder/executables.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/meter.h"
 #include "interpose/recorder/sharing.h"
@@ -49,18 +50,34 @@ class Reentry {
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
-  // The size of a pitched allocation is known only if it succeeded.
-  if constexpr (has_recorded_failures(kind)) note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  if constexpr (has_recorded_failures(kind)) {
+    // The size of a pitched allocation is known only if it succeeded.
+    note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+  } else {
+    note_want_of_memory(api, status);
+  }
+}
+
+// Records the result of a row with flags.
+template <Api api>
+inline void note_result_by_flags(CUresult status) {
+  if constexpr (records_failure(api)) {
+    note_result(api, status, 0);
+  } else if constexpr (!records_own_failures(api)) {
+    note_want_of_memory(api, status);
+  }
 }
 
 // Records the resource that a row made. Events have a fast path of their own, which may decline. `describe()`:
-// the resource for the general path.
+// the resource for the general path. `taken`: what the driver took for itself, if that was measured.
 template <format::Kind kind, typename Describe>
-__attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, Describe describe) {
+__attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64_t handle, std::int64_t taken,
+                                                            Describe describe) {
   if constexpr (kind == format::Kind::kEvent) {
     if (note_cuda_event(api, handle)) return;
   }
   note_made(describe());
+  if constexpr (kind == format::Kind::kGraphExec) note_executable_made(handle, taken);
 }
 
 using format::DriverMemory;
@@ -93,15 +110,16 @@ constexpr DriverMemory memory_of_limit(CUlimit limit) {
   }
 }
 
-// Calls the driver for a row that makes or ends something, and measures what it takes for itself.
+// Calls the driver for a row that makes or ends something, and measures what it takes for itself. `taken`: not written
+// for rows that are not measured.
 template <DriverMemory what, typename Call>
-__attribute__((always_inline)) inline CUresult call_metered(Api api, Call call) {
+__attribute__((always_inline)) inline CUresult call_metered(Api api, Call call, std::int64_t* taken) {
   if constexpr (what == DriverMemory::kNone) {
     return call();
   } else {
     MeteredCall metered(api, what);
     const CUresult status = call();
-    metered.finish();
+    *taken = metered.finish();
     return status;
   }
 }
@@ -122,7 +140,8 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
   // The driver keeps the memory of streams and executable graphs for the next ones.
   constexpr DriverMemory kReturned =
       memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;
-  const CUresult status = call_metered<kReturned>(api, call);
+  std::int64_t taken = 0;
+  const CUresult status = call_metered<kReturned>(api, call, &taken);
   ending.finish(status);
   return status;
 }

@@ -104,6 +104,15 @@ CUresult launch(Call call, CUgraphExec exec, CUstream stream) {
   return status;
 }
 
+template <typename Call>
+CUresult upload(Api api, Call call, CUgraphExec exec, CUstream stream) {
+  std::int64_t taken = 0;
+  CUresult status = call_metered<DriverMemory::kGraphExecutables>(
+      api, [&] { return call(exec, stream); }, &taken);
+  if (taken > 0) note_executable_grown(handle(exec), taken);
+  return status;
+}
+
 void note_node(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const CUmemPoolProps& pool) {
   note_graph_allocation({api, Kind::kGraphMemory, address, bytes, 0, pool_place(&pool)}, handle(graph), false);
 }
@@ -248,8 +257,10 @@ CUresult cuGraphDestroy(decltype(&::cuGraphDestroy) call, CUgraph hGraph) {
 
 CUresult cuGraphExecDestroy(decltype(&::cuGraphExecDestroy) call, CUgraphExec hGraphExec) {
   Ending ending(Api::cuGraphExecDestroy, Kind::kGraphExec, handle(hGraphExec));
+  ExecutableEnd end(ending.record());
   CUresult status = call(hGraphExec);
   ending.finish(status);
+  if (status == CUDA_SUCCESS || status == CUDA_ERROR_DEINITIALIZED) end.finish();
   if (status == CUDA_SUCCESS) note_executable_destroyed(handle(hGraphExec));
   return status;
 }
@@ -265,6 +276,13 @@ CUresult cuGraphExecUpdate_v2(decltype(&::cuGraphExecUpdate_v2) call, CUgraphExe
   CUresult status = call(hGraphExec, hGraph, resultInfo);
   if (status == CUDA_SUCCESS) note_executable(handle(hGraphExec), handle(hGraph));
   return status;
+}
+
+CUresult cuGraphUpload(decltype(&::cuGraphUpload) call, CUgraphExec hGraphExec, CUstream hStream) {
+  return upload(Api::cuGraphUpload, call, hGraphExec, hStream);
+}
+CUresult cuGraphUpload_ptsz(decltype(&::cuGraphUpload_ptsz) call, CUgraphExec hGraphExec, CUstream hStream) {
+  return upload(Api::cuGraphUpload_ptsz, call, hGraphExec, hStream);
 }
 
 CUresult cuGraphLaunch(decltype(&::cuGraphLaunch) call, CUgraphExec hGraphExec, CUstream hStream) {

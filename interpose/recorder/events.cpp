@@ -3,6 +3,7 @@
 #include "interpose/format/device_bytes.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/executables.h"
 #include "interpose/recorder/graph_memory.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/sharing.h"
@@ -426,7 +427,9 @@ void Teardown::finish_here(Process* process, CUresult status) {
   process->tables.contexts.destroyed(context_, static_cast<std::uint16_t>(api_), stack_, now, process->dump);
   process->meter.note_context_ended(*process, context_);
   process->tables.live.sweep(process->dump, [&](AllocationRecord& record, Ref ref, EndedBy* by) {
-    if (record.context != context_ || !lives_in_context(record.kind)) return false;
+    if (record.context != context_) return false;
+    if (record.kind == Kind::kGraphExec) note_executable_without_context(record);
+    if (!lives_in_context(record.kind)) return false;
     if ((record.flags & format::kFlagShared) != 0) process->tables.sharings.end(ref, now, stack_, process->dump);
     count_end(*process, record, false);
     if (!is_memory(record.kind)) return true;  // streams, events and modules may be released with their context

@@ -40,7 +40,9 @@ CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
 CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
 void note_executable(std::uint64_t exec, std::uint64_t graph);  // graph_memory.h
 inline void note_made(const Made& made) {
-  if (!is_memory(made.kind) && made.bytes == 0 && made.extra == 0 && made.where.by == Where::By::kCurrentContext &&
+  // `extra` of an executable is its graph, which is not recorded.
+  const bool no_extra = made.extra == 0 || made.kind == format::Kind::kGraphExec;
+  if (!is_memory(made.kind) && made.bytes == 0 && no_extra && made.where.by == Where::By::kCurrentContext &&
       made.flags == 0) {
     note_handle_made(made.api, made.kind, made.handle, space_of(made.kind));
   } else {

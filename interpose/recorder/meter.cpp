@@ -276,11 +276,12 @@ void Meter::begin(Process& process, Measurement* measurement, bool always) {
   open(process, measurement, nullptr);
 }
 
-void Meter::finish(Process& process, const Measurement& measurement) {
+std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
   std::int64_t grown = 0;
   std::uint64_t used = 0;
-  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return;
+  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return 0;
   note(process, measurement, current_place(process).context, grown);
+  return grown;
 }
 
 void Meter::finish_launch(Process& process, const Measurement& measurement) {
@@ -346,6 +347,7 @@ void Meter::take_balance(Process& process, std::uint8_t device, format::Moment m
   balance.free_bytes = reading.free_bytes;
   balance.total_bytes = reading.total_bytes;
   add_up_live(process, &balance);
+  balance.flags |= format::kBalanceExecutables;
   read_pools(process, &balance);
   read_limits(&balance);
   balance.unmeasured = __atomic_load_n(&unmeasured_[device], __ATOMIC_RELAXED);
@@ -392,10 +394,12 @@ MeteredCall::MeteredCall(Api api, DriverMemory what) {
   record_on_own_stack([&](Process& process) { process.meter.begin(process, &measurement_); });
 }
 
-void MeteredCall::finish() {
+std::int64_t MeteredCall::finish() {
   if (measurement_.what == DriverMemory::kModules) launch_is_measured.store(true, std::memory_order_relaxed);
-  if (!measurement_.begun) return;
-  record_on_own_stack([&](Process& process) { process.meter.finish(process, measurement_); });
+  std::int64_t grown = 0;
+  if (measurement_.begun)
+    record_on_own_stack([&](Process& process) { grown = process.meter.finish(process, measurement_); });
+  return grown;
 }
 
 MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {

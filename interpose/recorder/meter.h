@@ -35,7 +35,8 @@ class Meter {
   // All functions are thread-safe and run on the tracker's own stack only. `always`: also when many calls were measured
   // shortly before.
   void begin(Process& process, Measurement* measurement, bool always = false);
-  void finish(Process& process, const Measurement& measurement);
+  // Returns the memory that the call took; 0 also if that is not known.
+  std::int64_t finish(Process& process, const Measurement& measurement);
   void finish_launch(Process& process, const Measurement& measurement);
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
@@ -105,7 +106,8 @@ class MeteredCall {
  public:
   // Construct before the driver is called. kNone: does nothing.
   MeteredCall(Api api, format::DriverMemory what);
-  void finish();
+  // Returns the memory that the call took; 0 also if that is not known.
+  std::int64_t finish();
 
  private:
   Meter::Measurement measurement_ = {};

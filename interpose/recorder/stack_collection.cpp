@@ -23,7 +23,9 @@ namespace {
 #define CULPRIT_READS_LIVE __attribute__((noinline, no_sanitize("thread")))
 template <typename Field>
 CULPRIT_READS_LIVE Field read_live(const Field& field) {
-  return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
+  Field value;
+  __atomic_load(&field, &value, __ATOMIC_ACQUIRE);
+  return value;
 }
 
 // Forgets an ended allocation. If its owner is reusing the record now, it stores its own flags, which have none of

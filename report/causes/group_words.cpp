@@ -4,6 +4,7 @@
 
 #include "report/base/words.h"
 #include "report/causes/evidence_functions.h"
+#include "report/model/balance.h"
 #include "report/model/group.h"
 #include "report/model/pool.h"
 
@@ -17,6 +18,8 @@ const Evidence* deciding_evidence(const Group& group) {
   }
   return nullptr;
 }
+
+constexpr std::uint64_t kManyExecutables = 16;
 
 // The hint when no evidence points to a cause.
 std::string never_freed_hint(const Group& group) {
@@ -35,6 +38,8 @@ std::string never_freed_hint(const Group& group) {
   }
   if (group.kind == format::Kind::kGraphMemory)
     return "free it after the last launch: by cudaFreeAsync, or by a graph with a node that frees it";
+  if (group.kind == format::Kind::kGraphExec && group.count >= kManyExecutables)
+    return std::string(kExecutableAdvice) + ": the driver takes memory for each";
   if (group.freed != 0) return "other calls of this line are freed: look for the path that misses the free";
   return {};
 }

@@ -8,6 +8,8 @@ using namespace format;
 
 namespace {
 
+constexpr std::int32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
 template <typename Record, typename Time>
 void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time) {
   records->erase(
@@ -15,11 +17,11 @@ void drop_before(std::uint64_t since_ns, std::vector<Record>* records, Time time
       records->end());
 }
 
+// Allocations that failed, and other calls that failed for want of memory: a launch, an instantiation, new code.
 std::vector<FailedCallRecord> failed_allocations(const Dump& dump) {
   std::vector<FailedCallRecord> calls = dump.failed_calls();
-  calls.erase(
-      std::remove_if(calls.begin(), calls.end(), [](const FailedCallRecord& record) { return record.bytes == 0; }),
-      calls.end());
+  const auto is_other = [](const FailedCallRecord& record) { return record.bytes == 0 && record.code != kOutOfMemory; };
+  calls.erase(std::remove_if(calls.begin(), calls.end(), is_other), calls.end());
   return calls;
 }
 

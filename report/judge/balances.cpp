@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "interpose/format/live_memory.h"
+#include "report/model/not_recorded.h"
 #include "report/model/record_facts.h"
 #include "report/model/stacks.h"
 
@@ -28,6 +29,23 @@ std::int64_t cached_on(const Report& report, unsigned device) {
   return as_signed(bytes);
 }
 
+// Executables that were made while nothing was recorded may use the memory, too.
+bool recorded_all(const Report& report) {
+  return !report.process.attached && report.recording.spans.empty() && is_complete(report);
+}
+
+ExecutableUse executables_of(const BalanceRecord& record, const Report& report) {
+  const std::int64_t signed_taken = record.taken[static_cast<int>(DriverMemory::kGraphExecutables)];
+  const std::uint64_t taken = signed_taken > 0 ? static_cast<std::uint64_t>(signed_taken) : 0;
+  ExecutableUse use;
+  use.known = (record.flags & kBalanceExecutables) != 0 && recorded_all(report);
+  if (!use.known) return use;
+  use.live = record.executables;
+  use.at_least = std::min(record.executables_bytes, taken);
+  use.at_most = use.live == 0 ? 0 : taken;
+  return use;
+}
+
 bool others_included(unsigned device, const std::vector<ContextRecord>& contexts) {
   return std::any_of(contexts.begin(), contexts.end(), [&](const ContextRecord& context) {
     return device_of(context.device) == device && context.state == ContextState::kAlive &&
@@ -49,6 +67,7 @@ Balance balance_of(const BalanceRecord& record, const Report& report, std::optio
   balance.printf_limit = record.printf_limit;
   balance.heap_limit = record.heap_limit;
   balance.threads = std::uint64_t{record.multiprocessors} * record.threads;
+  balance.executables = executables_of(record, report);
   std::int64_t rest = as_signed(balance.in_use);
   const auto add = [&](BalancePart what, std::int64_t bytes) {
     rest -= bytes;
@@ -144,6 +163,7 @@ std::vector<BalanceRecord> read_present_use(const Dump& dump, const Report& repo
     live[i].write(&present[i]);
     present[i].default_used = present[i].default_reserved = present[i].from_pools;
     present[i].graph_used = present[i].graph_reserved = present[i].from_graphs;
+    present[i].flags = kBalanceExecutables;
   }
   present.erase(
       std::remove_if(present.begin(), present.end(), [](const BalanceRecord& record) { return !is_plausible(record); }),
@@ -184,8 +204,12 @@ std::vector<Bill> read_bills(const std::vector<BillRecord>& records, const Dump&
     bill.api = api_of(dump, record.api, *bill.stack);
     bill.bytes = record.bytes;
     bill.count = record.count;
+    bill.first_ns = record.first_ns;
     bill.last_ns = record.last_ns;
     bill.ended = record.context == kNoIndex;
+    bill.made = record.made;
+    bill.most_live = std::min(record.most_live, record.made);
+    bill.live = std::min(record.live, record.most_live);
     bills.push_back(std::move(bill));
   }
   std::stable_sort(bills.begin(), bills.end(),

@@ -283,12 +283,12 @@ const PythonView* view_of_ran_out(const PythonView& view) {
   return view.taken == "out-of-memory" ? &view : nullptr;
 }
 
-// Why PyTorch did not take the largest idle block of the segment for `asked` bytes.
+// Why PyTorch did not take the largest idle block of the segment for `asked` bytes (0: not known).
 IdleReason idle_reason(const PythonView::Segment& segment, std::uint64_t asked) {
   constexpr std::uint64_t kSmall = 2 << 20;  // asked of the driver for a tensor of up to 1 MiB
   if (segment.private_pool) return IdleReason::kPrivatePool;
   if (segment.small && asked > kSmall) return IdleReason::kSmallPool;
-  if (segment.largest_idle == 0) return IdleReason::kNotKnown;
+  if (segment.largest_idle == 0 || asked == 0) return IdleReason::kNotKnown;
   return segment.largest_idle < asked ? IdleReason::kHoles : IdleReason::kOtherStream;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/judge/balances.h"
+#include "report/judge/growing_graphs.h"
 #include "report/judge/notes.h"
 #include "report/judge/pictures.h"
 #include "report/judge/sharings.h"
@@ -89,6 +90,7 @@ Report summarise(DumpContents contents, const Dump& dump, std::shared_ptr<const 
   report.balances = read_balances(dump, report);
   report.present_use = read_present_use(dump, report, contents.bills);
   report.contexts = read_contexts(dump, *stacks, report);
+  mark_growing_graphs(&report);
   report.summary.allocations = groups.tables.calls.allocations;
   report.summary.frees = groups.tables.calls.frees;
   report.summary.objects = groups.tables.calls.objects;

@@ -27,6 +27,16 @@ std::string when_free_memory_is_not_known(const OutOfMemory& failure) {
   return "whether it would have fit is not known: free memory was not read, because a stream was being captured";
 }
 
+std::string when_its_need_is_not_known(const OutOfMemory& failure) {
+  if (failure.picture->asked_bytes != 0) return {};
+  std::string text = "whether it would have fit is not known: " + printable(failure.picture->api) +
+                     " does not say how much memory it needs, and " + format_bytes(failure.picture->memory.free_bytes) +
+                     " were free";
+  for (const IdleMemory& idle : failure.idle)
+    text += "; " + format_bytes(idle.bytes) + (idle.cache == nullptr ? " were " : " were idle in the ") + idle.name;
+  return text;
+}
+
 std::string never(const OutOfMemory& failure) {
   const std::uint64_t total = failure.picture->memory.total_bytes;
   if (failure.picture->asked_bytes <= total) return {};

@@ -13,7 +13,8 @@ namespace {
 using Place = CacheInside::Place;
 
 void add_places(const std::vector<Place>& from, std::vector<Place>* into) {
-  constexpr std::size_t kMost = 64;
+  // Those of sixteen processes with the most that one can tell.
+  constexpr std::size_t kMost = 1024;
   using Key = std::tuple<std::uint64_t, std::string, std::string, std::string>;
   const auto key_of = [](const Place& place) { return Key(place.line, place.file, place.function, place.held_by); };
   // A damaged merged file may have very many places.

@@ -245,6 +245,14 @@ void fields(Archive& archive, BalanceItem* item) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ExecutableUse* use) {
+  archive("known", &use->known);
+  archive("live", &use->live);
+  archive("at_least", &use->at_least);
+  archive("at_most", &use->at_most);
+}
+
+template <typename Archive>
 void fields(Archive& archive, Balance* balance) {
   archive("process", &balance->process);
   archive("device", &balance->device);
@@ -259,6 +267,7 @@ void fields(Archive& archive, Balance* balance) {
   archive("printf_limit", &balance->printf_limit);
   archive("heap_limit", &balance->heap_limit);
   archive("threads", &balance->threads);
+  archive("executables", &balance->executables);
   archive("items", &balance->items);
 }
 
@@ -271,8 +280,13 @@ void fields(Archive& archive, Bill* bill) {
   archive("stack", &bill->stack);
   archive("bytes", &bill->bytes);
   archive("count", &bill->count);
+  archive("first_ns", &bill->first_ns);
   archive("last_ns", &bill->last_ns);
   archive("ended", &bill->ended);
+  archive("made", &bill->made);
+  archive("live", &bill->live);
+  archive("most_live", &bill->most_live);
+  archive("growing", &bill->growing);
 }
 
 template <typename Archive>

@@ -31,6 +31,19 @@ struct BalanceItem {
   std::int64_t bytes = 0;
 };
 
+constexpr char kExecutableAdvice[] = "destroy them with cuGraphExecDestroy, or update one with cuGraphExecUpdate";
+
+// The known part of the use of the memory that the driver took for executable graphs. It keeps that memory when they
+// are destroyed, and the next ones use it again. A live one uses at least what the driver took for it; what it uses of
+// earlier ones no call tells. So the use is known exactly when none is live, and when the live ones' memory is all
+// there is.
+struct ExecutableUse {
+  bool known = false;
+  std::uint64_t live = 0;
+  std::uint64_t at_least = 0;  // bytes in use
+  std::uint64_t at_most = 0;
+};
+
 // The balance of a device, as one process sees it.
 struct Balance {
   std::uint32_t process = 0;  // in a merged report: index into Report::job
@@ -47,7 +60,8 @@ struct Balance {
   std::uint64_t stack_limit = 0;
   std::uint64_t printf_limit = 0;
   std::uint64_t heap_limit = 0;
-  std::uint64_t threads = 0;       // that the device can run at a time
+  std::uint64_t threads = 0;  // that the device can run at a time
+  ExecutableUse executables;
   std::vector<BalanceItem> items;  // largest first, the rest last, if it is known; without empty ones
   bool has_rest() const { return !items.empty() && items.back().what == BalancePart::kRest; }
   std::int64_t rest() const { return has_rest() ? items.back().bytes : 0; }
@@ -62,9 +76,15 @@ struct Bill {
   std::string api;
   const ResolvedStack* stack = nullptr;
   std::int64_t bytes = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // of these calls
+  std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
   bool ended = false;  // its context ended: the memory was given back
+  // Of executable graphs: all that these calls made, also those that took nothing. 0: not recorded.
+  std::uint64_t made = 0;
+  std::uint64_t live = 0;
+  std::uint64_t most_live = 0;
+  bool growing = false;  // the program makes ever more and keeps them (judge/growing_graphs.h)
 };
 
 struct ContextInfo {

@@ -50,12 +50,15 @@ std::string failure_reason(const FailedAllocation& failed) {
 }
 
 std::string failed_allocation_text(const FailedAllocation& failed) {
-  std::string text = plural(failed.count, "allocation", "allocations") + " FAILED: " + printable(failed.api) +
-                     " returned " + failed.code_name + " (" + std::to_string(failed.code) +
-                     "): " + failure_reason(failed) + "; " + (failed.count == 1 ? "it" : "the first") + " asked for " +
-                     format_bytes(failed.bytes);
+  const bool allocates = failed.bytes != 0;
+  std::string text = plural(failed.count, allocates ? "allocation" : "call", allocates ? "allocations" : "calls") +
+                     " FAILED: " + printable(failed.api) + " returned " + failed.code_name + " (" +
+                     std::to_string(failed.code) + "): " + failure_reason(failed);
+  const std::string which = failed.count == 1 ? "; it" : "; the first";
+  if (allocates) text += which + " asked for " + format_bytes(failed.bytes);
   const Frame* frame = naming_frame(*failed.stack);
-  return frame == nullptr ? text : text + " at " + frame_text(*frame);
+  if (frame == nullptr) return text;
+  return text + (allocates ? " at " : which + " was made at ") + frame_text(*frame);
 }
 
 }  // namespace culprit::report

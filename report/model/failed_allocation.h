@@ -1,5 +1,6 @@
-// Allocations that the driver refused, summed up by call and code. They hold no memory, so they are no leaks; a program
-// whose allocations all fail would read "NOTHING LEAKED" without them.
+// Allocations that the driver refused, and other calls that failed for want of memory (launches, instantiations, new
+// code), summed up by call and code. They hold no memory, so they are no leaks; a program whose allocations all fail
+// would read "NOTHING LEAKED" without them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct FailedAllocation {
   std::string code_name;
   bool injected = false;  // culprit made it fail: CULPRIT_FAIL
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;     // asked for by the first of them
+  std::uint64_t bytes = 0;     // asked for by the first of them; 0: not known
   std::uint64_t first_ns = 0;  // the first of them in its process
   std::uint64_t last_ns = 0;
   const ResolvedStack* stack = nullptr;  // of the first of them
@@ -41,8 +42,8 @@ class FailedAllocations {
 std::string failure_reason(const FailedAllocation& failed);
 
 // "5 allocations FAILED: cuMemAlloc returned CUDA_ERROR_INVALID_CONTEXT (201): no context is current to the thread;
-// the first asked for 4 MiB at worker.cpp:12 work". Names from the dump are made
-// printable.
+// the first asked for 4 MiB at worker.cpp:12 work", or "1 call FAILED: cuGraphLaunch returned CUDA_ERROR_OUT_OF_MEMORY
+// (2): there was not enough free memory; it was made at serve.cpp:31 serve". Names from the dump are made printable.
 std::string failed_allocation_text(const FailedAllocation& failed);
 
 }  // namespace culprit::report

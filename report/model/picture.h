@@ -33,7 +33,7 @@ struct Picture {
   // Out of memory: the call that failed, and how often it failed.
   std::string api;
   const ResolvedStack* stack = nullptr;
-  std::uint64_t asked_bytes = 0;
+  std::uint64_t asked_bytes = 0;  // 0: not known
   std::uint64_t times = 0;
   format::MemoryReading memory = {};  // of the whole device; total 0: not known
   std::uint64_t live_bytes = 0;       // of this process

@@ -12,10 +12,14 @@ namespace culprit::report {
 // those of other processes. Reads the environment.
 bool is_a_rank();
 
-// Open MPI's mpirun passes the environment to processes on other nodes only on request. If `command` is such a
-// launcher, adds what makes it pass the names of `environment`: -x options to the command where it has others, because
-// Open MPI refuses two ways at once, else a variable to `environment`. Does nothing for other commands, and for a user
-// who has set that variable.
+// Two launchers pass the environment to the ranks only on request: Open MPI's mpirun to other nodes, and Slurm's srun
+// with
+// --export=NONE or a list. If `command` is one of them, adds what makes it pass the names of `environment`, and the
+// variables for the library that the user has set. Does nothing for other commands.
+//
+// mpirun gets -x options where it has others, because Open MPI refuses two ways at once, else a variable in
+// `environment`, unless the user has set that variable. srun's list is extended where the user gives one: in the
+// option, or in SLURM_EXPORT_ENV.
 void forward_environment(std::vector<std::string>* command, Environment* environment);
 
 }  // namespace culprit::report

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <unordered_map>
@@ -133,6 +134,12 @@ void look_up_file(const Sharers& sharers, const SymbolOptions& options) {
   }
 }
 
+// Whether a path of a dump leads above the sysroot, by its "..".
+bool leaves_sysroot(const std::string& path) {
+  const std::filesystem::path below = std::filesystem::path(path).relative_path().lexically_normal();
+  return !below.empty() && *below.begin() == "..";
+}
+
 // The files of the modules; those without a file are answered here.
 std::vector<Sharers> files_of(std::vector<ModuleSymbols>* modules, const SymbolOptions& options) {
   std::vector<Sharers> files;
@@ -143,7 +150,7 @@ std::vector<Sharers> files_of(std::vector<ModuleSymbols>* modules, const SymbolO
     if (module.path.empty() || module.path[0] != '/') continue;
     const std::string path = options.sysroot + module.path;
     struct stat info = {};
-    if (::stat(path.c_str(), &info) != 0) {
+    if ((!options.sysroot.empty() && leaves_sysroot(module.path)) || ::stat(path.c_str(), &info) != 0) {
       tell(module, path, nullptr);
       continue;
     }

@@ -63,9 +63,12 @@ TEST_CASE("everything in use has a name", "[balance]") {
 
   // The lines that made the driver grow, and the calls that did not.
   const json graphs = bills_of(report, "graph-executables");
-  REQUIRE(graphs.size() == 2);
+  REQUIRE(graphs.size() == 3);
   CHECK(graphs[0]["bytes"] == 546 * kMiB / 5000 * 1000);
   CHECK(graphs[1]["bytes"] == 546 * kMiB / 5000 * 500);
+  CHECK(graphs[2]["bytes"] == 0);
+  CHECK(graphs[2]["count"] == 0);
+  CHECK(graphs[2]["live"] == 1);
   for (const json& bill : graphs) CHECK(has_frame(read_stack(bill["stack"]), "instantiate"));
   const json streams = bills_of(report, "streams");
   REQUIRE(streams.size() == 1);

@@ -14,8 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
 RunOptions with_small_device() {
   RunOptions options;
   options.environment["SIMCUDA_MEMORY_MB"] = "2048";

@@ -78,6 +78,40 @@ TEST_CASE("an mpirun passes what recording needs to other nodes, and says what t
   }
 }
 
+// Slurm needs daemons, so a script stands for srun: it starts two ranks with the variables that srun(1) names.
+TEST_CASE("the ranks of an srun with a list of variables are recorded", "[ranks]") {
+  const TemporaryFolder folder;
+  const fs::path srun = folder.path() / "srun";
+  std::ofstream(srun) << R"SH(#!/bin/sh
+list=${SLURM_EXPORT_ENV:-ALL}
+while [ "${1#-}" != "$1" ]; do list=${1#--export=}; shift; done
+case ",$list," in
+  *,ALL,*) start=env ;;
+  *) start="env -i LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+     for name in $(echo "$list" | tr , ' '); do
+       case $name in NONE) ;; *=*) start="$start $name" ;; *) start="$start $name=$(printenv "$name")" ;; esac
+     done ;;
+esac
+for rank in 0 1; do $start SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 "$@" || exit; done
+)SH";
+  fs::permissions(srun, fs::perms::owner_all);
+  for (const char* list : {"", "--export=ALL", "--export=NONE", "--export=HOME,A=1"}) {
+    for (const bool batch : {false, true}) {
+      INFO(list << (batch ? ", in a batch script with --export=NONE" : ""));
+      RunOptions options;
+      if (batch) options.environment["SLURM_EXPORT_ENV"] = "NONE";
+      std::vector<std::string> command = {srun.string()};
+      if (list[0] != '\0') command.emplace_back(list);
+      command.insert(command.end(), {"/usr/bin/env", "CULPRIT_ANYTHING=1", subject_path("rank_leak")});
+      const Run run = culprit_run({}, command, options);
+      INFO(run.err);
+      CHECK(run.exit_code == 0);
+      CHECK(has(run.err, "2 processes, ranks 0, 1, on "));
+      CHECK(has(run.err, "LEAKED 1.95 KiB in 2 allocations"));
+    }
+  }
+}
+
 // Dumps in a folder of the other node: what was found is no whole job.
 TEST_CASE("a rank whose dump stays on another node makes the verdict unknown", "[ranks]") {
   RunOptions options;

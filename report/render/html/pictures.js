@@ -27,7 +27,8 @@ culprit.pictures = (function () {
     const memory = picture.memory &&
       culprit.bytes(picture.memory.total_bytes - picture.memory.free_bytes) + " of " +
         culprit.bytes(picture.memory.total_bytes) + " of " + gpu + " in use, ";
-    return [whose(report, picture), picture.api + " asked for ", el("strong", null, culprit.bytes(picture.asked_bytes)),
+    return [whose(report, picture), picture.api + (picture.asked_bytes > 0 ? " asked for " : " failed"),
+      picture.asked_bytes > 0 && el("strong", null, culprit.bytes(picture.asked_bytes)),
       picture.stack.length > 0 && " in " + named(picture.stack) + " " + place(picture.stack[0]),
       picture.times > 1 && ", the last of " + culprit.number(picture.times) + " times", "; " + (memory || "") + own];
   }
@@ -126,6 +127,16 @@ culprit.pictures = (function () {
 
   const moments = { exit: "at exit", peak: "at the peak", "out-of-memory": "when memory ran out" };
 
+  // The known part of the use of the memory for executable graphs.
+  function used(item) {
+    if (item.live === undefined) return "";
+    if (item.in_use_at_most_bytes === 0) return "none is live: all of it is idle";
+    const live = culprit.plural(item.live, "live executable", "live executables");
+    return item.in_use_at_least_bytes === item.in_use_at_most_bytes
+      ? "all of it is in use by " + live
+      : "at least " + culprit.bytes(item.in_use_at_least_bytes) + " is in use by " + live;
+  }
+
   // The parts of a balance, and under each the calls that took most for it.
   function balance(report, one, open) {
     const calls = (what) => (report.bills || [])
@@ -138,10 +149,12 @@ culprit.pictures = (function () {
         el("strong", null, culprit.bytes(one.in_use_bytes)), " in use of " + culprit.bytes(one.total_bytes)),
       el("div", { class: "stack" }, one.items.flatMap((item) => [
         line(signed(item.bytes), "", item.what === "rest" ? "rest (not known)" : item.what.replace(/-/g, " "),
-          item.what === "contexts" && one.others_included ? "with what other processes had then" : ""),
+          item.what === "contexts" && one.others_included ? "with what other processes had then" : used(item)),
         ...calls(item.what).map((bill) =>
           line("", bill.count, named(bill.stack), [bill.stack.length > 0 && place(bill.stack[0]), bill.api,
-            culprit.bytes(bill.bytes)].filter(Boolean).join(" · "))),
+            culprit.bytes(bill.bytes), bill.made && culprit.number(bill.made) + " made, " +
+            culprit.number(bill.most_live) + " at once, " + culprit.number(bill.live) + " live"]
+            .filter(Boolean).join(" · "))),
       ])));
   }
 

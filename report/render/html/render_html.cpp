@@ -8,6 +8,7 @@
 #include "report/base/host_name.h"
 #include "report/base/words.h"
 #include "report/causes/event.h"
+#include "report/judge/growing_graphs.h"
 #include "report/model/memory_words.h"
 #include "report/model/not_recorded.h"
 #include "report/model/report.h"
@@ -26,6 +27,7 @@ namespace {
 constexpr std::size_t kFramesWithSource = 4;
 // Calls whose allocations failed; the other formats have all of them.
 constexpr std::size_t kMostFailedAllocations = 20;
+constexpr std::size_t kMostGrowingGraphs = 20;
 
 // Whether this user surely ran all its processes on this machine.
 bool is_of_this_machine(const Report& report) {
@@ -106,6 +108,12 @@ class PageData {
     for (const FailedAllocation& failed : report_.failed_allocations) {
       if (head["failed_allocations"].size() == kMostFailedAllocations) break;
       head["failed_allocations"].push_back(failed_allocation_text(failed));
+    }
+    head["growing_graphs"] = Json::array();
+    for (const ExecutableLine& line : executable_lines(report_)) {
+      if (!line.growing || head["growing_graphs"].size() == kMostGrowingGraphs) continue;
+      head["growing_graphs"].push_back("Graph executables grow: " + growing_text(line, has_unmeasured(report_, line)) +
+                                       ", " + kExecutableAdvice);
     }
     trim_head(most_ / 3, &head, &trimmed_);
     for (const auto& [key, value] : head.items()) write_member(key, value, out);
@@ -284,6 +292,11 @@ class PageData {
     if (list.size() < files.size()) {
       trimmed_.push_back("The lines of " + amount_of(list.size(), files.size()) + " source files are in this page.");
       tell("the lines of " + plural(files.size() - list.size(), "source file", "source files"));
+    }
+    if (list.empty() && sources_.lacks_folder()) {
+      trimmed_.push_back(
+          "Source lines are missing, because this page may be of a program of another machine: give the folder of its "
+          "sources with --source-dir.");
     }
     write_member("sources", list, out);
   }

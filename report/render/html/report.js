@@ -77,6 +77,7 @@ culprit.views.report = function (data) {
       notes(reports[at]),
       culprit.pictures.failures(reports[at]),
       culprit.notes(reports[at].failed_allocations),
+      culprit.notes(reports[at].growing_graphs),
       culprit.tiles(model, open, choose),
       culprit.causeBar(model),
       hasBytes && new culprit.Flame(model, (name, groups) => table.narrow(name, groups)).element,

@@ -43,6 +43,9 @@ class SourceLines {
   // Requests the lines around this one.
   void want(const std::string& file, unsigned line);
 
+  // Whether lines were requested, and there is no folder in which to look for them.
+  bool lacks_folder() const { return !wanted_.empty() && !places_.own_paths && places_.searched.empty(); }
+
   // Reads the requested lines, sorted by path. Missing files and files that are not source code are left out, as is
   // everything beyond a few megabytes.
   std::vector<SourceFile> read() const;

@@ -194,8 +194,16 @@ Json time_line_json(const TimeLine& line) {
 
 Json items_json(const Balance& balance) {
   Json list = Json::array();
-  for (const BalanceItem& item : balance.items)
-    list.push_back({{"what", balance_name(item.what)}, {"bytes", item.bytes}});
+  for (const BalanceItem& item : balance.items) {
+    Json one = {{"what", balance_name(item.what)}, {"bytes", item.bytes}};
+    const ExecutableUse& use = balance.executables;
+    if (item.what == BalancePart::kGraphExecutables && use.known) {
+      one["live"] = use.live;
+      one["in_use_at_least_bytes"] = use.at_least;
+      one["in_use_at_most_bytes"] = use.at_most;
+    }
+    list.push_back(std::move(one));
+  }
   return list;
 }
 
@@ -357,6 +365,12 @@ Json bills_json(const Report& report) {
     one["bytes"] = bill.bytes;
     one["count"] = bill.count;
     one["ended"] = bill.ended;
+    if (bill.made != 0) {
+      one["made"] = bill.made;
+      one["live"] = bill.live;
+      one["most_live"] = bill.most_live;
+      one["growing"] = bill.growing;
+    }
     one["stack"] = stack_json(bill.stack);
     list.push_back(std::move(one));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/base/words.h"
+#include "report/judge/growing_graphs.h"
 #include "report/merge/spread.h"
 #include "report/model/frame_text.h"
 #include "report/model/report.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kWidth = 116;
 constexpr std::size_t kShownCalls = 4;  // of each part
 constexpr std::size_t kShownStray = 8;
+constexpr std::size_t kShownGrowing = 4;
 
 std::string signed_bytes(std::int64_t bytes) {
   return bytes < 0 ? "-" + format_bytes(std::uint64_t{0} - static_cast<std::uint64_t>(bytes))
@@ -43,10 +45,22 @@ std::string gpus(const std::vector<unsigned>& devices) {
 }
 
 std::string words_of(const Balance& balance, BalancePart part) {
+  const ExecutableUse& use = balance.executables;
   const char* more = "";
   if (part == BalancePart::kContexts && balance.others_included) more = ", with what other processes had then";
   if (part == BalancePart::kContexts && balance.contexts_at_most) more = " at most, made beside other processes";
+  if (part == BalancePart::kGraphExecutables && use.known && use.at_most == 0) more = ", all idle";
   return std::string(balance_words(part)) + more;
+}
+
+// "all of it is in use by 40 live executables".
+std::string use_text(const ExecutableUse& use) {
+  if (use.at_most == 0) return "none is live: all of it is idle, kept for the next ones";
+  const std::string live = plural(use.live, "live executable", "live executables");
+  if (use.at_least == use.at_most) return "all of it is in use by " + live;
+  if (use.at_least == 0) return live + ", in memory of earlier ones: how much of it is in use is not known";
+  return "at least " + format_bytes(use.at_least) + " is in use by " + live +
+         "; what they use of earlier ones' memory is not known";
 }
 
 std::string moment_words(format::Moment moment) {
@@ -67,9 +81,19 @@ void print_calls(const Report& report, const Balance& balance, BalancePart part,
     if (bill.bytes <= 0 || shown++ == kShownCalls) break;
     const Frame* frame = naming_frame(*bill.stack);
     out << "              " << padded_to_width(format_bytes(static_cast<std::uint64_t>(bill.bytes)), 10) << bill.count
-        << "x  " << printable(bill.api) << "  " << (frame == nullptr ? "(stack not recorded)" : frame_text(*frame))
-        << "\n";
+        << "x  " << printable(bill.api) << "  " << (frame == nullptr ? "(stack not recorded)" : frame_text(*frame));
+    if (bill.made != 0)
+      out << " · " << bill.made << " made, " << bill.most_live << " at once, " << bill.live << " live";
+    out << "\n";
   }
+}
+
+// Whether the line's executables are in the list of resources that were never ended.
+bool has_resource(const Report& report, const ExecutableLine& line) {
+  const Frame* frame = naming_frame(*line.stack);
+  return std::any_of(report.resources.begin(), report.resources.end(), [&](const Group& group) {
+    return group.kind == format::Kind::kGraphExec && group.stack != nullptr && naming_frame(*group.stack) == frame;
+  });
 }
 
 }  // namespace
@@ -89,6 +113,22 @@ void render_stray_contexts(const Report& report, const RenderOptions& options, s
   }
   if (count > kShownStray && !options.all)
     out << "and " << plural(count - kShownStray, "stray context", "stray contexts") << " more: --all\n";
+}
+
+void render_growing_graphs(const Report& report, const RenderOptions& options, std::ostream& out) {
+  const Palette palette(options.colours);
+  std::size_t count = 0;
+  for (const ExecutableLine& line : executable_lines(report)) {
+    if (!line.growing || (++count > kShownGrowing && !options.all)) continue;
+    out << palette.warn("GRAPH EXECUTABLES GROW") << ": "
+        << (report.job.empty() ? "" : whose(report, line.process) + ": ")
+        << growing_text(line, has_unmeasured(report, line));
+    // The group below says it.
+    if (!options.resources || !has_resource(report, line)) out << ", " << kExecutableAdvice;
+    out << "\n";
+  }
+  if (count > kShownGrowing && !options.all)
+    out << "and " << plural(count - kShownGrowing, "line", "lines") << " more with graph executables: --all\n";
 }
 
 bool explains_more(const Balance& balance) {
@@ -140,6 +180,8 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
             << " threads, less what came with the context";
       if (*balance_advice(item.what) != '\0') out << " · " << balance_advice(item.what);
       out << "\n";
+      if (item.what == BalancePart::kGraphExecutables && item.bytes > 0 && balance.executables.known)
+        out << "              " << use_text(balance.executables) << "\n";
       print_calls(report, balance, item.what, out);
     }
     if (balance.managed != 0)

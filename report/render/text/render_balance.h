@@ -1,4 +1,4 @@
-// Balances, and contexts without use: parts of the text report.
+// Balances, contexts without use, and executable graphs that grow in number: parts of the text report.
 #pragma once
 
 #include <ostream>
@@ -13,6 +13,9 @@ struct Report;
 
 // One line for each context on a device where its process has nothing else.
 void render_stray_contexts(const Report& report, const RenderOptions& options, std::ostream& out);
+
+// One line for each line that makes executable graphs again and again and keeps them.
+void render_growing_graphs(const Report& report, const RenderOptions& options, std::ostream& out);
 
 // Whether there is more in a balance than allocations.
 bool explains_more(const Balance& balance);

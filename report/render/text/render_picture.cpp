@@ -148,9 +148,13 @@ void print_failure(const Report& report, const Explainer& explainer, const Pictu
                    const RenderOptions& options, std::ostream& out) {
   const Palette palette(options.colours);
   const OutOfMemory failure = explainer.explain(picture);
-  out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api) << " asked for "
-      << palette.title(format_bytes(picture.asked_bytes)) << " at " << place_of(*picture.stack) << ", at "
-      << format_time(picture.time_ns);
+  out << palette.bad("OUT OF MEMORY") << ": " << whose(report, picture) << printable(picture.api);
+  if (picture.asked_bytes != 0) {
+    out << " asked for " << palette.title(format_bytes(picture.asked_bytes));
+  } else {
+    out << " failed";
+  }
+  out << " at " << place_of(*picture.stack) << ", at " << format_time(picture.time_ns);
   if (picture.times > 1) out << ", the last of " << picture.times << " times";
   out << "; ";
   if (picture.memory.total_bytes != 0)

@@ -71,6 +71,7 @@ class TextReport {
     print_verdict();
     print_audit();
     render_stray_contexts(report_, options_, out_);
+    render_growing_graphs(report_, options_, out_);
     render_shared_memory(report_, options_, out_);
     print_live_cached();
     print_failed_allocations();

@@ -55,6 +55,7 @@ SUBJECT_FUNCTION std::size_t make_exec_with_parameters(const Driver& cuda, bool 
   CUDA_GRAPH_INSTANTIATE_PARAMS parameters = {};
   CUgraphExec exec = nullptr;
   TRY(cuda.FUNCTION(cuGraphInstantiateWithParams)(&exec, graph, &parameters));
+  TRY(cuda.FUNCTION(cuGraphUpload)(exec, nullptr));
   TRY(cuda.FUNCTION(cuGraphDestroy)(graph));
   if (!leak) TRY(cuda.FUNCTION(cuGraphExecDestroy)(exec));
   return 0;

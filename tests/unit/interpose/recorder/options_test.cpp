@@ -10,21 +10,13 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/support/environment_variable.h"
 
 using namespace culprit;
 
 namespace {
 
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
+using Variable = culprit::test::EnvironmentVariable;
 
 std::string expand(const char* pattern) {
   char path[4096];

@@ -317,12 +317,16 @@ TEST_CASE("an exception of a thread reaches the caller", "[report][hostile][limi
 
 TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hostile][limits]") {
   const DumpFiles files;
-  // A merged file of 4,000 functions with long names in common, and 50,000 leaks of 50 of them.
+  // A merged file of 4,000 functions and as many modules with long names in common, and 50,000 leaks of 50 of them.
   nlohmann::json frames = nlohmann::json::array();
+  nlohmann::json modules = nlohmann::json::array();
   for (int i = 0; i < 4000; ++i) {
     nlohmann::json frame = nlohmann::json::object();
     frame["function"] = "company::project::detail::solver_step_" + std::to_string(i * 7919 % 100000);
+    frame["module"] = i + 1;
     frames.push_back(frame);
+    const std::string name = "libcompany_project_detail_solver_" + std::to_string(i) + ".so";
+    modules.push_back(nlohmann::json::object({{"name", name}, {"path", "/opt/" + name}, {"state", "found"}}));
   }
   std::string stacks;
   std::string leaks;
@@ -334,10 +338,11 @@ TEST_CASE("ten thousand suppressions on deep stacks take seconds", "[report][hos
              R"(,"cause":"never-freed","bytes":1000,"count":1,"shares":[0,1000,1],"api":"a"})";
   }
   const std::string path =
-      files.write("job.json", R"({"schema":"culprit.merged/2","modules":[],"frames":)" + frames.dump() +
-                                  ",\"variables\":[],\"stacks\":[" + stacks +
+      files.write("job.json", R"({"schema":"culprit.merged/2","modules":)" + modules.dump() +
+                                  ",\"frames\":" + frames.dump() + ",\"variables\":[],\"stacks\":[" + stacks +
                                   R"(],"report":{"processes":[{"ended":"unknown"}],"leaks":[)" + leaks + "]}}");
-  for (const char* prefix : {"leak:q", "leak:project*q"}) {
+  for (const char* prefix :
+       {"leak:q", "leak:project*q", "module:q", "module:project*q", "module:^libcompany*solver*q"}) {
     std::string rules;
     for (int i = 0; i < 9998; ++i) rules += prefix + std::to_string(i) + "\n";
     rules += "leak:solver_step_7919$\n";

@@ -275,3 +275,33 @@ TEST_CASE("hostile records make no balance of now", "[report][balance]") {
   report.present_use = read_present_use(dump, report, dump.bills());
   CHECK_FALSE(balance_now(report, 0, std::nullopt));
 }
+
+TEST_CASE("the use of memory for executable graphs is given as far as it is known", "[report][balance]") {
+  struct Row {
+    const char* name;
+    std::uint32_t live;
+    std::uint64_t certain;  // MiB
+    std::uint16_t flags;
+    bool known;
+    std::uint64_t at_least, at_most;  // MiB
+  };
+  const Row row = GENERATE(Row{"none lives", 0, 0, kBalanceExecutables, true, 0, 0},
+                           Row{"all of them live", 40, 500, kBalanceExecutables, true, 500, 500},
+                           Row{"some use memory of others, perhaps", 3, 200, kBalanceExecutables, true, 200, 500},
+                           Row{"more than there is", 3, 900, kBalanceExecutables, true, 500, 500},
+                           Row{"a dump of an earlier version", 0, 0, 0, false, 0, 0});
+  INFO(row.name);
+  Program program;
+  program.dump.add_device(device(0, true));
+  BalanceRecord record = balance(700 * kMiB);
+  record.taken[static_cast<int>(DriverMemory::kGraphExecutables)] = 500 * kMiB;
+  record.executables = row.live;
+  record.executables_bytes = row.certain * kMiB;
+  record.flags = row.flags;
+  program.dump.add_balance(record);
+  const ExecutableUse use = program.report().balances.at(0).executables;
+  CHECK(use.known == row.known);
+  CHECK(use.live == row.live);
+  CHECK(use.at_least == row.at_least * kMiB);
+  CHECK(use.at_most == row.at_most * kMiB);
+}

@@ -53,6 +53,13 @@ TEST_CASE("each rule names what would have been enough", "[out-of-memory]") {
   Failure unknown(9 * kGiB, kGiB);
   unknown.own_picture.memory = {};
   CHECK(has(unknown.explained(), "not-known: "));
+  Failure launch(0, kGiB);
+  launch.own_picture.api = "cuGraphLaunch";
+  launch.add_line("hog.py", 40 * kGiB);
+  launch.idle = {{"idle in the default pool", BalancePart::kPoolReserve, 2 * kGiB, nullptr}};
+  CHECK(launch.explained() ==
+        "not-known: whether it would have fit is not known: cuGraphLaunch does not say how much memory it needs, and "
+        "1.00 GiB were free; 2.00 GiB were idle in the default pool");
 
   Failure lines(10 * kGiB, 4 * kGiB);
   lines.add_line("hog.py", 40 * kGiB);

@@ -149,3 +149,11 @@ TEST_CASE("failed allocations before the chosen mark are left out", "[report][fa
   REQUIRE(report.failed_allocations.size() == 1);
   CHECK(report.failed_allocations[0].code == 2);
 }
+
+TEST_CASE("a call that fails for want of memory counts, whatever it is for", "[report][failed]") {
+  const Report report = Refusing().refuse(2, 2, 10, 0, "serve", 0, "cuGraphLaunch").report();
+  REQUIRE(report.failed_allocations.size() == 1);
+  CHECK(failed_allocation_text(report.failed_allocations[0]) ==
+        "2 calls FAILED: cuGraphLaunch returned CUDA_ERROR_OUT_OF_MEMORY (2): there was not enough free memory; the "
+        "first was made at app.cu:10  serve");
+}

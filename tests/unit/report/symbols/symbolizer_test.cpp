@@ -2,6 +2,7 @@
 #include "report/symbols/symbolizer.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -116,6 +117,12 @@ TEST_CASE("a sysroot is put in front", "[report][symbols]") {
   SymbolOptions options;
   options.sysroot = kFolder;
   check_full(places, look_up("/symbol_subject", places, options));
+  check_full(places, look_up("/debug/../symbol_subject", places, options));
+  // A stranger's dump chooses no file above it.
+  const std::string name = std::filesystem::path(kFolder).filename().string();
+  for (const std::string above : {"/../", "/debug/../../", "/./../"}) {
+    CHECK(look_up(above + name + "/symbol_subject", places, options).state == ModuleState::kNoFile);
+  }
 }
 
 TEST_CASE("another build ID means no symbols rather than wrong ones", "[report][symbols]") {

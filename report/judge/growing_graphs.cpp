@@ -1,0 +1,110 @@
+#include "report/judge/growing_graphs.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "report/base/words.h"
+#include "report/model/frame_text.h"
+#include "report/model/frames.h"
+#include "report/model/report.h"
+
+namespace culprit::report {
+namespace {
+
+constexpr std::uint64_t kFewest = 16;
+constexpr std::uint64_t kFewestGrown = 8;
+constexpr std::int64_t kLeastBytes = 32 << 20;
+
+using Place = std::tuple<std::uint32_t, unsigned, std::uint32_t, const ResolvedStack*>;
+
+// Of a stack without a line: itself.
+Place place_of(const Bill& bill) {
+  const Frame* frame = naming_frame(*bill.stack);
+  return {bill.process, bill.device, frame == nullptr ? 0 : frame->place, frame == nullptr ? bill.stack : nullptr};
+}
+
+bool has_executables(const Bill& bill) {
+  return bill.what == BalancePart::kGraphExecutables && bill.made != 0 && !bill.ended;
+}
+
+void add(const Bill& bill, ExecutableLine* line) {
+  if (line->stack == nullptr) {
+    line->process = bill.process;
+    line->device = bill.device;
+    line->stack = bill.stack;
+    line->api = bill.api;
+    line->first_ns = bill.first_ns;
+  }
+  // Of a damaged file: without an overflow.
+  line->bytes =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(line->bytes) + static_cast<std::uint64_t>(bill.bytes));
+  line->grown += bill.count;
+  line->made += bill.made;
+  line->live += bill.live;
+  line->most_live = std::max({line->most_live, bill.most_live, line->live});
+  line->first_ns = std::min(line->first_ns, bill.first_ns);
+  if (bill.count != 0) line->last_ns = std::max(line->last_ns, bill.last_ns);
+  line->growing = line->growing || bill.growing;
+}
+
+// Bills are sorted: the first one of a line has the most bytes.
+std::map<Place, ExecutableLine> lines_by_place(const Report& report) {
+  std::map<Place, ExecutableLine> lines;
+  for (const Bill& bill : report.bills) {
+    if (has_executables(bill)) add(bill, &lines[place_of(bill)]);
+  }
+  return lines;
+}
+
+// The end of the process, or the last moment that is known of it.
+std::uint64_t end_of(const Report& report) {
+  std::uint64_t end = std::max(report.process.end_time_ns, report.snapshot_ns);
+  for (const Balance& balance : report.balances) end = std::max(end, balance.time_ns);
+  for (const Bill& bill : report.bills) end = std::max(end, bill.last_ns);
+  return end;
+}
+
+bool grows(const ExecutableLine& line, std::uint64_t end_ns) {
+  return line.most_live >= kFewest && line.most_live >= line.made / 2 && line.bytes >= kLeastBytes &&
+         line.grown >= kFewestGrown && line.last_ns >= line.first_ns &&
+         line.last_ns - line.first_ns >= (end_ns - line.first_ns) / 2;
+}
+
+}  // namespace
+
+std::vector<ExecutableLine> executable_lines(const Report& report) {
+  std::vector<ExecutableLine> lines;
+  for (const auto& [place, line] : lines_by_place(report)) lines.push_back(line);
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const ExecutableLine& left, const ExecutableLine& right) { return left.bytes > right.bytes; });
+  return lines;
+}
+
+void mark_growing_graphs(Report* report) {
+  const std::map<Place, ExecutableLine> lines = lines_by_place(*report);
+  const std::uint64_t end_ns = end_of(*report);
+  for (Bill& bill : report->bills) {
+    if (has_executables(bill)) bill.growing = grows(lines.at(place_of(bill)), end_ns);
+  }
+}
+
+bool has_unmeasured(const Report& report, const ExecutableLine& line) {
+  return std::any_of(report.balances.begin(), report.balances.end(), [&](const Balance& balance) {
+    return balance.process == line.process && balance.device == line.device && balance.unmeasured != 0;
+  });
+}
+
+std::string growing_text(const ExecutableLine& line, bool unmeasured) {
+  std::string text = line.live >= line.most_live ? std::to_string(line.live) + " kept"
+                                                 : "up to " + std::to_string(line.most_live) + " kept at once";
+  if (const Frame* frame = naming_frame(*line.stack)) {
+    const std::string place = frame_place(*frame);
+    text += ", made at " + printable(place.empty() ? frame_function(*frame) : place);
+  }
+  return text + " (" + (unmeasured ? "at least " : "") + std::to_string(std::min(line.grown, line.made)) + " of " +
+         plural(line.made, "instantiation", "instantiations") + " made the driver grow, " +
+         format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(line.bytes, 0))) + ")";
+}
+
+}  // namespace culprit::report
