@@ -22,7 +22,16 @@ namespace fs = std::filesystem;
 constexpr char kNameStart[] = "culprit.";
 constexpr std::size_t kRandomLetters = 6;
 constexpr char kLockName[] = ".in-use";
-constexpr std::time_t kGraceSeconds = 60;  // between the making of a folder and of its lock
+constexpr char kNewLockName[] = ".in-use.new";  // until it is locked: another run could lock it first
+constexpr std::time_t kGraceSeconds = 60;       // between the making of a folder and of its lock
+
+bool has_no_lock_and_nothing_else(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename() != kNewLockName) return false;
+  }
+  return !error;
+}
 
 // A process that ended without removing the folder has lost its lock.
 bool is_abandoned(const fs::path& folder) {
@@ -30,8 +39,7 @@ bool is_abandoned(const fs::path& folder) {
   if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return false;
   const Descriptor lock(::open((folder / kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (lock.is_open()) return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
-  std::error_code ignored;
-  return fs::is_empty(folder, ignored) && std::time(nullptr) - info.st_mtime > kGraceSeconds;
+  return std::time(nullptr) - info.st_mtime > kGraceSeconds && has_no_lock_and_nothing_else(folder);
 }
 
 void remove_abandoned(const fs::path& base) {
@@ -57,8 +65,11 @@ TemporaryFolder::TemporaryFolder() {
                              "); set TMPDIR to a folder that can be written");
   }
   at_end_.emplace(path_);
-  lock_ = Descriptor(::open((path_ + "/" + kLockName).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (lock_.is_open()) ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+  const std::string made = path_ + "/" + kNewLockName;
+  lock_ = Descriptor(::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock_.is_open()) return;
+  ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+  ::rename(made.c_str(), (path_ + "/" + kLockName).c_str());
 }
 
 TemporaryFolder::~TemporaryFolder() {

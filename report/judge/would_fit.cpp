@@ -1,6 +1,7 @@
 // Each rule returns its sentence, or "" when it does not apply.
 #include "report/judge/would_fit.h"
 
+#include <algorithm>
 #include <string>
 
 #include "report/base/words.h"
@@ -149,9 +150,43 @@ std::string without_driver_memory(const OutOfMemory& failure) {
          balance_words(smallest->what) + (advice.empty() ? "" : ": " + advice);
 }
 
+// NVML's list of the other processes; nullptr: it is not known, or this process may be one of them.
+const GpuCharges* others_of(const OutOfMemory& failure) {
+  if (failure.picture->charges.empty()) return nullptr;
+  const GpuCharges& charges = failure.picture->charges.front();
+  return charges.problem.empty() && !charges.foreign_numbers ? &charges : nullptr;
+}
+
+// The smallest process that had enough, else all together.
+std::string without_charged_processes(const OutOfMemory& failure, const GpuCharges& charges) {
+  const ChargedProcess* enough = nullptr;
+  std::uint64_t bytes = 0;
+  for (const ChargedProcess& process : charges.others) {
+    if (!process.bytes_known) continue;
+    bytes += process.bytes;
+    if (process.bytes >= failure.missing && (enough == nullptr || process.bytes <= enough->bytes)) enough = &process;
+  }
+  if (enough != nullptr) {
+    return kWould + ("without the " + format_bytes(enough->bytes)) + " of process " + std::to_string(enough->pid) +
+           (enough->name.empty() ? "" : " (" + printable(enough->name) + ")");
+  }
+  if (bytes < failure.missing) return {};
+  return kWould + ("without the " + plural(charges.others.size(), "other process", "other processes")) +
+         ", which had " + format_bytes(bytes);
+}
+
+bool is_whole(const GpuCharges& charges) {
+  return charges.left_out == 0 && std::all_of(charges.others.begin(), charges.others.end(),
+                                              [](const ChargedProcess& process) { return process.bytes_known; });
+}
+
 // A first context takes about half a GiB itself.
 std::string without_other_processes(const OutOfMemory& failure) {
   constexpr std::uint64_t kContext = 1 << 30;
+  if (const GpuCharges* charges = others_of(failure)) {
+    std::string text = without_charged_processes(failure, *charges);
+    if (!text.empty() || is_whole(*charges)) return text;
+  }
   if (failure.others_at_most < kContext || failure.others_at_most - kContext < failure.missing) return {};
   return kWould + std::string("without other processes: they and this process's first context had ") +
          format_bytes(failure.others_at_most);

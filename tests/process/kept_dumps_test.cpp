@@ -28,9 +28,9 @@ void add_dumps(const nlohmann::json& report, std::vector<std::string>* paths) {
 
 std::vector<std::string> dumps_in_json(const std::string& file) {
   std::ifstream stream(file);
-  const nlohmann::json json = nlohmann::json::parse(stream);
+  const nlohmann::json whole = nlohmann::json::parse(stream);
   std::vector<std::string> paths;
-  for (const nlohmann::json& one : json.contains("reports") ? json["reports"] : nlohmann::json::array({json}))
+  for (const nlohmann::json& one : whole.contains("reports") ? whole["reports"] : nlohmann::json::array({whole}))
     add_dumps(one, &paths);
   return paths;
 }

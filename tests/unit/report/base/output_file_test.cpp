@@ -7,16 +7,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <vector>
 
 #include "report/base/file_error.h"
 #include "report/base/inherited_signals.h"
 #include "report/base/temporary_folder.h"
 #include "tests/catch.h"
+#include "tests/support/environment_variable.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/text.h"
 
 using namespace culprit::report;
+using culprit::test::EnvironmentVariable;
 using culprit::test::file_text;
 using culprit::test::has;
 namespace fs = std::filesystem;
@@ -202,4 +207,43 @@ TEST_CASE("folders of killed processes are removed by the next one; others stay"
   unsetenv("TMPDIR");
   CHECK(fs::exists(kept));
   CHECK(entries_of(folder.path()) == 3);
+}
+
+// A run removed the folder of another one that had not locked it yet.
+TEST_CASE("runs that begin at the same time leave each other's folder alone", "[report][output]") {
+  const Folder folder;
+  const EnvironmentVariable place("TMPDIR", folder.path().string());
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    int lost = 0;
+    for (int round = 0; round < 300; ++round) {
+      const TemporaryFolder own;
+      ::usleep(50);
+      if (!fs::exists(own.path())) ++lost;
+    }
+    ::_exit(lost == 0 ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("a folder whose process was killed before it had its lock is removed a minute later", "[report][output]") {
+  const Folder folder;
+  const EnvironmentVariable place("TMPDIR", folder.path().string());
+  for (const char* name : {"culprit.newnew", "culprit.oldold", "culprit.filled"})
+    fs::create_directory(folder.file(name));
+  for (const char* name : {"culprit.newnew", "culprit.oldold"}) std::ofstream(folder.file(name) + "/.in-use.new");
+  std::ofstream(folder.file("culprit.filled") + "/report.html") << "text";
+  for (const char* name : {"culprit.oldold", "culprit.filled"})
+    fs::last_write_time(folder.file(name), fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  const TemporaryFolder next;
+  CHECK(fs::exists(folder.file("culprit.newnew")));
+  CHECK_FALSE(fs::exists(folder.file("culprit.oldold")));
+  CHECK(fs::exists(folder.file("culprit.filled")));
 }

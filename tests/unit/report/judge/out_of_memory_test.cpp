@@ -79,6 +79,25 @@ TEST_CASE("each rule names what would have been enough", "[out-of-memory]") {
   others.others_at_most = 600 << 20;
   CHECK(has(others.explained(), "empty: would have fit on an empty GPU only"));
 
+  // NVML's list names them, and says more than the bound.
+  others.others_at_most = 60 * kGiB;
+  others.own_picture.charges.resize(1);
+  GpuCharges& charges = others.own_picture.charges.front();
+  charges.others = {{11, "big", true, 30 * kGiB}, {12, "small", true, 20 * kGiB}, {13, "", true, kGiB}};
+  CHECK(others.explained() == "other-processes: would have fit without the 20.0 GiB of process 12 (small)");
+  charges.others[0].bytes = charges.others[1].bytes = 9 * kGiB;
+  CHECK(others.explained() == "other-processes: would have fit without the 3 other processes, which had 19.0 GiB");
+  charges.others[1].bytes = kGiB;
+  CHECK(has(others.explained(), "empty: would have fit on an empty GPU only"));
+  charges.others[1].bytes_known = false;
+  CHECK(has(others.explained(), "other-processes: would have fit without other processes: they and"));
+  charges.others[0].bytes = 30 * kGiB;
+  charges.foreign_numbers = true;  // this process may be number 11
+  CHECK(has(others.explained(), "other-processes: would have fit without other processes: they and"));
+  charges.foreign_numbers = false;
+  charges.problem = "NVML cannot be used";
+  CHECK(has(others.explained(), "other-processes: would have fit without other processes: they and"));
+
   Failure driver(80 * kGiB, 4 * kGiB);
   driver.own_balance.items = {{BalancePart::kLocalMemory, 8LL << 30}, {BalancePart::kRest, 0}};
   CHECK(has(driver.explained(), "never: would never have fit: the request and the driver's own memory, 8.00 GiB"));
