@@ -17,8 +17,6 @@
 namespace culprit::report {
 namespace {
 
-constexpr char kProc[] = "/proc";
-
 struct SwitchCommand {
   std::uint32_t pid = 0;
 };

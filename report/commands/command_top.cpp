@@ -33,8 +33,6 @@
 namespace culprit::report {
 namespace {
 
-constexpr char kProc[] = "/proc";
-
 struct TopCommand {
   std::string target;  // a pid or a dump's path
   double interval = 2;

@@ -8,13 +8,13 @@ namespace {
 
 constexpr std::size_t kFitsScreen = 12;  // options that need no headings
 
-struct Group {
+struct OptionGroup {
   const char* heading;
   std::vector<std::string> names;
 };
 
-const std::vector<Group>& groups() {
-  static const std::vector<Group> all = {
+const std::vector<OptionGroup>& groups() {
+  static const std::vector<OptionGroup> all = {
       {"Recording",
        {"--keep", "--out", "--paused", "--require-cuda", "--no-framework-caches", "--torch-history", "--audit",
         "--depth", "--log"}},
@@ -36,7 +36,7 @@ const std::vector<Group>& groups() {
 
 void group_options(OptionList* options) {
   if (options->options().size() <= kFitsScreen) return;
-  for (const Group& group : groups()) options->group(group.heading, group.names);
+  for (const OptionGroup& group : groups()) options->group(group.heading, group.names);
 }
 
 }  // namespace culprit::report

@@ -11,12 +11,12 @@ namespace {
 
 // The recorder keeps at most 4096; a damaged dump may have millions, of which each pair would be compared.
 constexpr std::size_t kMostSharings = 8192;
-constexpr std::uint64_t kMostBytes = 1ULL << 56;  // sums do not overflow
+constexpr std::uint64_t kMostShared = 1ULL << 56;  // sums do not overflow
 
 bool is_plausible(const SharingRecord& record) {
   const bool known_role = record.role == SharingRole::kExport || record.role == SharingRole::kImport;
   return known_role && record.type != SharingType::kNone && record.type <= kLastSharingType &&
-         record.bytes < kMostBytes;
+         record.bytes < kMostShared;
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 namespace culprit::report {
 
+inline constexpr char kProc[] = "/proc";
+
 struct TargetProcess {
   std::uint32_t pid = 0;
   std::string problem;            // why communication is impossible; empty: it is possible
