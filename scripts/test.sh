@@ -46,8 +46,11 @@ fixed_addresses=()
 without_randomization=(setarch "$(uname -m)" --addr-no-randomize)
 if "${without_randomization[@]}" true 2>/dev/null; then fixed_addresses=("${without_randomization[@]}"); fi
 
-# The targets called *_unit_test. Other tests preload the library, which a sanitizer's runtime does not allow.
+# The targets called *_unit_test. Other tests preload the library, which a sanitizer's runtime does not allow. They run
+# while the next preset is built, because one of them has one thread only and takes minutes.
 failed=()
+running=()
+names=()
 for preset in asan tsan; do
   cmake --preset "$preset" </dev/null >/dev/null
   mapfile -t targets < <(ninja -C "build-$preset" -t targets all |
@@ -58,16 +61,16 @@ for preset in asan tsan; do
   left_out=("~[limits]~[scale]~[.]")
   # The tests of damaged input have one thread only.
   if [ "$preset" = tsan ]; then left_out=("~[damage]~[limits]~[scale]~[.]"); fi
-  running=()
   for target in "${targets[@]}"; do
     "${fixed_addresses[@]}" "build-$preset/bin/$target" "${left_out[@]}" </dev/null >"build-$preset/$target.log" 2>&1 &
     running+=($!)
+    names+=("$preset:$target")
   done
-  for i in "${!targets[@]}"; do
-    wait "${running[$i]}" || failed+=("$preset:${targets[$i]}")
-    echo "== $preset: ${targets[$i]}"
-    cat "build-$preset/${targets[$i]}.log"
-  done
+done
+for i in "${!names[@]}"; do
+  wait "${running[$i]}" || failed+=("${names[$i]}")
+  echo "== ${names[$i]/:/: }"
+  cat "build-${names[$i]/://}.log"
 done
 echo "== fuzz targets, 10 seconds each"
 scripts/fuzz.sh --seconds 10 || failed+=(fuzz)
