@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "report/base/clock.h"
 #include "report/base/environment.h"
 #include "report/base/exit_codes.h"
 #include "report/base/failure.h"
@@ -56,12 +56,6 @@ struct RunCommand {
   OutputOptions output;
   SelectionOptions selection;
 };
-
-std::uint64_t realtime_ns() {
-  std::timespec now = {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::string absolute_path(const std::string& path) {
   return path.empty() ? "" : std::filesystem::absolute(path).lexically_normal().string();

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <ctime>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "report/base/clock.h"
 #include "report/base/descriptor.h"
 #include "report/base/exit_codes.h"
 #include "report/base/log.h"
@@ -95,10 +95,7 @@ class Source {
 std::uint64_t age_of(const Report& report) {
   if (report.snapshot_ns != 0) return report.snapshot_ns;
   if (report.process.status.ended != Ended::kRunning) return report.process.end_time_ns;
-  std::timespec now = {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const std::uint64_t ns =
-      static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+  const std::uint64_t ns = realtime_ns();
   return ns > report.process.start_realtime_ns ? ns - report.process.start_realtime_ns : 0;
 }
 

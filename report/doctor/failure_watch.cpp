@@ -1,9 +1,9 @@
 #include "report/doctor/failure_watch.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 
+#include "report/base/clock.h"
 #include "report/base/log.h"
 #include "report/dump/run_dumps.h"
 #include "report/model/record_facts.h"
@@ -20,12 +20,6 @@ constexpr int kShare = 100;  // a look takes at most one part in so many of the 
 constexpr std::chrono::seconds kLongestPause{64};
 constexpr std::size_t kMostAnswers = 16;  // of a process
 constexpr std::size_t kMostOthers = 64;
-
-std::uint64_t realtime_ns() {
-  std::timespec now = {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 
@@ -136,13 +130,18 @@ milliseconds FailureWatch::look() {
   return std::max(kShortestPause, took * kShare);
 }
 
+// However long that takes: the question has a limit of its own.
+void FailureWatch::take_answer() {
+  if (asking_) take(question_.answer(std::chrono::hours(1)).value_or(GpuUsers()));
+}
+
 void FailureWatch::finish() {
   try {
-    if (asking_) take(question_.answer(std::chrono::hours(1)).value_or(GpuUsers()));
+    take_answer();
     program_ended_ = true;
     look_at_dumps();
     ask();
-    if (asking_) take(question_.answer(std::chrono::hours(1)).value_or(GpuUsers()));
+    take_answer();
   } catch (const std::exception& error) {
     log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
   }

@@ -52,6 +52,7 @@ class FailureWatch {
   bool has_ended(const Watched& watched) const;
   void ask();
   void take(const GpuUsers& users);
+  void take_answer();
   GpuCharges charges_of(const GpuUsers& users, const Watched& watched, const Asked& asked) const;
 
   const std::string pattern_;
