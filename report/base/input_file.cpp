@@ -73,8 +73,9 @@ InputFile open_input_below(const std::string& folder, const std::string& path) {
   }
   return input;
 }
-std::string read_input(const std::string& path) {
-  const InputFile input = open_input(path);
+std::string read_input(const std::string& path) { return read_input(open_input(path), path); }
+
+std::string read_input(const InputFile& input, const std::string& path) {
   if (!input.file.is_open()) throw FileError(path + ": " + input.problem);
   if (input.bytes > kMostBytes) throw FileError(path + ": too large to be read (more than 4 GiB)");
   std::string text(input.bytes, '\0');

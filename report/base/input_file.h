@@ -31,6 +31,7 @@ std::string real_path(const Descriptor& file);
 
 // The content of the file. Throws FileError, whose message names the file.
 std::string read_input(const std::string& path);
+std::string read_input(const InputFile& input, const std::string& path);  // that open_input(path) returned
 
 // Reads the first `bytes` bytes. False when the file cannot be read or is shorter.
 bool read_beginning(const std::string& path, void* data, std::size_t bytes);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "report/base/file_error.h"
 
@@ -42,10 +43,11 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-// The permissions that open(2) without O_EXCL would leave: those of a file that is there, else those of the umask.
-mode_t permissions_for(const std::string& path) {
+// The permissions of a file that is there; else those of the file `like`, and without one those of the umask.
+mode_t permissions_for(const std::string& path, const std::string& like) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0) return info.st_mode & 07777;
+  if (!like.empty() && ::stat(like.c_str(), &info) == 0) return info.st_mode & 0666;
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return 0666 & ~mask;
@@ -63,7 +65,8 @@ std::string cannot_be_written(const std::string& name, int error) {
 
 }  // namespace
 
-OutputFile::OutputFile(const std::string& path) : name_(path), path_(without_links(path)) {
+OutputFile::OutputFile(const std::string& path, std::string like)
+    : name_(path), path_(without_links(path)), like_(std::move(like)) {
   errno = 0;
   if (is_special(path_)) {
     stream_.open(path_, std::ios::binary);
@@ -95,7 +98,7 @@ void OutputFile::commit() {
   stream_.close();
   if (!stream_) fail(errno);
   if (temporary_.empty()) return;
-  ::chmod(temporary_.c_str(), permissions_for(path_));
+  ::chmod(temporary_.c_str(), permissions_for(path_, like_));
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   at_end_.reset();
 }

@@ -14,8 +14,9 @@ namespace culprit::report {
 class OutputFile {
  public:
   // Opens a temporary file of an unpredictable name (O_EXCL) beside `path`. What `path` links to is replaced, never the
-  // link. A device, a pipe or a socket is written directly. Throws FileError.
-  explicit OutputFile(const std::string& path);
+  // link. A device, a pipe or a socket is written directly. A new file gets the permissions of the file `like`, if one
+  // is named, else those of the umask. Throws FileError.
+  explicit OutputFile(const std::string& path, std::string like = "");
   // Without commit(): removes the temporary file.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -29,8 +30,9 @@ class OutputFile {
  private:
   [[noreturn]] void fail(int error);
 
-  std::string name_;       // as the user gave it
-  std::string path_;       // without links
+  std::string name_;  // as the user gave it
+  std::string path_;  // without links
+  std::string like_;
   std::string temporary_;  // empty: path_ is written directly
   std::ofstream stream_;
   std::optional<RemovedAtEnd> at_end_;

@@ -45,8 +45,6 @@ void close_all_but(int pipe) {
 
 void ask(int pipe, const std::string& library, const std::string& proc) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  constexpr int kLeastUrgent = 19;
-  if (::nice(kLeastUrgent) == -1) errno = 0;
   close_all_but(pipe);
   const NvmlFacts nvml = read_nvml(library);
   std::set<std::uint32_t> named;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/base/file_error.h"
 #include "report/base/input_file.h"
 #include "report/base/json_input.h"
 #include "report/base/output_file.h"
@@ -94,7 +95,7 @@ void write_gpu_answers(const std::string& dump_path, const format::Header& heade
                {"start_realtime_ns", header.start_realtime_ns},
                {"answers", Json::array()}};
   for (const GpuAnswer& answer : answers) json["answers"].push_back(json_of(answer));
-  OutputFile file(gpu_answers_path(dump_path));
+  OutputFile file(gpu_answers_path(dump_path), dump_path);
   file.stream() << with_escapes(json.dump(1, ' ', false, Json::error_handler_t::replace)) << "\n";
   file.commit();
 }
@@ -111,7 +112,13 @@ std::vector<GpuAnswer> read_gpu_answers(const Dump& dump, std::string* problem) 
     *problem = path + " is larger than NVML's answers can be, and was left out";
     return answers;
   }
-  const Json json = read_json(path);
+  Json json;
+  try {
+    json = parse_json(read_input(input, path));
+  } catch (const FileError& error) {
+    *problem = std::string(error.what()) + ", and was left out";
+    return answers;
+  }
   if (!json.is_object() || text(json, "schema") != kSchema) {
     *problem = path + " has no answers of NVML (schema " + kSchema + "), and was left out";
     return answers;

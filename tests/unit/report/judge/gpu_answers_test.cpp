@@ -1,6 +1,7 @@
 // NVML's answers next to a dump.
 #include "report/judge/gpu_answers.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "tests/catch.h"
@@ -79,6 +80,14 @@ TEST_CASE("answers are read as they were written, and belong to one dump", "[rep
   write_gpu_answers(file.path, other, {answer_at(20)});
   CHECK(file.read(&problem).empty());
   CHECK(problem.empty());
+}
+
+TEST_CASE("answers may be read by those who may read the dump", "[report][gpu-users]") {
+  namespace fs = std::filesystem;
+  const DumpFile file;
+  fs::permissions(file.path, fs::perms::owner_read | fs::perms::owner_write);
+  write_gpu_answers(file.path, Dump::open(file.path).header(), {answer_at(20)});
+  CHECK(fs::status(gpu_answers_path(file.path)).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
 
 TEST_CASE("hostile files of answers", "[report][gpu-users]") {
