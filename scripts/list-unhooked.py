@@ -80,7 +80,7 @@ def exported_functions(stub):
 def hooked_functions(path):
     """(functions with a row about a resource, functions with any row)."""
     rows = re.findall(r"^([A-Z_0-9]+)\s*\(\s*(cu\w+)", path.read_text(), re.MULTILINE)
-    plain = ("HOOK_CHECK", "HOOK_EXPORT", "HOOK_GROW", "HOOK_LAUNCH", "HOOK_SWITCH")
+    plain = ("HOOK_CHECK", "HOOK_EXPORT", "HOOK_GROW", "HOOK_LAUNCH", "HOOK_LOOK_UP", "HOOK_SWITCH")
     return {name for row, name in rows if row not in plain}, {name for _, name in rows}
 
 

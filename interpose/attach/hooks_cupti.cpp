@@ -89,6 +89,8 @@ namespace observers {
       note_made(                                                                                                  \
           {Api::symbol, format::Kind::kind, made_handle, (std::uint64_t)(bytes), (std::uint64_t)(extra), where}); \
       if (format::Kind::kind == format::Kind::kGraphExec) note_executable_made(made_handle, 0);                   \
+      if (format::Kind::kind == format::Kind::kMemoryPool)                                                        \
+        note_pool_device(reinterpret_cast<CUmemoryPool>(made_handle), Where(where).device);                       \
     }                                                                                                             \
     note_result_of_making<format::Kind::kind>(Api::symbol, status, [&] { return (std::uint64_t)(bytes); });       \
   }
@@ -161,6 +163,9 @@ CallObserver call_observer(Api api) {
     break;
 #define HOOK_LAUNCH(symbol, ...) \
   case Api::symbol:              \
+    break;
+#define HOOK_LOOK_UP(symbol, ...) \
+  case Api::symbol:               \
     break;
 #define HOOK_GROW(symbol, ...) \
   case Api::symbol:            \

@@ -30,6 +30,7 @@ struct ElfModule;
   X(cuGetProcAddress_v2)          \
   X(cuMemGetInfo_v2)              \
   X(cuMemPoolGetAttribute)        \
+  X(cuPointerGetAttributes)       \
   X(cuStreamGetCaptureInfo_v2)    \
   X(cuStreamIsCapturing)          \
   X(cuThreadExchangeStreamCaptureMode)

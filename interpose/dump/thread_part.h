@@ -17,6 +17,7 @@ struct PlaceMemo {
   static constexpr std::uint32_t kNoEpoch = ~0U;
 
   std::uint32_t epoch;
+  CUcontext handle;  // of `place`
   Place place;
 
   void forget() { epoch = kNoEpoch; }

@@ -80,19 +80,24 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     return status;                                            \
   }
 
-#define HOOK_LAUNCH(symbol, parameters, arguments)    \
-  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters { \
-    CULPRIT_ENTER(symbol, arguments, false)           \
-    if (CULPRIT_LIKELY(!next_launch_is_measured())) { \
-      CUresult status = call arguments;               \
-      note_want_of_memory(Api::symbol, status);       \
-      return status;                                  \
-    }                                                 \
-    MeteredLaunch metered(Api::symbol);               \
-    CUresult status = call arguments;                 \
-    metered.finish();                                 \
-    note_want_of_memory(Api::symbol, status);         \
-    return status;                                    \
+#define HOOK_LOOK_UP(symbol, parameters, arguments)                                          \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                                        \
+    CULPRIT_ENTER(symbol, arguments, false)                                                  \
+    MeteredLookUp metered(Api::symbol, look_up_key(Api::symbol, CULPRIT_UNPAREN arguments)); \
+    CUresult status = call arguments;                                                        \
+    metered.finish(status, looked_up_kernel(CULPRIT_UNPAREN arguments));                     \
+    note_result_by_flags<Api::symbol>(status);                                               \
+    return status;                                                                           \
+  }
+
+#define HOOK_LAUNCH(symbol, parameters, arguments)                                  \
+  CULPRIT_EXPORT CUresult CUDAAPI symbol parameters {                               \
+    CULPRIT_ENTER(symbol, arguments, false)                                         \
+    MeteredLaunch metered(Api::symbol, launched_kernel(CULPRIT_UNPAREN arguments)); \
+    CUresult status = call arguments;                                               \
+    metered.finish(status);                                                         \
+    note_want_of_memory(Api::symbol, status);                                       \
+    return status;                                                                  \
   }
 
 #define HOOK_CHECK(symbol, parameters, arguments)                                   \

@@ -15,7 +15,7 @@
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/executables.h"
 #include "interpose/recorder/hook_entry.h"
-#include "interpose/recorder/meter.h"
+#include "interpose/recorder/metered_calls.h"
 #include "interpose/recorder/sharing.h"
 #include "interpose/recorder/thread_state.h"
 
@@ -76,7 +76,10 @@ __attribute__((always_inline)) inline void note_made_by_row(Api api, std::uint64
   if constexpr (kind == format::Kind::kEvent) {
     if (note_cuda_event(api, handle)) return;
   }
-  note_made(describe());
+  const Made made = describe();
+  if constexpr (kind == format::Kind::kMemoryPool)
+    note_pool_device(reinterpret_cast<CUmemoryPool>(handle), made.where.device);
+  note_made(made);
   if constexpr (kind == format::Kind::kGraphExec) note_executable_made(handle, taken);
 }
 
@@ -142,6 +145,9 @@ __attribute__((always_inline)) inline CUresult call_and_end(Api api, std::uint64
       memory_of(kind) == DriverMemory::kModules ? DriverMemory::kModules : DriverMemory::kNone;
   std::int64_t taken = 0;
   const CUresult status = call_metered<kReturned>(api, call, &taken);
+  if constexpr (kReturned == DriverMemory::kModules) {
+    if (status == CUDA_SUCCESS) forget_look_ups();
+  }
   ending.finish(status);
   return status;
 }
@@ -157,10 +163,13 @@ inline std::uint64_t handle(T value) {
 }
 inline Where here() { return {}; }
 inline Where on_device(int device) { return {Where::By::kDevice, device, nullptr}; }
-inline Where on_stream(CUstream stream) { return {Where::By::kStream, -1, stream}; }
-inline Where pool_place(const CUmemPoolProps* props) {
-  if (props == nullptr || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return {};
-  return on_device(props->location.id);
+inline Where on_no_device() { return on_device(-1); }
+inline Where on_stream(CUstream stream) { return {Where::By::kStream, PoolPlaces::kUnknown, stream}; }
+// CUmemPoolProps, CUmemAllocationProp: memory may lie on the host, too.
+template <typename Props>
+inline Where place_of(const Props* props) {
+  if (props == nullptr) return here();
+  return props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? on_device(props->location.id) : on_no_device();
 }
 inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description) {
   return description == nullptr ? 0 : description->size;

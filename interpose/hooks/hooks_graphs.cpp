@@ -24,12 +24,20 @@ __attribute__((always_inline)) inline bool are_captures() {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (CULPRIT_UNLIKELY(process == nullptr)) process = process_if_recording();
   // In a fork child that does not record yet this Process is wiped.
-  return process != nullptr && CULPRIT_UNLIKELY(process->hooks.captures.load(std::memory_order_relaxed) != 0);
+  return process != nullptr && CULPRIT_UNLIKELY(has_captures(*process));
 }
 
 // The graph that a call on this stream goes into, nullptr when the stream is not being captured.
 __attribute__((always_inline)) inline CUgraph captured_graph(CUstream stream) {
   return are_captures() ? ask_captured_graph(stream) : nullptr;
+}
+
+// Of a pool that `memory` was just allocated from.
+inline int device_of_pool(CUmemoryPool pool, CUdeviceptr memory) {
+  Process* process = process_if_recording();
+  if (process == nullptr) return PoolPlaces::kUnknown;
+  const int device = process->pool_places.of(pool);
+  return CULPRIT_LIKELY(device != PoolPlaces::kUnknown) ? device : ask_pool_device(pool, memory);
 }
 
 template <typename Call>
@@ -38,10 +46,12 @@ __attribute__((always_inline)) inline CUresult allocate_on_stream(Api api, Call 
                                                                   CUstream stream) {
   CUresult status = call();
   if (status == CUDA_SUCCESS && dptr != nullptr) {
+    Where where = on_stream(stream);
     if (CUgraph graph = captured_graph(stream)) {
-      note_graph_allocation({api, Kind::kGraphMemory, *dptr, bytes, 0, on_stream(stream)}, handle(graph), true);
+      note_graph_allocation({api, Kind::kGraphMemory, *dptr, bytes, 0, where}, handle(graph), true);
     } else {
-      note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, on_stream(stream)});
+      if (pool != 0) where.device = device_of_pool(reinterpret_cast<CUmemoryPool>(pool), *dptr);
+      note_made({api, Kind::kStreamOrdered, *dptr, bytes, pool, where});
     }
   }
   note_result(api, status, bytes);
@@ -98,10 +108,20 @@ CUresult end_capture(Api api, Call call, CUstream stream, CUgraph* graph) {
 }
 
 template <typename Call>
-CUresult launch(Call call, CUgraphExec exec, CUstream stream) {
+CUresult launch(Api api, Call call, CUgraphExec exec, CUstream stream) {
+  MeteredLaunch metered(api, exec);
   CUresult status = call(exec, stream);
+  const std::int64_t taken = metered.finish(status);
+  if (CULPRIT_UNLIKELY(taken > 0)) note_executable_grown(handle(exec), taken);
   if (CULPRIT_LIKELY(status == CUDA_SUCCESS)) note_launched(handle(exec));
   return status;
+}
+
+// Its kernels may be others now.
+void note_updated(CUgraphExec exec, CUgraph graph, CUresult status) {
+  if (status != CUDA_SUCCESS) return;
+  note_executable(handle(exec), handle(graph));
+  forget_graph_launch(exec);
 }
 
 template <typename Call>
@@ -114,7 +134,7 @@ CUresult upload(Api api, Call call, CUgraphExec exec, CUstream stream) {
 }
 
 void note_node(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, const CUmemPoolProps& pool) {
-  note_graph_allocation({api, Kind::kGraphMemory, address, bytes, 0, pool_place(&pool)}, handle(graph), false);
+  note_graph_allocation({api, Kind::kGraphMemory, address, bytes, 0, place_of(&pool)}, handle(graph), false);
 }
 
 template <typename Call>
@@ -268,13 +288,13 @@ CUresult cuGraphExecDestroy(decltype(&::cuGraphExecDestroy) call, CUgraphExec hG
 CUresult cuGraphExecUpdate(decltype(&::cuGraphExecUpdate) call, CUgraphExec hGraphExec, CUgraph hGraph,
                            CUgraphNode* hErrorNode_out, CUgraphExecUpdateResult* updateResult_out) {
   CUresult status = call(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
-  if (status == CUDA_SUCCESS) note_executable(handle(hGraphExec), handle(hGraph));
+  note_updated(hGraphExec, hGraph, status);
   return status;
 }
 CUresult cuGraphExecUpdate_v2(decltype(&::cuGraphExecUpdate_v2) call, CUgraphExec hGraphExec, CUgraph hGraph,
                               CUgraphExecUpdateResultInfo* resultInfo) {
   CUresult status = call(hGraphExec, hGraph, resultInfo);
-  if (status == CUDA_SUCCESS) note_executable(handle(hGraphExec), handle(hGraph));
+  note_updated(hGraphExec, hGraph, status);
   return status;
 }
 
@@ -286,10 +306,10 @@ CUresult cuGraphUpload_ptsz(decltype(&::cuGraphUpload_ptsz) call, CUgraphExec hG
 }
 
 CUresult cuGraphLaunch(decltype(&::cuGraphLaunch) call, CUgraphExec hGraphExec, CUstream hStream) {
-  return launch(call, hGraphExec, hStream);
+  return launch(Api::cuGraphLaunch, call, hGraphExec, hStream);
 }
 CUresult cuGraphLaunch_ptsz(decltype(&::cuGraphLaunch_ptsz) call, CUgraphExec hGraphExec, CUstream hStream) {
-  return launch(call, hGraphExec, hStream);
+  return launch(Api::cuGraphLaunch_ptsz, call, hGraphExec, hStream);
 }
 
 }  // namespace custom

@@ -177,9 +177,7 @@ CUresult cuMemCreate(decltype(&::cuMemCreate) call, CUmemGenericAllocationHandle
                      const CUmemAllocationProp* prop, unsigned long long flags) {
   CUresult status = call(handle, size, prop, flags);
   if (status == CUDA_SUCCESS && handle != nullptr) {
-    bool on_a_device = prop != nullptr && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    note_made(
-        {Api::cuMemCreate, Kind::kVmmPhysical, *handle, size, 0, on_a_device ? on_device(prop->location.id) : here()});
+    note_made({Api::cuMemCreate, Kind::kVmmPhysical, *handle, size, 0, place_of(prop)});
   }
   note_result(Api::cuMemCreate, status, size);
   return status;

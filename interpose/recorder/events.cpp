@@ -47,8 +47,10 @@ __attribute__((always_inline)) inline Place resolve(Process& process, const Wher
     case Where::By::kStream: {
       // The stream decides, not the thread's current context. The default streams belong to the current context.
       std::uint64_t handle = reinterpret_cast<std::uint64_t>(where.stream);
-      if (handle == 0 || where.stream == CU_STREAM_LEGACY || where.stream == CU_STREAM_PER_THREAD) break;
-      return place_of_stream(process, where.stream);
+      const bool is_default = handle == 0 || where.stream == CU_STREAM_LEGACY || where.stream == CU_STREAM_PER_THREAD;
+      const Place place = is_default ? current_place(process) : place_of_stream(process, where.stream);
+      if (CULPRIT_LIKELY(where.device == PoolPlaces::kUnknown || where.device == place.device)) return place;
+      return process.tables.contexts.of_device(where.device, process.dump);
     }
     case Where::By::kCurrentContext:
       break;
@@ -70,7 +72,7 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
   constexpr std::uint64_t kLeastInterval = 50000000;
   if (!is_peak(device, live)) return;
   const bool first = device->first.total_bytes == 0;
-  if (process.hooks.captures.load(std::memory_order_relaxed) != 0) return;
+  if (has_captures(process)) return;
   std::uint64_t now = now_ns(process);
   std::uint64_t last = process.last_reading_ns.load(std::memory_order_relaxed);
   if (!first && (now - last < kLeastInterval || !process.last_reading_ns.compare_exchange_strong(last, now))) return;
@@ -131,7 +133,23 @@ void change_live_bytes(Process& process, std::uint8_t ordinal, std::int64_t chan
   change_own_live_bytes(process, ordinal, change);
 }
 
+namespace {
+
+__attribute__((noinline)) void sum_graph_live(Process& process) {
+  std::int64_t live[ContextTable::kMostDevices] = {};
+  process.tables.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
+    if (record.kind == Kind::kGraphMemory && record.device < ContextTable::kMostDevices)
+      live[record.device] += static_cast<std::int64_t>(physical_bytes(record));
+    return false;
+  });
+  for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal)
+    process.meter.set_graph_live(static_cast<std::uint8_t>(ordinal), live[ordinal]);
+}
+
+}  // namespace
+
 void sum_live_bytes(Process& process) {
+  sum_graph_live(process);
   std::uint64_t live[ContextTable::kMostDevices] = {};
   process.tables.live.sweep(process.dump, [&](const AllocationRecord& record, Ref, EndedBy*) {
     if (is_on_device(record.kind) && record.device < ContextTable::kMostDevices)
@@ -162,8 +180,10 @@ __attribute__((always_inline)) inline void count_one_gone(Process& process, std:
 
 __attribute__((always_inline)) inline void count_end_of(Process& process, const AllocationRecord& record) {
   count_one_gone(process, record.thread);
-  if (is_on_device(record.kind))
-    change_own_live_bytes(process, record.device, -static_cast<std::int64_t>(physical_bytes(record)));
+  if (!is_on_device(record.kind)) return;
+  const auto bytes = static_cast<std::int64_t>(physical_bytes(record));
+  change_own_live_bytes(process, record.device, -bytes);
+  if (CULPRIT_UNLIKELY(record.kind == Kind::kGraphMemory)) process.meter.change_graph_live(record.device, -bytes);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Process;
 // Where an allocation lives, as given by its row in hooks.def.
 struct Where {
   enum class By { kCurrentContext, kDevice, kStream } by = By::kCurrentContext;
+  // kDevice: negative = on none. kStream: of the pool; PoolPlaces::kUnknown = the stream's.
   int device = -1;
   CUstream stream = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "interpose/recorder/executables.h"
 
+#include "interpose/recorder/metered_calls.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -38,6 +39,7 @@ void add_taken(AllocationRecord& record, std::int64_t taken) {
 }  // namespace
 
 void note_executable_made(std::uint64_t exec, std::int64_t taken) {
+  forget_graph_launch(reinterpret_cast<CUgraphExec>(exec));
   record_on_own_stack([&](Process& process) {
     AllocationRecord* record = record_of(process, exec);
     if (record == nullptr) return;  // recording is off, or there was no room

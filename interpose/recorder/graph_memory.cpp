@@ -47,6 +47,7 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
     count_free(thread_state.dump.counters, process.dump);  // by the launch itself
   } else {
     change_live_bytes(process, record.device, static_cast<std::int64_t>(record.bytes));
+    process.meter.change_graph_live(record.device, static_cast<std::int64_t>(record.bytes));
   }
   record.launched.stack = stack;
   if (record.launched.times != ~std::uint32_t{0}) ++record.launched.times;
@@ -57,6 +58,7 @@ void allocate(Process& process, AllocationRecord& record, Ref stack, std::uint64
 void release(Process& process, AllocationRecord& record, Ref stack) {
   if (!is_physical(record)) return;
   change_live_bytes(process, record.device, -static_cast<std::int64_t>(record.bytes));
+  process.meter.change_graph_live(record.device, -static_cast<std::int64_t>(record.bytes));
   record.launched.stack = stack;
   record.evidence = 0;  // of why the memory of that launch was not freed
   set_flags(record, format::kFlagNotPhysical, format::kFlagFreeFailed);
@@ -100,6 +102,7 @@ void note_graph_allocation(Made made, std::uint64_t graph, bool captured) {
   made.flags = format::kFlagNotPhysical | format::kFlagInGraph;
   note_made(made);
   with_nodes([&](Process& process, GraphNodes& nodes, auto) {
+    process.meter.expect_graph_memory();
     const std::uint8_t device = made.where.by == Where::By::kDevice ? static_cast<std::uint8_t>(made.where.device)
                                                                     : current_place(process).device;
     const Ref ref = process.tables.live.find(kSpace, made.handle, device, process.dump);
@@ -144,7 +147,7 @@ void note_capture_ended(std::uint64_t graph) {
   with_nodes([&](Process& process, GraphNodes& nodes, auto forget) {
     if (graph != 0) {
       nodes.end_capture(graph);
-    } else if (process.hooks.captures.load(std::memory_order_relaxed) == 0) {
+    } else if (!has_captures(process)) {
       nodes.captures_failed(forget);
     }
   });

@@ -31,7 +31,9 @@ CULPRIT_COLD void note_memory_launched(std::uint64_t exec);
 inline void note_launched(std::uint64_t exec) {
   Process* process = __atomic_load_n(&quick_process, __ATOMIC_ACQUIRE);
   if (process == nullptr) process = process_if_recording();
-  if (process != nullptr && CULPRIT_UNLIKELY(process->tables.graphs.may_run(exec))) note_memory_launched(exec);
+  if (process == nullptr) return;
+  process->meter.note_graph_changed();
+  if (CULPRIT_UNLIKELY(process->tables.graphs.may_run(exec))) note_memory_launched(exec);
 }
 
 // The program freed memory that a graph may allocate again (kFlagInGraph). False: no graph does any more.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/live_memory.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/events.h"
@@ -37,8 +38,6 @@ class Within {
   bool usable_;
 };
 
-bool is_captured(Process& process) { return process.hooks.captures.load(std::memory_order_relaxed) != 0; }
-
 // Recording is off or over, or CUPTI tells about calls only once they are done.
 bool may_not_read(Process& process) {
   return (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
@@ -67,6 +66,15 @@ bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) 
   return true;
 }
 
+bool read_graph_reserved(std::uint8_t device, std::uint64_t* bytes) {
+  cuuint64_t reserved = 0;
+  if (driver().cuDeviceGetGraphMemAttribute == nullptr ||
+      driver().cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+    return false;
+  *bytes = reserved;
+  return true;
+}
+
 // The driver may not be called while the table is walked: the handles are copied first.
 void read_custom_pools(Process& process, BalanceRecord* balance) {
   constexpr int kMost = 64;
@@ -88,10 +96,9 @@ void read_pools(Process& process, BalanceRecord* balance) {
       read_pool(pool, &balance->default_reserved, &balance->default_used))
     balance->flags |= format::kBalancePools;
   read_custom_pools(process, balance);
-  cuuint64_t reserved = 0, used = 0;
-  if (driver().cuDeviceGetGraphMemAttribute != nullptr &&
-      driver().cuDeviceGetGraphMemAttribute(balance->device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
-          CUDA_SUCCESS &&
+  cuuint64_t used = 0;
+  std::uint64_t reserved = 0;
+  if (read_graph_reserved(balance->device, &reserved) &&
       driver().cuDeviceGetGraphMemAttribute(balance->device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ==
           CUDA_SUCCESS) {
     balance->graph_reserved = reserved;
@@ -158,32 +165,44 @@ void read_limits(BalanceRecord* balance) {
 }  // namespace
 
 // Readings may take a hundredth of the time; the first ones are always made.
-bool Meter::may_measure(std::uint64_t now) const {
+bool Meter::may_measure(Budget budget, std::uint64_t now) const {
   constexpr std::uint64_t kFree = 50'000'000;
-  constexpr std::uint64_t kShare = 100;
-  return spent_ns_.load(std::memory_order_relaxed) <= kFree + now / kShare;
+  constexpr std::uint64_t kShare = 100 * kBudgets;
+  return spent_ns_[static_cast<int>(budget)].load(std::memory_order_relaxed) <= kFree + now / kShare;
 }
 
 // `context`: to read in; nullptr: the current one. Returns false if there is no reading, or if other threads were
 // inside hooks at each attempt: the driver's figure then contains changes that no record shows yet.
-bool Meter::read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live) {
+bool Meter::read(Process& process, const Measurement& measurement, CUcontext context, std::uint64_t* used,
+                 std::uint64_t* live) {
+  const std::uint8_t device = measurement.device;
   const std::uint64_t start = now_ns(process);
   flush_live_bytes(process);
   format::MemoryReading reading;
+  std::uint64_t of_graphs = 0;
   bool done = false;
   {
+    const RelaxedCapture relaxed;
     Within within(context);
     for (int i = 0; within.usable() && !done && i < kMostAttempts; ++i) {
       const OtherThreads before = look_at_other_threads(device);
       const std::uint64_t sum = live_sum(process, device);
+      const std::uint32_t graph_changes = graph_changes_.load(std::memory_order_acquire);
+      const std::int64_t graph_live = __atomic_load_n(&graph_live_[device], __ATOMIC_RELAXED);
+      // Trimming graph memory is no hook of ours.
+      std::uint64_t of_graphs_before = 0;
+      const bool apart = graphs_allocate_.load(std::memory_order_relaxed);
+      if (apart && !read_graph_reserved(device, &of_graphs_before)) break;
       if (!read_memory(start, &reading)) break;
+      if (apart && !read_graph_reserved(device, &of_graphs)) break;
       const OtherThreads after = look_at_other_threads(device);
-      *live = sum + static_cast<std::uint64_t>(before.held_back);
-      done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum;
+      *live = sum + static_cast<std::uint64_t>(before.held_back - graph_live);
+      done = !before.busy && !after.busy && after.held_back == before.held_back && live_sum(process, device) == sum &&
+             graph_changes_.load(std::memory_order_acquire) == graph_changes && of_graphs == of_graphs_before;
     }
   }
-  spent_ns_.fetch_add(now_ns(process) - start, std::memory_order_relaxed);
-  if (done) *used = reading.total_bytes - reading.free_bytes;
+  spent_ns_[static_cast<int>(measurement.budget)].fetch_add(now_ns(process) - start, std::memory_order_relaxed);
+  if (done) *used = reading.total_bytes - reading.free_bytes - of_graphs;
   return done;
 }
 
@@ -195,10 +214,11 @@ void Meter::open(Process& process, Measurement* measurement, CUcontext context) 
   for (int i = 0; i < kMostAttempts; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
     std::uint64_t used = 0, live = 0;
-    const bool done = read(process, measurement->device, context, &used, &live);
+    const bool done = read(process, *measurement, context, &used, &live);
     const std::uint64_t now = now_ns(process);
     SpinGuard guard(together.lock);
-    if (together.open != 0 && now - together.began_ns > kLongest) together.open = 0;
+    // `now` is older than the lock: another thread may have begun after it.
+    if (together.open != 0 && now > together.began_ns + kLongest) together.open = 0;
     if (together.open == 0) {
       if (!done) break;
       if (together.changes != changes) continue;
@@ -226,7 +246,7 @@ bool Meter::close(Process& process, const Measurement& measurement, CUcontext co
   for (int i = 1;; ++i) {
     const std::uint32_t changes = __atomic_load_n(&together.changes, __ATOMIC_ACQUIRE);
     std::uint64_t live = 0;
-    bool done = read(process, measurement.device, context, used, &live);
+    bool done = read(process, measurement, context, used, &live);
     SpinGuard guard(together.lock);
     if (together.open == 1 && together.changes != changes) {
       if (done && i < kMostAttempts) continue;
@@ -237,12 +257,11 @@ bool Meter::close(Process& process, const Measurement& measurement, CUcontext co
     if (--together.open != 0) return false;
     const std::uint32_t calls = together.calls;
     *grown = static_cast<std::int64_t>(*used - together.used) - static_cast<std::int64_t>(live - together.live);
-    if (calls == 1) {
-      if (!done) __atomic_fetch_add(&unmeasured_[measurement.device], 1, __ATOMIC_RELAXED);
-      return done;
-    }
+    const bool known = done && !together.mixed;
+    if (!known) __atomic_fetch_add(&unmeasured_[measurement.device], calls, __ATOMIC_RELAXED);
+    if (calls == 1) return known;
     in_common_[measurement.device] += calls;
-    if (done && !together.mixed) add(measurement.device, measurement.what, *grown);
+    if (known) add(measurement.device, measurement.what, *grown);
     return false;
   }
 }
@@ -265,11 +284,11 @@ void Meter::note(Process& process, const Measurement& measurement, std::uint32_t
   add(measurement.device, measurement.what, bytes);
 }
 
-void Meter::begin(Process& process, Measurement* measurement, bool always) {
+void Meter::begin(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
-  if (!always && !may_measure(now_ns(process))) {
+  if (!may_measure(measurement->budget, now_ns(process))) {
     __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
     return;
   }
@@ -284,11 +303,20 @@ std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
   return grown;
 }
 
-void Meter::finish_launch(Process& process, const Measurement& measurement) {
+void Meter::begin_launch(Process& process, Measurement* measurement) {
+  measurement->budget = Budget::kLaunches;
+  begin(process, measurement);
+  if (!measurement->begun) return;
+  const RelaxedCapture relaxed;
+  measurement->stack_limit = stack_limit();
+}
+
+std::int64_t Meter::finish_launch(Process& process, const Measurement& measurement) {
   std::int64_t grown = 0;
   std::uint64_t used = 0;
-  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return;
+  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return 0;
   const std::uint32_t context = current_place(process).context;
+  const RelaxedCapture relaxed;
   const std::size_t limit = stack_limit();
   Measurement local = measurement;
   local.what = DriverMemory::kLocalMemory;
@@ -298,6 +326,7 @@ void Meter::finish_launch(Process& process, const Measurement& measurement) {
                                                                                  threads_of(measurement.device)));
   if (for_local != 0) note(process, local, context, for_local);
   if (grown != for_local) note(process, measurement, context, grown - for_local);
+  return grown - for_local;
 }
 
 void Meter::begin_context(Process& process, Measurement* measurement) {
@@ -312,7 +341,7 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
   std::uint64_t used = 0, live = 0;
   std::uint16_t flags = format::kContextMeasured;
   if (measurement.first) {
-    if (made == nullptr || !read(process, measurement.device, made, &used, &live)) return;
+    if (made == nullptr || !read(process, measurement, made, &used, &live)) return;
     grown = static_cast<std::int64_t>(used - live);
     flags = format::kContextFirst;
   } else if (!close(process, measurement, made, &grown, &used)) {
@@ -325,6 +354,7 @@ void Meter::finish_context(Process& process, const Measurement& measurement, CUc
 }
 
 void Meter::note_context_ended(Process& process, std::uint32_t context) {
+  look_ups_.forget();
   std::uint8_t device = format::kNoDevice;
   process.tables.bills.end_context(context, process.dump, [&](const format::BillRecord& bill) {
     device = bill.device;
@@ -335,7 +365,7 @@ void Meter::note_context_ended(Process& process, std::uint32_t context) {
 }
 
 void Meter::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
-  if (device >= ContextTable::kMostDevices || is_captured(process) || !driver_ready()) return;
+  if (device >= ContextTable::kMostDevices || has_captures(process) || !driver_ready()) return;
   format::MemoryReading reading;
   CUdevice current = -1;
   const std::uint64_t now = now_ns(process);
@@ -366,57 +396,6 @@ void Meter::take_balance(Process& process, std::uint8_t device, format::Moment m
   balance.uses = uses;
   *record = balance;
   __atomic_store_n(&record->state, uses, __ATOMIC_RELEASE);
-}
-
-std::atomic<bool> launch_is_measured{false};
-
-MeteredLaunch::MeteredLaunch(Api api) {
-  Process* process = process_if_recording();
-  // During a capture a launch adds a node; the next one is measured.
-  if (process == nullptr || is_captured(*process) || !launch_is_measured.exchange(false)) return;
-  measurement_.api = api;
-  measurement_.what = DriverMemory::kModules;
-  record_on_own_stack([&](Process& recording) {
-    recording.meter.begin(recording, &measurement_);
-    if (measurement_.begun) measurement_.stack_limit = stack_limit();
-  });
-}
-
-void MeteredLaunch::finish() {
-  if (!measurement_.begun) return;
-  record_on_own_stack([&](Process& process) { process.meter.finish_launch(process, measurement_); });
-}
-
-MeteredCall::MeteredCall(Api api, DriverMemory what) {
-  if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
-  measurement_.api = api;
-  measurement_.what = what;
-  record_on_own_stack([&](Process& process) { process.meter.begin(process, &measurement_); });
-}
-
-std::int64_t MeteredCall::finish() {
-  if (measurement_.what == DriverMemory::kModules) launch_is_measured.store(true, std::memory_order_relaxed);
-  std::int64_t grown = 0;
-  if (measurement_.begun)
-    record_on_own_stack([&](Process& process) { grown = process.meter.finish(process, measurement_); });
-  return grown;
-}
-
-MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
-  measurement_.api = api;
-  measurement_.what = DriverMemory::kContexts;
-  measurement_.device =
-      device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
-  if (process_if_recording() == nullptr || !driver_ready()) return;
-  unsigned flags = 0;
-  int active = 0;
-  if (primary && (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active != 0)) return;
-  record_on_own_stack([&](Process& process) { process.meter.begin_context(process, &measurement_); });
-}
-
-void MeteredContext::finish(CUcontext made) {
-  if (!measurement_.begun) return;
-  record_on_own_stack([&](Process& process) { process.meter.finish_context(process, measurement_, made); });
 }
 
 }  // namespace culprit

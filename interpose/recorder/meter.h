@@ -1,7 +1,7 @@
 // The memory that the driver takes by itself, for contexts, code, local memory, graphs, streams: memory in use is read
 // before and after the rare calls that make the driver grow, and the difference, less what was allocated meanwhile, is
 // noted with the call's stack. Never around a call that programs make often (allocations, frees, copies, waits): a
-// reading is a driver call. Of launches only the first one after code was loaded or looked up is measured, because
+// reading is a driver call. Of look-ups of code and of launches only the first one of each kernel is measured, because
 // lazily loaded code, local memory, the buffer of printf and the device heap get their memory then.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "interpose/driver/api.h"
 #include "interpose/dump/contexts.h"
 #include "interpose/format/dump_format.h"
+#include "interpose/recorder/look_ups.h"
 
 namespace culprit {
 
@@ -22,26 +23,52 @@ struct Process;
 
 class Meter {
  public:
+  // Readings have a share of the time, and these sorts of calls a part of it each: a program that looks up thousands of
+  // kernels would leave nothing for the graphs that it makes of them.
+  enum class Budget : std::uint8_t { kCalls, kLookUps, kLaunches };
+  static constexpr int kBudgets = 3;
+
   // A call that is being measured.
   struct Measurement {
     Api api;
     format::DriverMemory what;
     std::uint8_t device;
+    Budget budget;
     bool begun;               // finish() is needed
     bool first;               // the process's first context on the device: memory in use before it is not known
     std::size_t stack_limit;  // of a launch: before it
   };
 
-  // All functions are thread-safe and run on the tracker's own stack only. `always`: also when many calls were measured
-  // shortly before.
-  void begin(Process& process, Measurement* measurement, bool always = false);
+  // All functions are thread-safe and run on the tracker's own stack only.
+  void begin(Process& process, Measurement* measurement);
   // Returns the memory that the call took; 0 also if that is not known.
   std::int64_t finish(Process& process, const Measurement& measurement);
-  void finish_launch(Process& process, const Measurement& measurement);
+  // A launch. finish_launch() returns what is no local memory.
+  void begin_launch(Process& process, Measurement* measurement);
+  std::int64_t finish_launch(Process& process, const Measurement& measurement);
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
   void begin_context(Process& process, Measurement* measurement);
   void finish_context(Process& process, const Measurement& measurement, CUcontext made);
+
+  LookUps& look_ups() { return look_ups_; }
+
+  // Graphs of the program allocate memory. The driver keeps it apart: readings are without it.
+  void expect_graph_memory() { graphs_allocate_.store(true, std::memory_order_relaxed); }
+  // A graph was launched, or its memory freed: a reading that was taken meanwhile is repeated.
+  void note_graph_changed() {
+    if (CULPRIT_UNLIKELY(graphs_allocate_.load(std::memory_order_relaxed)))
+      graph_changes_.fetch_add(1, std::memory_order_release);
+  }
+  // Graph memory became live, or was freed; called where DeviceRecord::live_bytes changes, too.
+  void change_graph_live(std::uint8_t device, std::int64_t change) {
+    if (device >= ContextTable::kMostDevices) return;
+    __atomic_fetch_add(&graph_live_[device], change, __ATOMIC_RELAXED);
+    note_graph_changed();
+  }
+  void set_graph_live(std::uint8_t device, std::int64_t bytes) {
+    __atomic_store_n(&graph_live_[device], bytes, __ATOMIC_RELAXED);
+  }
 
   // A context of this number ended, with its memory.
   void note_context_ended(Process& process, std::uint32_t context);
@@ -67,61 +94,26 @@ class Meter {
     std::uint64_t live;  // ... and DeviceRecord::live_bytes
   };
 
-  bool may_measure(std::uint64_t now) const;
-  bool read(Process& process, std::uint8_t device, CUcontext context, std::uint64_t* used, std::uint64_t* live);
+  bool may_measure(Budget budget, std::uint64_t now) const;
+  bool read(Process& process, const Measurement& measurement, CUcontext context, std::uint64_t* used,
+            std::uint64_t* live);
   void open(Process& process, Measurement* measurement, CUcontext context);
   bool close(Process& process, const Measurement& measurement, CUcontext context, std::int64_t* grown,
              std::uint64_t* used);
   void note(Process& process, const Measurement& measurement, std::uint32_t context, std::int64_t bytes);
   void add(std::uint8_t device, format::DriverMemory what, std::int64_t bytes);
 
-  std::atomic<std::uint64_t> spent_ns_;  // on all readings so far
+  std::atomic<std::uint64_t> spent_ns_[kBudgets];  // on readings so far
+  std::atomic<bool> graphs_allocate_;
+  std::int64_t graph_live_[ContextTable::kMostDevices];
+  std::atomic<std::uint32_t> graph_changes_;  // calls of note_graph_changed()
+  LookUps look_ups_;
   Together together_[ContextTable::kMostDevices];
   std::int64_t taken_[ContextTable::kMostDevices][format::kDriverMemoryKinds];
   std::uint64_t unmeasured_[ContextTable::kMostDevices];
   std::uint64_t in_common_[ContextTable::kMostDevices];  // calls that ran at the same time as others
   SpinLock balance_lock_;
   format::Ref balances_[ContextTable::kMostDevices];  // kMoments records
-};
-
-// Set by calls that load or look up code.
-extern CULPRIT_OWN std::atomic<bool> launch_is_measured;
-
-__attribute__((always_inline)) inline bool next_launch_is_measured() {
-  return CULPRIT_UNLIKELY(launch_is_measured.load(std::memory_order_relaxed));
-}
-
-// Measures a launch: local memory apart from all else.
-class MeteredLaunch {
- public:
-  explicit MeteredLaunch(Api api);
-  void finish();
-
- private:
-  Meter::Measurement measurement_ = {};
-};
-
-// Measures one call of a hook.
-class MeteredCall {
- public:
-  // Construct before the driver is called. kNone: does nothing.
-  MeteredCall(Api api, format::DriverMemory what);
-  // Returns the memory that the call took; 0 also if that is not known.
-  std::int64_t finish();
-
- private:
-  Meter::Measurement measurement_ = {};
-};
-
-// A call that makes a context.
-class MeteredContext {
- public:
-  // `primary`: of a primary context; one that is in use already takes nothing.
-  MeteredContext(Api api, CUdevice device, bool primary);
-  void finish(CUcontext made);
-
- private:
-  Meter::Measurement measurement_ = {};
 };
 
 }  // namespace culprit

@@ -173,7 +173,7 @@ void Pictures::note_out_of_memory(Process& process, Api api, format::Ref stack, 
       failure.asked_bytes = bytes;
       failure.times = times;
       format::MemoryReading reading;
-      if (process.hooks.captures.load(std::memory_order_relaxed) == 0 && read_memory(now, &reading)) {
+      if (!has_captures(process) && read_memory(now, &reading)) {
         failure.free_bytes = reading.free_bytes;
         failure.total_bytes = reading.total_bytes;
       }

@@ -309,6 +309,7 @@ Place ask_current_place_here(Process& process) {
   CUcontext handle = nullptr;
   if (!driver_ready() || driver().cuCtxGetCurrent(&handle) != CUDA_SUCCESS || handle == nullptr) return {};
   thread_state.dump.context.place = process.tables.contexts.of_handle(handle, now_ns(process), process.dump);
+  thread_state.dump.context.handle = handle;
   thread_state.dump.context.epoch = process.tables.contexts.epoch();
   return thread_state.dump.context.place;
 }

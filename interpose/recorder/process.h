@@ -21,6 +21,7 @@
 #include "interpose/recorder/meter.h"
 #include "interpose/recorder/options.h"
 #include "interpose/recorder/pictures.h"
+#include "interpose/recorder/pool_places.h"
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/stack_collection.h"
 #include "interpose/recorder/thread_state.h"
@@ -94,6 +95,7 @@ struct Process {
   MarkTable marks;
   Pictures pictures;
   Meter meter;
+  PoolPlaces pool_places;
   SwitchPart switching;
   ViewPart view;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
@@ -221,6 +223,9 @@ CULPRIT_COLD Place ask_current_place(Process& process);
 // With CULPRIT_VERIFY_STACKS=1: compares the cached place with the driver's answer, and counts mismatches.
 CULPRIT_COLD void verify_place(Process& process, Place remembered);
 
+// Whether a stream is being captured. A capture permits few calls of the driver.
+inline bool has_captures(const Process& process) { return process.hooks.captures.load(std::memory_order_relaxed) != 0; }
+
 // The place of the context that is current to the calling thread. It is cached, because a query of the driver costs as
 // much as the rest of recording an event.
 inline Place current_place(Process& process) {
@@ -229,6 +234,15 @@ inline Place current_place(Process& process) {
   Place place = thread_state.dump.context.place;
   if (CULPRIT_UNLIKELY((process.mode.load(std::memory_order_relaxed) & kModeVerify) != 0)) verify_place(process, place);
   return place;
+}
+
+// The context that is current to the calling thread; nullptr: none, or not known. Only a call of the driver when the
+// place is not cached.
+inline CUcontext current_context(const Process& process) {
+  const auto& known = thread_state.dump.context;
+  if (CULPRIT_LIKELY(known.epoch == process.tables.contexts.epoch())) return known.handle;
+  CUcontext current = nullptr;
+  return driver_ready() && driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS ? current : nullptr;
 }
 
 }  // namespace culprit

@@ -12,6 +12,7 @@
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
+#include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
@@ -62,8 +63,8 @@ void begin_span(Process& process, std::uint8_t device, std::uint64_t bytes) {
   span->begin_ns = process.switching.switched_on_ns.load(std::memory_order_relaxed);
   span->device = format::kNoDevice;
   format::MemoryReading reading;
-  if (process.hooks.captures.load(std::memory_order_relaxed) == 0 && device != format::kNoDevice &&
-      current_place(process).device == device && read_memory(now_ns(process), &reading)) {
+  if (!has_captures(process) && device != format::kNoDevice && current_place(process).device == device &&
+      read_memory(now_ns(process), &reading)) {
     span->device = device;
     span->total_bytes = reading.total_bytes;
     std::uint64_t used = reading.total_bytes - reading.free_bytes;
@@ -134,10 +135,9 @@ void read_current_device(Process& process, format::SpanRecord* span) {
 }  // namespace
 
 void begin_span_at_attach(Process& process) {
-  if (!driver_ready() || driver().cuThreadExchangeStreamCaptureMode == nullptr) return;
-  // Another thread may be capturing a stream, which some calls in other threads would invalidate.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (driver().cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) return;
+  if (!driver_ready()) return;
+  const RelaxedCapture relaxed;
+  if (!relaxed.works()) return;
   format::SpanRecord found = {};
   read_current_device(process, &found);
   unsigned flags = 0;
@@ -154,7 +154,6 @@ void begin_span_at_attach(Process& process) {
     driver().cuDevicePrimaryCtxRelease_v2(ordinal);
   }
   thread_state.dump.context.forget();
-  driver().cuThreadExchangeStreamCaptureMode(&mode);
   if (found.total_bytes == 0) return;
   format::Ref ref = process.dump.allocate_records(format::ChunkType::kSpans, 1, nullptr);
   if (ref == 0) return;

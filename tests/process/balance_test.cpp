@@ -22,6 +22,13 @@ RunOptions with_own_memory() {
   return options;
 }
 
+// As slow as on a busy machine.
+RunOptions with_slow_readings() {
+  RunOptions options = with_own_memory();
+  options.environment["SIMCUDA_MEMORY_INFO_US"] = "20";
+  return options;
+}
+
 using Items = std::map<std::string, std::int64_t>;
 Items items_of(const json& list) {
   Items items;
@@ -98,6 +105,92 @@ TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]"
   REQUIRE(local.size() == 1);
   CHECK(local[0]["count"] == 1);
   CHECK(has_frame(read_stack(local[0]["stack"]), "launch_kernels"));
+}
+
+TEST_CASE("a kernel's first launch is measured, however long ago it was looked up", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("kernels later");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["rest"] == 0);
+  CHECK(has_frame(read_stack(bills_of(report, "local-memory").at(0)["stack"]), "launch_later"));
+}
+
+TEST_CASE("very many look-ups leave time to measure other calls", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("look-ups", with_slow_readings());
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["graph-executables"] == 546 * kMiB / 5000 * 1000);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["rest"] == 0);
+}
+
+TEST_CASE("a look-up that was made before is not measured again", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("same look-up", with_slow_readings());
+  CHECK(items_of(report["devices"][0]["balance"])["graph-executables"] == 546 * kMiB / 5000 * 1000);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+}
+
+TEST_CASE("a graph's first launch is measured", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("graph kernel");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["graph-executables"] == 546 * kMiB / 5000);
+  CHECK(items["rest"] == 0);
+  const json local = bills_of(report, "local-memory");
+  REQUIRE(local.size() == 1);
+  CHECK(local[0]["api"] == "cuGraphLaunch");
+  CHECK(has_frame(read_stack(local[0]["stack"]), "launch_graph"));
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+}
+
+TEST_CASE("the first launch after an update of a graph is measured", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("updated graph");
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["local-memory"] == 3072LL * 132 * 2048);
+  CHECK(items["rest"] == 0);
+}
+
+TEST_CASE("memory of another thread's graphs is never counted as code", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("beside graph memory");
+  Items items = items_of(report["devices"][0]["balance"]);
+  const std::int64_t not_measured = report["balances"][0]["calls_not_measured"];
+  INFO(report["balances"][0].dump(1));
+  const std::int64_t executable = 546 * kMiB / 5000 + 14 * kMiB / 5000;  // made beside a load, perhaps
+  CHECK(items["modules"] >= (40 - not_measured) * 2 * kMiB);
+  CHECK(items["modules"] + items["graph-executables"] + items["rest"] == 40 * 2 * kMiB + executable);
+}
+
+TEST_CASE("memory that graphs allocate is no memory of executables", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("graph memory");
+  Items items = items_of(report["devices"][0]["balance"]);
+  // Two of four stay.
+  CHECK(items["allocations"] + items["graph-pool-reserve"] >= 2 * 32 * kMiB);
+  CHECK(items["graph-executables"] == 2 * (2 * (546 * kMiB / 5000) + 14 * kMiB / 5000));
+  CHECK(items["rest"] == 0);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+}
+
+TEST_CASE("memory of a pool lies where the pool does, and memory on the host is on no device", "[balance]") {
+  if (on_gpu()) return;
+  const json report = run_json("elsewhere");
+  std::map<std::string, std::int64_t> leaked;  // by kind and device
+  for (const json& leak : report["leaks"]) {
+    const std::string device = leak["device"].is_null() ? "host" : std::to_string(leak["device"].get<int>());
+    leaked[leak["kind"].get<std::string>() + " " + device] += leak["bytes"].get<std::int64_t>();
+  }
+  CHECK(leaked["stream-ordered host"] == 16 * kMiB);
+  CHECK(leaked["stream-ordered 1"] == 2 * 16 * kMiB);
+  CHECK(leaked["stream-ordered 0"] == kMiB);
+  CHECK(leaked["vmm-physical host"] == 8 * kMiB);
+  CHECK(report["devices"][0]["live_bytes"] == 3 * kMiB + 1 + kMiB);
+  CHECK(report["devices"][1]["live_bytes"] == 2 * 16 * kMiB);
+  CHECK(items_of(report["devices"][0]["balance"])["rest"] == 0);
 }
 
 TEST_CASE("a context on a device where its rank has nothing else is a stray one", "[balance]") {

@@ -52,6 +52,20 @@ TEST_CASE("recorded allocations are followed while recording is off", "[switch]"
   CHECK(has(text, "\nrecorded from 0.00 ms to "));
 }
 
+TEST_CASE("a balance says that recording was off for a part of the time", "[switch][balance]") {
+  if (on_gpu()) return;
+  RunOptions options = paused();
+  options.environment["SIMCUDA_OWN_MEMORY"] = "1";
+  const Run run = run_preloaded("switched", {"a", "s", "a"}, options);
+  REQUIRE(run.exit_code == 0);
+  const std::string text = run_culprit({"report", "--all", run.dump().string()}).out;
+  INFO(text);
+  CHECK(has(text, "   527 MiB    rest (not known)\n"));
+  CHECK(has(text, "   recording was off for a part of the time: what the driver took then is in the rest\n"));
+  const std::string always = run_culprit({"report", "--all", run_preloaded("switched", {"a"}).dump().string()}).out;
+  CHECK_FALSE(has(always, "recording was off"));
+}
+
 TEST_CASE("the report says what was in use before recording began", "[switch]") {
   const Run late = run_preloaded("switched", {"a", "a", "s", "a"}, paused());
   const Run early = run_preloaded("switched", {"s", "a"}, paused());

@@ -37,6 +37,30 @@ SUBJECT_FUNCTION void launch_kernels() {
   launch(module, "with_printf_and_heap", 3);
 }
 
+// All look-ups before the first launch.
+SUBJECT_FUNCTION void launch_later() {
+  CUmodule module = nullptr;
+  CHECKED(cuModuleLoadData(&module, image));
+  CUfunction functions[2] = {};
+  CHECKED(cuModuleGetFunction(&functions[0], module, "plain"));
+  CHECKED(cuModuleGetFunction(&functions[1], module, "local_4096"));
+  for (CUfunction function : functions) {
+    CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  }
+}
+
+// Kernels of other names, or always the same one.
+SUBJECT_FUNCTION void look_up(int times, bool same) {
+  CUmodule module = nullptr;
+  CHECKED(cuModuleLoadData(&module, image));
+  for (int i = 0; i < times; ++i) {
+    CUfunction function = nullptr;
+    CHECKED(cuModuleGetFunction(&function, module, same ? "same" : ("kernel" + std::to_string(i)).c_str()));
+    int registers = 0;
+    if (same) CHECKED(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
+  }
+}
+
 SUBJECT_FUNCTION CUgraphExec instantiate(int nodes) {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
@@ -47,6 +71,65 @@ SUBJECT_FUNCTION CUgraphExec instantiate(int nodes) {
   }
   CHECKED(cuGraphInstantiateWithFlags(&exec, graph, 0));
   CHECKED(cuGraphDestroy(graph));
+  return exec;
+}
+
+CUgraph graph_with_kernel(const char* name) {
+  CUmodule module = nullptr;
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  CHECKED(cuModuleLoadData(&module, image));
+  CHECKED(cuModuleGetFunction(&kernel.func, module, name));
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  CHECKED(cuGraphCreate(&graph, 0));
+  CHECKED(cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+  return graph;
+}
+
+// The kernel's first launch is one of a graph. Each executable is launched twice.
+SUBJECT_FUNCTION void launch_graph() {
+  CUgraph graph = graph_with_kernel("local_4096");
+  for (int i = 0; i < 2; ++i) {
+    CUgraphExec exec = nullptr;
+    CHECKED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECKED(cuGraphLaunch(exec, nullptr));
+    CHECKED(cuGraphLaunch(exec, nullptr));
+    CHECKED(cuGraphExecDestroy(exec));
+  }
+}
+
+// An executable gets a kernel with more local memory.
+SUBJECT_FUNCTION void update_graph() {
+  CUgraph graph = graph_with_kernel("plain");
+  CUgraph other = graph_with_kernel("local_4096");
+  CUgraphExec exec = nullptr;
+  CUgraphExecUpdateResultInfo result = {};
+  CHECKED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  CHECKED(cuGraphLaunch(exec, nullptr));
+  CHECKED(cuGraphExecUpdate(exec, other, &result));
+  CHECKED(cuGraphLaunch(exec, nullptr));
+}
+
+// Graphs with memory of their own: uploaded first, or launched at once; freed, or left behind.
+SUBJECT_FUNCTION CUgraphExec launch_graph_memory(bool upload, bool release) {
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS memory = {};
+  memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  memory.bytesize = std::size_t{32} << 20;
+  CHECKED(cuGraphCreate(&graph, 0));
+  CHECKED(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &memory));
+  if (release) {
+    CUgraphNode last = nullptr;
+    CHECKED(cuGraphAddMemFreeNode(&last, graph, &node, 1, memory.dptr));
+  }
+  CHECKED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  if (upload) CHECKED(cuGraphUpload(exec, nullptr));
+  CHECKED(cuGraphLaunch(exec, nullptr));
   return exec;
 }
 
@@ -77,6 +160,41 @@ SUBJECT_FUNCTION void use_pools() {
   CHECKED(cudaMemPoolCreate(&pool, &properties));
   CHECKED(cudaMallocFromPoolAsync(&memory, 30 << 20, pool, nullptr));
   CHECKED(cudaFreeAsync(memory, nullptr));
+}
+
+cudaMemPool_t make_pool(cudaMemLocation location) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = location;
+  cudaMemPool_t pool = nullptr;
+  CHECKED(cudaMemPoolCreate(&pool, &properties));
+  return pool;
+}
+
+// Memory that the stream or the current device does not tell the place of.
+SUBJECT_FUNCTION void allocate_elsewhere() {
+  cudaMemPool_t own[2] = {make_pool({cudaMemLocationTypeHost, {0}}), make_pool({cudaMemLocationTypeDevice, {1}})};
+  cudaMemPool_t default_of_1 = nullptr;
+  CHECKED(cudaDeviceGetDefaultMemPool(&default_of_1, 1));
+  void* memory = nullptr;
+  for (cudaMemPool_t pool : {own[0], own[1], default_of_1}) {
+    for (int i = 0; i < 2; ++i) CHECKED(cudaMallocFromPoolAsync(&memory, std::size_t{16} << 20, pool, nullptr));
+    CHECKED(cudaFreeAsync(memory, nullptr));
+  }
+  CUmemAllocationProp physical = {};
+  physical.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  physical.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  CUmemGenericAllocationHandle handle = 0;
+  CHECKED(cuMemCreate(&handle, std::size_t{8} << 20, &physical, 0));
+  // A pool with the handle of another one.
+  CHECKED(cudaMemPoolDestroy(make_pool({cudaMemLocationTypeHost, {0}})));
+  for (int i = 0; i < 20; ++i) {
+    cudaMemPool_t pool = make_pool({i % 2 == 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {0}});
+    CHECKED(cudaMallocFromPoolAsync(&memory, std::size_t{1} << 20, pool, nullptr));
+    CHECKED(cudaFreeAsync(memory, nullptr));
+    if (i == 19) CHECKED(cudaMallocFromPoolAsync(&memory, std::size_t{1} << 20, pool, nullptr));
+    if (i != 19) CHECKED(cudaMemPoolDestroy(pool));
+  }
 }
 
 // Like a library that asks before the program has chosen its device.
@@ -114,6 +232,24 @@ void load_beside_allocations() {
     while (!stop) {
       void* memory = allocate(std::size_t{2} << 20);
       CHECKED(cudaFree(memory));
+    }
+  });
+  for (int turn = 0; turn < 40; ++turn) load_code();
+  stop = true;
+  other.join();
+}
+
+// Another thread's graphs allocate and free meanwhile.
+void load_beside_graph_memory() {
+  CUcontext context = nullptr;
+  CHECKED(cuCtxGetCurrent(&context));
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    CHECKED(cuCtxSetCurrent(context));
+    CUgraphExec exec = launch_graph_memory(false, true);
+    while (!stop) {
+      CHECKED(cuGraphLaunch(exec, nullptr));
+      CHECKED(cuDeviceGraphMemTrim(0));
     }
   });
   for (int turn = 0; turn < 40; ++turn) load_code();
@@ -159,6 +295,27 @@ int main(int count, char** words) {
     instantiate(200);  // in the memory of the one that was destroyed
   } else if (mode == "kernels") {
     launch_kernels();
+  } else if (mode == "kernels later") {
+    launch_later();
+  } else if (mode == "look-ups") {
+    look_up(5000, false);
+    instantiate(1000);
+    launch_later();
+  } else if (mode == "same look-up") {
+    look_up(5000, true);
+    instantiate(1000);
+  } else if (mode == "graph kernel") {
+    launch_graph();
+  } else if (mode == "updated graph") {
+    update_graph();
+  } else if (mode == "beside graph memory") {
+    load_beside_graph_memory();
+  } else if (mode == "graph memory") {
+    for (const bool upload : {false, true}) {
+      for (const bool release : {false, true}) launch_graph_memory(upload, release);
+    }
+  } else if (mode == "elsewhere") {
+    allocate_elsewhere();
   } else if (mode == "lower limit") {
     CHECKED(cudaDeviceSetLimit(cudaLimitStackSize, 16384));
     CHECKED(cudaDeviceSetLimit(cudaLimitStackSize, 2048));

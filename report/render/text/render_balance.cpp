@@ -187,6 +187,8 @@ void render_balances(const Report& report, const RenderOptions& options, std::os
     if (balance.managed != 0)
       out << "   " << format_bytes(balance.managed)
           << " of managed memory: as much of it as is on the GPU is in the rest\n";
+    if (!report.recording.spans.empty() || report.recording.off || report.process.attached)
+      out << "   recording was off for a part of the time: what the driver took then is in the rest\n";
     if (balance.unmeasured != 0)
       out << "   " << plural(balance.unmeasured, "call was", "calls were") << " not measured: "
           << "during a stream capture, or too many in a short time\n";

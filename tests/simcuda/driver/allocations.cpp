@@ -96,9 +96,14 @@ void release_allocation(DriverState& state, Allocation& allocation) {
     case MemoryKind::kVmmMapping:
       end_mapping(state, allocation);
       return;
-    case MemoryKind::kPool:
+    case MemoryKind::kPool: {
+      const bool on_host = allocation.pool->on_host;
       note_pool_free(state, *allocation.pool, allocation.bytes);
-      break;
+      if (!on_host) break;
+      ::free(reinterpret_cast<void*>(address));
+      state.host.erase(address);
+      return;
+    }
     case MemoryKind::kGraph:
       // The addresses belong to the graph's node.
       device.graph_used -= allocation.bytes;

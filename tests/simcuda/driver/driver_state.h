@@ -165,7 +165,7 @@ struct Device {
   std::size_t available() const { return total - used; }
 };
 
-// Of own_memory.h, in bytes. All are 0 without SIMCUDA_OWN_MEMORY.
+// Of own_memory.h; sizes in bytes. All are 0 without SIMCUDA_OWN_MEMORY.
 struct OwnMemory {
   bool on = false;
   std::size_t context = 0;       // the first one of a device; SIMCUDA_CONTEXT_MB
@@ -175,6 +175,7 @@ struct OwnMemory {
   std::size_t heap_extra = 0;  // more than its limit
   std::size_t wide_node = 0;   // of an executable graph, without a dependency
   std::size_t chained_node = 0;
+  unsigned info_us = 0;  // that cuMemGetInfo takes at least; SIMCUDA_MEMORY_INFO_US
 };
 
 struct DriverState {

@@ -6,6 +6,7 @@
 #include "tests/simcuda/driver/capture.h"
 #include "tests/simcuda/driver/copies.h"
 #include "tests/simcuda/driver/graphs.h"
+#include "tests/simcuda/driver/modules.h"
 #include "tests/simcuda/driver/own_memory.h"
 #include "tests/simcuda/driver/streams.h"
 
@@ -81,6 +82,17 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   return CUDA_SUCCESS;
 }
 
+// Physical memory for `used` bytes of graphs; what there is more than that stays.
+CUresult reserve(DriverState& state, Device& device, std::size_t used) {
+  if (used <= device.graph_reserved) return CUDA_SUCCESS;
+  const std::size_t grow = used - device.graph_reserved;
+  if (grow > device.available() && !make_room(state, device, grow)) return CUDA_ERROR_OUT_OF_MEMORY;
+  device.used += grow;
+  device.graph_reserved = used;
+  device.graph_reserved_high = std::max(device.graph_reserved_high, used);
+  return CUDA_SUCCESS;
+}
+
 // Makes the addresses of an allocation node real memory.
 CUresult materialize(DriverState& state, const NodeWork& work, Context* context) {
   Device& device = *state.devices[work.memory->device];
@@ -88,13 +100,7 @@ CUresult materialize(DriverState& state, const NodeWork& work, Context* context)
   if (device.memory.find(address) != device.memory.end())
     return CUDA_ERROR_INVALID_VALUE;  // not freed since the last launch
   std::size_t used = device.graph_used + work.memory->bytes;
-  if (used > device.graph_reserved) {
-    std::size_t grow = used - device.graph_reserved;
-    if (grow > device.available() && !make_room(state, device, grow)) return CUDA_ERROR_OUT_OF_MEMORY;
-    device.used += grow;
-    device.graph_reserved = used;
-    device.graph_reserved_high = std::max(device.graph_reserved_high, used);
-  }
+  if (CUresult status = reserve(state, device, used)) return status;
   device.graph_used = used;
   device.graph_used_high = std::max(device.graph_used_high, used);
   Allocation& allocation = device.memory[address];
@@ -219,11 +225,21 @@ SIM(cuGraphExecGetFlags)(CUgraphExec handle, cuuint64_t* flags) {
   return CUDA_SUCCESS;
 }
 
+// The driver takes the memory of the graph's allocation nodes now, and not when the graph is launched.
 SIM(cuGraphUpload)(CUgraphExec handle, CUstream stream) {
   SIM_CALL(kContext);
-  bool valid = call.state().find<GraphExec>(handle) != nullptr &&
-               simcuda::find_stream(call.state(), call.context(), stream) != nullptr;
-  return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  const GraphExec* exec = call.state().find<GraphExec>(handle);
+  if (exec == nullptr || simcuda::find_stream(call.state(), call.context(), stream) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::map<int, std::size_t> bytes;  // by device
+  for (const GraphExec::Step& step : exec->steps) {
+    if (step.work.memory != nullptr) bytes[step.work.memory->device] += step.work.memory->bytes;
+  }
+  for (const auto& [ordinal, needed] : bytes) {
+    Device& device = *call.state().devices[ordinal];
+    if (CUresult status = simcuda::reserve(call.state(), device, device.graph_used + needed)) return status;
+  }
+  return CUDA_SUCCESS;
 }
 
 SIM(cuGraphLaunch)(CUgraphExec handle, CUstream stream_handle) {
@@ -246,6 +262,11 @@ SIM(cuGraphLaunch)(CUgraphExec handle, CUstream stream_handle) {
     if (!simcuda::may_launch(call.state(), *exec)) return CUDA_ERROR_INVALID_VALUE;
     for (GraphExec::Step& step : exec->steps) {
       if (!step.enabled) continue;
+      if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        const CUDA_KERNEL_NODE_PARAMS& kernel = step.work.kernel;
+        const void* function = kernel.func != nullptr ? static_cast<const void*>(kernel.func) : kernel.kern;
+        if (CUresult status = simcuda::load_for_launch(call, function)) return status;
+      }
       if (CUresult status = simcuda::run_step(call.state(), step.work, *stream)) return status;
       if (step.work.type == CU_GRAPH_NODE_TYPE_HOST) host_functions.push_back(step.work.host);
     }

@@ -1,4 +1,6 @@
 // Device, managed, pinned and registered memory.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -187,6 +189,7 @@ SIM(cuMemHostGetFlags)(unsigned* flags, void* pointer) {
 
 SIM(cuMemGetInfo_v2)(std::size_t* free_bytes, std::size_t* total) {
   SIM_CALL(kContext);
+  if (call.state().own_memory.info_us != 0) usleep(call.state().own_memory.info_us);
   if (free_bytes != nullptr) *free_bytes = call.device().available();
   if (total != nullptr) *total = call.device().total;
   return CUDA_SUCCESS;

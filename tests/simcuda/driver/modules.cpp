@@ -131,16 +131,6 @@ CUresult load_library(CUlibrary* out, const void* image) {
   return CUDA_SUCCESS;
 }
 
-// A library's kernel is loaded at its first launch (CUDA_MODULE_LOADING=LAZY).
-CUresult load_for_launch(Call& call, const void* handle) {
-  if (!call.state().own_memory.on) return CUDA_SUCCESS;
-  if (Kernel* kernel = call.state().find<Kernel>(handle)) {
-    module_of(call, *static_cast<Library*>(kernel->library));
-    return take_for_kernel(call.state(), call.context(), kernel->name);
-  }
-  return take_for_kernel(call.state(), call.context(), call.state().find<Function>(handle)->name);
-}
-
 CUresult launch(const void* function, unsigned blocks, unsigned threads, CUstream handle,
                 const CUDA_KERNEL_NODE_PARAMS& parameters) {
   SIM_CALL(kContext);
@@ -189,6 +179,16 @@ CUresult active_blocks(int* out, const void* function, int block_size) {
 }
 
 }  // namespace
+
+// A library's kernel is loaded at its first launch (CUDA_MODULE_LOADING=LAZY).
+CUresult load_for_launch(Call& call, const void* handle) {
+  if (!call.state().own_memory.on) return CUDA_SUCCESS;
+  if (Kernel* kernel = call.state().find<Kernel>(handle)) {
+    module_of(call, *static_cast<Library*>(kernel->library));
+    return take_for_kernel(call.state(), call.context(), kernel->name);
+  }
+  return take_for_kernel(call.state(), call.context(), call.state().find<Function>(handle)->name);
+}
 
 bool file_exists(const char* path) {
   FILE* file = path == nullptr ? nullptr : fopen(path, "re");

@@ -12,4 +12,8 @@ bool file_exists(const char* path);
 
 bool is_launchable(const DriverState& state, const void* function_or_kernel);
 
+class Call;
+// Takes the memory that this kernel's first launch takes (own_memory.h).
+CUresult load_for_launch(Call& call, const void* function_or_kernel);
+
 }  // namespace simcuda

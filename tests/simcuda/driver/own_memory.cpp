@@ -47,6 +47,8 @@ OwnMemory read_own_memory() {
   own.heap_extra = 2 * kMiB;
   own.wide_node = 546 * kMiB / 5000;
   own.chained_node = 14 * kMiB / 5000;
+  const char* info = getenv("SIMCUDA_MEMORY_INFO_US");
+  own.info_us = info == nullptr ? 0 : static_cast<unsigned>(atoi(info));
   return own;
 }
 

@@ -5,7 +5,10 @@
 namespace simcuda {
 namespace {
 
-bool is_host(MemoryKind kind) { return kind == MemoryKind::kHost || kind == MemoryKind::kRegisteredHost; }
+bool is_host(const Allocation& allocation) {
+  return allocation.kind == MemoryKind::kHost || allocation.kind == MemoryKind::kRegisteredHost ||
+         (allocation.kind == MemoryKind::kPool && allocation.pool->on_host);
+}
 
 // Writes one attribute. `allocation` is nullptr for memory that CUDA does not know.
 CUresult attribute_of(const Allocation* allocation, std::uint64_t address, CUpointer_attribute attribute, void* out) {
@@ -16,13 +19,13 @@ CUresult attribute_of(const Allocation* allocation, std::uint64_t address, CUpoi
       *static_cast<CUcontext*>(out) = known ? reinterpret_cast<CUcontext>(allocation->context) : nullptr;
       return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *static_cast<unsigned*>(out) = !known ? 0 : is_host(allocation->kind) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      *static_cast<unsigned*>(out) = !known ? 0 : is_host(*allocation) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
       return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       *static_cast<CUdeviceptr*>(out) = known ? address : 0;
       return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER: {
-      bool from_host = known && (is_host(allocation->kind) || allocation->kind == MemoryKind::kManaged);
+      bool from_host = known && (is_host(*allocation) || allocation->kind == MemoryKind::kManaged);
       *static_cast<void**>(out) = from_host ? reinterpret_cast<void*>(address) : nullptr;
       return from_host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/simcuda/driver/call.h"
@@ -25,10 +26,27 @@ Pool* add_pool(DriverState& state, Device& device) {
 
 void note_used(Pool& pool) { pool.used_high = std::max(pool.used_high, pool.used); }
 
+CUresult allocate_on_host(DriverState& state, Pool& pool, std::size_t bytes, Context* context, std::uint64_t* out) {
+  *out = reinterpret_cast<std::uint64_t>(malloc(bytes));
+  if (*out == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation& allocation = state.host[*out];
+  allocation.address = allocation.range = *out;
+  allocation.bytes = bytes;
+  allocation.id = state.next_id++;
+  allocation.kind = MemoryKind::kPool;
+  allocation.context = context;
+  allocation.pool = &pool;
+  pool.used += bytes;
+  ++pool.live;
+  note_used(pool);
+  return CUDA_SUCCESS;
+}
+
 CUresult allocate(DriverState& state, Pool& pool, std::size_t bytes, Context* context, std::uint64_t* out) {
   if (pool.exporter != nullptr || pool.foreign != 0)
     return CUDA_ERROR_INVALID_VALUE;  // an importer can only import pointers
   Device& device = *state.devices[pool.device];
+  if (pool.on_host) return allocate_on_host(state, pool, bytes, context, out);
   if (pool.maximum != 0 && pool.used + bytes > pool.maximum) return CUDA_ERROR_OUT_OF_MEMORY;
   if (pool.used + bytes > pool.reserved) {
     std::size_t missing = pool.used + bytes - pool.reserved;
@@ -186,9 +204,12 @@ SIM(cuMemFreeAsync)(CUdeviceptr address, CUstream handle) {
 SIM(cuMemPoolCreate)(CUmemoryPool* out, const CUmemPoolProps* properties) {
   SIM_CALL(kInit);
   if (out == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (call.device(properties->location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  Pool* pool = simcuda::add_pool(call.state(), *call.device(properties->location.id));
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool on_host = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  Device* device = call.device(on_host ? 0 : properties->location.id);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  Pool* pool = simcuda::add_pool(call.state(), *device);
+  pool->on_host = on_host;
   pool->properties = *properties;
   pool->maximum = properties->maxSize;
   *out = reinterpret_cast<CUmemoryPool>(pool);

@@ -15,6 +15,7 @@ struct Pool : Object {
 
   int device = 0;
   bool is_default = false;
+  bool on_host = false;       // its memory is no memory of the device
   bool dying = false;         // destroyed by the program; deleted when its last allocation is freed
   Pool* exporter = nullptr;   // an imported pool: the location of its memory
   std::uint64_t foreign = 0;  // an imported pool of another process: its name there

@@ -1,0 +1,107 @@
+#include "interpose/recorder/metered_calls.h"
+
+#include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/events.h"
+#include "interpose/recorder/process.h"
+
+namespace culprit {
+
+using format::DriverMemory;
+
+MeteredCall::MeteredCall(Api api, DriverMemory what) {
+  if (what == DriverMemory::kNone || process_if_recording() == nullptr) return;
+  measurement_.api = api;
+  measurement_.what = what;
+  record_on_own_stack([&](Process& process) { process.meter.begin(process, &measurement_); });
+}
+
+std::int64_t MeteredCall::finish() {
+  std::int64_t grown = 0;
+  if (measurement_.begun)
+    record_on_own_stack([&](Process& process) { grown = process.meter.finish(process, measurement_); });
+  return grown;
+}
+
+MeteredLookUp::MeteredLookUp(Api api, std::uint64_t key) {
+  Process* process = process_if_recording();
+  if (process == nullptr) return;
+  const std::uint64_t here = process->meter.look_ups().in_context(key, current_context(*process));
+  if (CULPRIT_LIKELY(process->meter.look_ups().contains(here))) return;
+  key_ = here;
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kModules;
+  measurement_.budget = Meter::Budget::kLookUps;
+  record_on_own_stack([&](Process& recording) { recording.meter.begin(recording, &measurement_); });
+}
+
+// A call that failed will fail again; but memory may be there next time.
+void MeteredLookUp::finish(CUresult status, const void* kernel) {
+  if (key_ == 0) return;
+  record_on_own_stack([&](Process& process) {
+    if (measurement_.begun) process.meter.finish(process, measurement_);
+    LookUps& look_ups = process.meter.look_ups();
+    if (status != CUDA_ERROR_OUT_OF_MEMORY) look_ups.add(key_);
+    // The handle is a new one, or was never launched.
+    if (status == CUDA_SUCCESS && kernel != nullptr)
+      look_ups.remove(LookUps::of_launch(kernel, current_context(process)));
+  });
+}
+
+MeteredLaunch::MeteredLaunch(Api api, const void* kernel) {
+  Process* process = process_if_recording();
+  if (process != nullptr)
+    begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, current_context(*process)));
+}
+
+MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
+  Process* process = process_if_recording();
+  if (process != nullptr) begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
+}
+
+// During a capture a launch adds a node; the next one is measured.
+void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uint64_t key) {
+  if (CULPRIT_LIKELY(process.meter.look_ups().contains(key)) || has_captures(process)) return;
+  key_ = key;
+  measurement_.api = api;
+  measurement_.what = what;
+  record_on_own_stack([&](Process& recording) { recording.meter.begin_launch(recording, &measurement_); });
+}
+
+std::int64_t MeteredLaunch::finish(CUresult status) {
+  if (CULPRIT_LIKELY(key_ == 0)) return 0;
+  std::int64_t grown = 0;
+  record_on_own_stack([&](Process& process) {
+    if (measurement_.begun) grown = process.meter.finish_launch(process, measurement_);
+    if (status != CUDA_ERROR_OUT_OF_MEMORY) process.meter.look_ups().add(key_);
+  });
+  return grown;
+}
+
+void forget_graph_launch(CUgraphExec exec) {
+  Process* process = process_if_recording();
+  if (process != nullptr) process->meter.look_ups().remove(LookUps::of_launch(exec));
+}
+
+void forget_look_ups() {
+  Process* process = process_if_recording();
+  if (process != nullptr) process->meter.look_ups().forget();
+}
+
+MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
+  measurement_.api = api;
+  measurement_.what = DriverMemory::kContexts;
+  measurement_.device =
+      device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
+  if (process_if_recording() == nullptr || !driver_ready()) return;
+  unsigned flags = 0;
+  int active = 0;
+  if (primary && (driver().cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active != 0)) return;
+  record_on_own_stack([&](Process& process) { process.meter.begin_context(process, &measurement_); });
+}
+
+void MeteredContext::finish(CUcontext made) {
+  if (!measurement_.begun) return;
+  record_on_own_stack([&](Process& process) { process.meter.finish_context(process, measurement_, made); });
+}
+
+}  // namespace culprit
