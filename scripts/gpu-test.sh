@@ -37,8 +37,8 @@ export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
 # The examples and subjects need libcudart.so.13. They get a folder with that file only, because its own folder has
 # other libraries too.
 find_cudart() {
-  local folder
-  for folder in ${LD_LIBRARY_PATH//:/ } /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib; do
+  local folder search=${LD_LIBRARY_PATH:-}
+  for folder in ${search//:/ } /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib; do
     ls "$folder/libcudart.so.13" 2>/dev/null
   done
   ldconfig -p | sed -nE 's/^\s*libcudart\.so\.13 .* => (.*)$/\1/p'
@@ -56,11 +56,15 @@ row() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" | tee -a "$rows"; }
 
 [ -n "$cudart" ] || row FAIL "libcudart.so.13" "not found: the programs with the shared runtime cannot start"
 
-# Checks without measurements run at the same time, the process tests in parts: one after the other takes ten minutes.
-run_check() {
-  python3 "$source/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors" </dev/null
-  echo $? >"$work/$1.status"
+# timed NAME COMMAND...: runs it, and keeps its exit code and its seconds.
+timed() {
+  local name=$1 begin=$SECONDS
+  shift
+  "$@" </dev/null
+  echo $? >"$work/$name.status"
+  echo $((SECONDS - begin)) >"$work/$name.seconds"
 }
+run_check() { timed "$1" python3 "$source/tests/gpu/$1.py" >"$work/$1.rows" 2>"$work/$1.errors"; }
 last_words() { tail -c "$1" "$2" | tr '\n\t' '  '; }
 # A check prints its rows. Its exit code is 0 or 1; any other one is a failed row.
 rows_of() {
@@ -74,15 +78,11 @@ rows_of() {
   [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
 run_part() {
-  CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" \
-    >"$work/part.$1.log" 2>&1 </dev/null
-  echo $? >"$work/part.$1.status"
+  timed "part.$1" env CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" \
+    >"$work/part.$1.log" 2>&1
 }
 # Hostile situations, alone and under the library. Runs that fail alone, because of NVIDIA's driver, are left out.
-run_guests() {
-  CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" --durations no >"$work/guests.log" 2>&1 </dev/null
-  echo $? >"$work/guests.status"
-}
+run_guests() { timed guests env CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" --durations no >"$work/guests.log" 2>&1; }
 # The Python examples need PyCUDA: the one of this machine, else one that is built from the source in the package.
 run_examples() {
   local pycuda='' status=0 why
@@ -95,9 +95,9 @@ run_examples() {
       *) row FAIL "PyCUDA from source" "exit code $status: $(last_words 600 "$work/pycuda.errors")" ;;
     esac
   fi
-  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} "$source/scripts/check-examples.py" \
+  PYTHONPATH=$pycuda${PYTHONPATH:+${pycuda:+:}$PYTHONPATH} timed examples "$source/scripts/check-examples.py" \
     --programs "$tree/examples" --sources "$examples" \
-    --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1 </dev/null || true
+    --culprit "$tree/bin/culprit" --library "$tree/lib/libculprit.so" >"$work/examples" 2>&1
 }
 # The reason of a failed run is on the indented lines below it.
 rows_of_examples() {
@@ -120,6 +120,7 @@ if [ -n "$check" ]; then
   exit 0
 fi
 
+# Checks without measurements run at the same time, the process tests in parts: one after the other takes ten minutes.
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
 names=$work/names
@@ -176,6 +177,10 @@ done
 
 echo
 echo "== $gpu"
+(
+  cd "$work" || exit
+  for file in *.seconds; do echo "$(cat "$file") s ${file%.seconds}"; done | sort -rn | paste -sd, | sed 's/,/, /g'
+)
 awk -F '\t' '{ printf "%-4s  %-58s  %s\n", $1, $2, $3; count[$1]++ }
              END { printf "%d passed, %d failed, %d skipped\n", count["PASS"], count["FAIL"], count["SKIP"] }' "$rows"
 ! grep -q '^FAIL' "$rows"

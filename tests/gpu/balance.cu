@@ -58,6 +58,50 @@ cudaGraphExec_t instantiate(int count) {
   return exec;
 }
 
+cudaGraphExec_t instantiate_and_destroy(cudaGraph_t graph) {
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  return exec;
+}
+
+// The first launch of the kernel is the graph's.
+void launch_in_graph() {
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  int* nothing = nullptr;
+  int one = 1;
+  void* arguments[] = {&nothing, &one};
+  cudaKernelNodeParams parameters = {};
+  parameters.func = reinterpret_cast<void*>(local_16384);
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+  CHECK(cudaGraphLaunch(instantiate_and_destroy(graph), nullptr));
+  CHECK(cudaDeviceSynchronize());
+}
+
+// Graphs that allocate 200 MiB: uploaded first or not; freed in the graph or left behind.
+void allocate_in_graph(bool upload, bool release) {
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  cudaMemAllocNodeParams memory = {};
+  memory.poolProps.allocType = cudaMemAllocationTypePinned;
+  memory.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  memory.bytesize = 200 << 20;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &memory));
+  if (release) {
+    cudaGraphNode_t last;
+    CHECK(cudaGraphAddMemFreeNode(&last, graph, &node, 1, memory.dptr));
+  }
+  cudaGraphExec_t exec = instantiate_and_destroy(graph);
+  if (upload) CHECK(cudaGraphUpload(exec, nullptr));
+  CHECK(cudaGraphLaunch(exec, nullptr));
+  CHECK(cudaDeviceSynchronize());
+}
+
 int main(int count, char** words) {
   const char* mode = count > 1 ? words[1] : "plain";
   void* memory = nullptr;
@@ -78,6 +122,10 @@ int main(int count, char** words) {
     for (int i = 0; i < 4; ++i) instantiate(1000);  // never destroyed
     for (int i = 0; i < 4; ++i) CHECK(cudaGraphExecDestroy(instantiate(500)));
   }
+  if (strcmp(mode, "graph-local") == 0) launch_in_graph();
+  if (strcmp(mode, "graph-memory") == 0) {
+    for (int i = 0; i < 4; ++i) allocate_in_graph((i & 1) != 0, (i & 2) != 0);
+  }
   if (strcmp(mode, "pools") == 0) {
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
@@ -95,6 +143,16 @@ int main(int count, char** words) {
     CHECK(cudaMallocFromPoolAsync(&own, 300 << 20, pool, stream));
     CHECK(cudaFreeAsync(own, stream));
     CHECK(cudaStreamSynchronize(stream));
+  }
+  if (strcmp(mode, "host-pool") == 0) {
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeHost;
+    cudaMemPool_t pool;
+    CHECK(cudaMemPoolCreate(&pool, &properties));
+    void* own = nullptr;
+    CHECK(cudaMallocFromPoolAsync(&own, 200 << 20, pool, nullptr));
+    CHECK(cudaDeviceSynchronize());
   }
   if (strcmp(mode, "small") == 0) {
     std::vector<void*> pieces(3000);
