@@ -127,19 +127,19 @@ names=$work/names
 # Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
 "$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
 split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
-beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts attach causes marks
-  graph_memory audit)
+beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
+also_beside=(attach causes marks graph_memory audit)
+run_checks() { for check in "$@"; do run_check "$check"; done; }
 running=()
 for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
 run_examples & running+=($!)
 run_guests & running+=($!)
 if [ "$parts" -gt 1 ]; then
-  (for check in "${beside[@]}"; do run_check "$check"; done) & running+=($!)
+  run_checks "${beside[@]}" & running+=($!)
+  run_checks "${also_beside[@]}" & running+=($!)
 fi
 wait "${running[@]}"
-if [ "$parts" -eq 1 ]; then
-  for check in "${beside[@]}"; do run_check "$check"; done
-fi
+if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
 
 run_tests=0
 for ((part = 1; part <= parts; ++part)); do
@@ -166,7 +166,7 @@ else
   cat "$work/guests.log" >&2
 fi
 rows_of_examples
-for check in "${beside[@]}"; do rows_of "$check"; done
+for check in "${beside[@]}" "${also_beside[@]}"; do rows_of "$check"; done
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else
 # may run meanwhile.
 for check in launch_ratio doctor_ghost balance graph_executables stray_contexts sharing gpu_users out_of_memory \
