@@ -110,13 +110,15 @@ void Dump::check_header() {
 void Dump::parse() {
   check_header();
   size_ = header_.file_bytes;
-  if (header_.process_state != ProcessState::kExited && header_.snapshot_ns == 0) copies_ = std::make_unique<Copies>();
+  const bool may_grow = header_.process_state != ProcessState::kExited && header_.snapshot_ns == 0;
+  if (may_grow) copies_ = std::make_unique<Copies>();
   std::uint64_t offset = kHeaderBytes;
   while (offset < size_) {
     const std::uint64_t bytes = parse_chunk(offset);
     if (bytes == 0) break;
     offset += bytes;
   }
+  if (may_grow) keep_first_states();
 }
 
 // Returns the chunk's size, or 0 when it was reserved but not published (by a running or killed target).
@@ -266,9 +268,19 @@ CallCounts Dump::call_counts() const {
   return counts;
 }
 
-bool Dump::is_live(const AllocationRecord& record) {
-  const auto state = static_cast<AllocationState>(record.state & ((1U << kStateBits) - 1));
-  return state == AllocationState::kLive || state == AllocationState::kFreeing;
+bool Dump::is_live(std::uint32_t state) {
+  const auto kind = static_cast<AllocationState>(state & ((1U << kStateBits) - 1));
+  return kind == AllocationState::kLive || kind == AllocationState::kFreeing;
+}
+
+void Dump::keep_first_states() {
+  first_states_.reserve(allocation_records());
+  for (const Array& array : chunks_.allocations) {
+    for (std::uint64_t i = 0; i < array.count; ++i) {
+      const auto* state = reinterpret_cast<const std::uint32_t*>(array.data + i * sizeof(AllocationRecord));
+      first_states_.push_back(__atomic_load_n(state, __ATOMIC_ACQUIRE));
+    }
+  }
 }
 
 }  // namespace culprit::report

@@ -139,14 +139,16 @@ class Dump {
   }
 
   // Calls visit(const format::AllocationRecord&, format::Ref) for every live allocation, in file order, which is the
-  // order of ascending references.
+  // order of ascending references. While the target runs, these are allocations that were live when the dump was opened
+  // and still are, so that their sum was in use at one moment.
   template <typename Visitor>
   void for_each_allocation(Visitor&& visit) const {
+    std::size_t index = 0;
     for (const Array& array : chunks_.allocations) {
-      for (std::uint64_t i = 0; i < array.count; ++i) {
+      for (std::uint64_t i = 0; i < array.count; ++i, ++index) {
         format::AllocationRecord record;
         const unsigned char* from = array.data + i * sizeof(record);
-        if (!copy_stable(from, &record) || !is_live(record)) continue;
+        if (!copy_stable(from, &record) || !is_live(record.state) || is_new(index, record.state)) continue;
         visit(record, static_cast<format::Ref>(static_cast<std::uint64_t>(from - data_) / format::kRefUnit));
       }
     }
@@ -174,7 +176,13 @@ class Dump {
   void check_header();
   std::uint64_t parse_chunk(std::uint64_t offset);
   [[noreturn]] void damaged(std::uint64_t offset, const std::string& what) const;
-  static bool is_live(const format::AllocationRecord& record);
+  static bool is_live(std::uint32_t state);
+  void keep_first_states();
+  // Whether the allocation with `state` in record `index` was made after the dump was opened.
+  bool is_new(std::size_t index, std::uint32_t state) const {
+    return index < first_states_.size() &&
+           (!is_live(first_states_[index]) || (first_states_[index] ^ state) >> format::kStateBits != 0);
+  }
   bool read_stack(format::Ref ref, StackView* view, std::vector<std::uint64_t>* copy) const;
   const unsigned char* in_packed(const std::vector<Range>& ranges, format::Ref ref, std::uint64_t header_bytes,
                                  std::uint64_t* rest) const;
@@ -266,6 +274,8 @@ class Dump {
     std::unordered_map<format::Ref, Copy> stacks;
   };
   std::unique_ptr<Copies> copies_;  // nullptr: the dump is finished
+  // Of a dump that may still be written: AllocationRecord::state of each record when the dump was opened.
+  std::vector<std::uint32_t> first_states_;
   struct Texts {
     std::atomic<std::uint64_t> handed_out{0};  // bytes
     std::atomic<std::uint64_t> left_out{0};

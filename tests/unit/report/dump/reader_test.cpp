@@ -222,6 +222,36 @@ TEST_CASE("only live allocations are visited", "[report][reader]") {
   CHECK(seen == std::vector<std::uint64_t>{1, 2});
 }
 
+TEST_CASE("of a running target the allocations are visited that it had when its dump was opened", "[report][reader]") {
+  const auto live = static_cast<std::uint32_t>(AllocationState::kLive);
+  const auto freeing = static_cast<std::uint32_t>(AllocationState::kFreeing);
+  for (bool runs : {true, false}) {
+    INFO(runs);
+    DumpBuilder builder;
+    builder.header().process_state = runs ? ProcessState::kRunning : ProcessState::kExited;
+    AllocationRecord record = {};
+    std::vector<Ref> refs;
+    for (std::uint64_t size = 1; size <= 5; ++size) {
+      record.state = 5 << kStateBits | (size == 4 ? 0 : live);
+      record.bytes = size;
+      refs.push_back(builder.add_allocation(record));
+    }
+    std::vector<char> bytes = builder.bytes();
+    const Dump dump = read(bytes);
+    // The first one stays.
+    const auto set_state = [&](Ref ref, std::uint32_t state) {
+      std::memcpy(bytes.data() + std::uint64_t{ref} * kRefUnit, &state, sizeof(state));
+    };
+    set_state(refs[1], 5 << kStateBits);            // was freed
+    set_state(refs[2], 6 << kStateBits | live);     // was freed, another one took its record
+    set_state(refs[3], 6 << kStateBits | live);     // was made
+    set_state(refs[4], 5 << kStateBits | freeing);  // is being freed
+    std::vector<std::uint64_t> seen;
+    dump.for_each_allocation([&](const AllocationRecord& one, Ref) { seen.push_back(one.bytes); });
+    CHECK(seen == (runs ? std::vector<std::uint64_t>{1, 5} : std::vector<std::uint64_t>{1, 3, 4, 5}));
+  }
+}
+
 TEST_CASE("references that lead nowhere are empty, not fatal", "[report][reader]") {
   DumpBuilder builder = small_dump();
   const Dump dump = read(builder.bytes());
