@@ -143,6 +143,21 @@ std::uint64_t threads_of(std::uint8_t device) {
   return static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
 }
 
+// Calls that load code, or get it ready to be launched: they take local memory for kernels that need more than the
+// kernels before, and raise the stack limit accordingly (driver 580 on an H200: a launch, and an instantiation).
+bool has_kernels(DriverMemory what) {
+  return what == DriverMemory::kModules || what == DriverMemory::kGraphExecutables;
+}
+
+// How much of the `grown` bytes is local memory.
+std::int64_t local_memory(const Meter::Measurement& measurement, std::int64_t grown) {
+  if (grown <= 0 || !has_kernels(measurement.what)) return 0;
+  const RelaxedCapture relaxed;
+  const std::size_t limit = stack_limit();
+  if (limit <= measurement.stack_limit) return 0;
+  return std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) * threads_of(measurement.device)));
+}
+
 void read_limits(BalanceRecord* balance) {
   std::size_t stack = 0, fifo = 0, heap = 0;
   int multiprocessors = 0, threads = 0;
@@ -293,38 +308,23 @@ void Meter::begin(Process& process, Measurement* measurement) {
     return;
   }
   open(process, measurement, nullptr);
+  if (measurement->begun && has_kernels(measurement->what)) {
+    const RelaxedCapture relaxed;
+    measurement->stack_limit = stack_limit();
+  }
 }
 
 std::int64_t Meter::finish(Process& process, const Measurement& measurement) {
   std::int64_t grown = 0;
   std::uint64_t used = 0;
   if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return 0;
-  note(process, measurement, current_place(process).context, grown);
-  return grown;
-}
-
-void Meter::begin_launch(Process& process, Measurement* measurement) {
-  measurement->budget = Budget::kLaunches;
-  begin(process, measurement);
-  if (!measurement->begun) return;
-  const RelaxedCapture relaxed;
-  measurement->stack_limit = stack_limit();
-}
-
-std::int64_t Meter::finish_launch(Process& process, const Measurement& measurement) {
-  std::int64_t grown = 0;
-  std::uint64_t used = 0;
-  if (!close(process, measurement, nullptr, &grown, &used) || grown == 0) return 0;
   const std::uint32_t context = current_place(process).context;
-  const RelaxedCapture relaxed;
-  const std::size_t limit = stack_limit();
-  Measurement local = measurement;
-  local.what = DriverMemory::kLocalMemory;
-  const std::int64_t for_local = limit <= measurement.stack_limit || grown < 0
-                                     ? 0
-                                     : std::min(grown, static_cast<std::int64_t>((limit - measurement.stack_limit) *
-                                                                                 threads_of(measurement.device)));
-  if (for_local != 0) note(process, local, context, for_local);
+  const std::int64_t for_local = local_memory(measurement, grown);
+  if (for_local != 0) {
+    Measurement local = measurement;
+    local.what = DriverMemory::kLocalMemory;
+    note(process, local, context, for_local);
+  }
   if (grown != for_local) note(process, measurement, context, grown - for_local);
   return grown - for_local;
 }

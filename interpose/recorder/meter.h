@@ -36,16 +36,13 @@ class Meter {
     Budget budget;
     bool begun;               // finish() is needed
     bool first;               // the process's first context on the device: memory in use before it is not known
-    std::size_t stack_limit;  // of a launch: before it
+    std::size_t stack_limit;  // of a call that gets kernels ready: before it
   };
 
   // All functions are thread-safe and run on the tracker's own stack only.
   void begin(Process& process, Measurement* measurement);
-  // Returns the memory that the call took; 0 also if that is not known.
+  // Returns the memory that the call took and that is no local memory; 0 also if that is not known.
   std::int64_t finish(Process& process, const Measurement& measurement);
-  // A launch. finish_launch() returns what is no local memory.
-  void begin_launch(Process& process, Measurement* measurement);
-  std::int64_t finish_launch(Process& process, const Measurement& measurement);
 
   // A call that makes a context on `measurement->device`; `made`: the new context.
   void begin_context(Process& process, Measurement* measurement);

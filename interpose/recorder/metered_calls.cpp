@@ -64,14 +64,15 @@ void MeteredLaunch::begin(Process& process, Api api, DriverMemory what, std::uin
   key_ = key;
   measurement_.api = api;
   measurement_.what = what;
-  record_on_own_stack([&](Process& recording) { recording.meter.begin_launch(recording, &measurement_); });
+  measurement_.budget = Meter::Budget::kLaunches;
+  record_on_own_stack([&](Process& recording) { recording.meter.begin(recording, &measurement_); });
 }
 
 std::int64_t MeteredLaunch::finish(CUresult status) {
   if (CULPRIT_LIKELY(key_ == 0)) return 0;
   std::int64_t grown = 0;
   record_on_own_stack([&](Process& process) {
-    if (measurement_.begun) grown = process.meter.finish_launch(process, measurement_);
+    if (measurement_.begun) grown = process.meter.finish(process, measurement_);
     if (status != CUDA_ERROR_OUT_OF_MEMORY) process.meter.look_ups().add(key_);
   });
   return grown;

@@ -15,7 +15,7 @@ class MeteredCall {
  public:
   // Construct before the driver is called. kNone: does nothing.
   MeteredCall(Api api, format::DriverMemory what);
-  // Returns the memory that the call took; 0 also if that is not known.
+  // Returns the memory that the call took and that is no local memory; 0 also if that is not known.
   std::int64_t finish();
 
  private:
@@ -35,7 +35,7 @@ class MeteredLookUp {
   std::uint64_t key_ = 0;  // in its context; 0: the call was made before
 };
 
-// Measures the first launch of a kernel or of an executable graph: local memory apart from all else.
+// Measures the first launch of a kernel or of an executable graph.
 class MeteredLaunch {
  public:
   MeteredLaunch(Api api, const void* kernel);

@@ -132,7 +132,7 @@ TEST_CASE("a look-up that was made before is not measured again", "[balance]") {
   CHECK(report["balances"][0]["calls_not_measured"] == 0);
 }
 
-TEST_CASE("a graph's first launch is measured", "[balance]") {
+TEST_CASE("local memory of a graph's kernel is named when the graph is instantiated", "[balance]") {
   if (on_gpu()) return;
   const json report = run_json("graph kernel");
   Items items = items_of(report["devices"][0]["balance"]);
@@ -141,7 +141,7 @@ TEST_CASE("a graph's first launch is measured", "[balance]") {
   CHECK(items["rest"] == 0);
   const json local = bills_of(report, "local-memory");
   REQUIRE(local.size() == 1);
-  CHECK(local[0]["api"] == "cuGraphLaunch");
+  CHECK(local[0]["api"] == "cuGraphInstantiateWithFlags");
   CHECK(has_frame(read_stack(local[0]["stack"]), "launch_graph"));
   CHECK(report["balances"][0]["calls_not_measured"] == 0);
 }

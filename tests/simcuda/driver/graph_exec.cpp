@@ -42,6 +42,24 @@ bool order_steps(Graph& graph, std::vector<GraphExec::Step>& steps) {
   return true;
 }
 
+const void* kernel_of(const NodeWork& work) {
+  return work.kernel.func != nullptr ? static_cast<const void*>(work.kernel.func) : work.kernel.kern;
+}
+
+// An instantiation takes the memory of the executable and the local memory of its kernels. The first launch takes no
+// more local memory (driver 580 on an H200).
+CUresult take_for_exec(DriverState& state, Context& context, const GraphExec& exec) {
+  if (CUresult status = take_graph(state, *exec.device, exec.taken)) return status;
+  for (const GraphExec::Step& step : exec.steps) {
+    if (step.work.type != CU_GRAPH_NODE_TYPE_KERNEL) continue;
+    if (CUresult status = take_for_kernel(state, context, kernel_name(state, kernel_of(step.work)))) {
+      return_graph(*exec.device, exec.taken);
+      return status;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 // The device memory of an executable graph.
 std::size_t exec_bytes(const DriverState& state, const Graph& graph) {
   std::size_t bytes = 0;
@@ -69,7 +87,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   if (call.state().own_memory.on && !contexts.empty() && is_alive(call.state(), contexts.back())) {
     exec->device = call.state().devices[contexts.back().context->device].get();
     exec->taken = exec_bytes(call.state(), *graph);
-    if (CUresult status = take_graph(call.state(), *exec->device, exec->taken)) {
+    if (CUresult status = take_for_exec(call.state(), *contexts.back().context, *exec)) {
       delete exec;
       return status;
     }
@@ -263,9 +281,7 @@ SIM(cuGraphLaunch)(CUgraphExec handle, CUstream stream_handle) {
     for (GraphExec::Step& step : exec->steps) {
       if (!step.enabled) continue;
       if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) {
-        const CUDA_KERNEL_NODE_PARAMS& kernel = step.work.kernel;
-        const void* function = kernel.func != nullptr ? static_cast<const void*>(kernel.func) : kernel.kern;
-        if (CUresult status = simcuda::load_for_launch(call, function)) return status;
+        if (CUresult status = simcuda::load_for_launch(call, simcuda::kernel_of(step.work))) return status;
       }
       if (CUresult status = simcuda::run_step(call.state(), step.work, *stream)) return status;
       if (step.work.type == CU_GRAPH_NODE_TYPE_HOST) host_functions.push_back(step.work.host);

@@ -181,13 +181,15 @@ CUresult active_blocks(int* out, const void* function, int block_size) {
 }  // namespace
 
 // A library's kernel is loaded at its first launch (CUDA_MODULE_LOADING=LAZY).
+const std::string& kernel_name(DriverState& state, const void* handle) {
+  const Kernel* kernel = state.find<Kernel>(handle);
+  return kernel != nullptr ? kernel->name : state.find<Function>(handle)->name;
+}
+
 CUresult load_for_launch(Call& call, const void* handle) {
   if (!call.state().own_memory.on) return CUDA_SUCCESS;
-  if (Kernel* kernel = call.state().find<Kernel>(handle)) {
-    module_of(call, *static_cast<Library*>(kernel->library));
-    return take_for_kernel(call.state(), call.context(), kernel->name);
-  }
-  return take_for_kernel(call.state(), call.context(), call.state().find<Function>(handle)->name);
+  if (Kernel* kernel = call.state().find<Kernel>(handle)) module_of(call, *static_cast<Library*>(kernel->library));
+  return take_for_kernel(call.state(), call.context(), kernel_name(call.state(), handle));
 }
 
 bool file_exists(const char* path) {

@@ -13,6 +13,7 @@ bool file_exists(const char* path);
 bool is_launchable(const DriverState& state, const void* function_or_kernel);
 
 class Call;
+const std::string& kernel_name(DriverState& state, const void* function_or_kernel);
 // Takes the memory that this kernel's first launch takes (own_memory.h).
 CUresult load_for_launch(Call& call, const void* function_or_kernel);
 
