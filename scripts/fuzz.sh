@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets of tests/fuzz: scripts/fuzz.sh [--seconds N] [TARGET...]
 #
-# Builds them with clang into build-fuzz/ and runs each for N seconds, by default 60, beginning with the inputs that
+# Builds them with clang into build-asan/ and runs each for N seconds, by default 60, beginning with the inputs that
 # failed once (tests/fuzz/regressions) and those that earlier runs found. An input that fails stays in
-# build-fuzz/fuzz/failed/. Exit code 1: a target failed. Without clang's libFuzzer the script says so and ends with 0.
+# build-asan/fuzz/failed/. Exit code 1: a target failed. Without clang's libFuzzer the script says so and ends with 0.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -15,22 +15,15 @@ fi
 targets=("$@")
 [ $# -gt 0 ] || targets=(dump merged report_json baseline suppressions options patterns)
 
-works() { echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }' |
-  clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null; }
-if ! works; then
-  scripts/install-packages.sh clang || true
-  runtimes=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p')
-  [ -z "$runtimes" ] || scripts/install-packages.sh "$runtimes" || true
-  if ! works; then
-    echo "fuzz.sh: skipped: clang++ has no libFuzzer here" >&2
-    exit 0
-  fi
+if ! scripts/clang-sanitizers.sh; then
+  echo "fuzz.sh: skipped: clang++ has no libFuzzer here" >&2
+  exit 0
 fi
 scripts/build.sh --target culprit >&2
-cmake --preset fuzz </dev/null >/dev/null
-cmake --build build-fuzz --target fuzzers </dev/null >&2
+cmake --preset asan </dev/null >/dev/null
+cmake --build build-asan --target fuzzers </dev/null >&2
 
-work=build-fuzz/fuzz
+work=build-asan/fuzz
 mkdir -p "$work/failed"
 failed=()
 run_target() {
@@ -40,7 +33,7 @@ run_target() {
   local folders=("$work/found/$target" "$work/corpus/$target")
   [ ! -d "$known" ] || folders+=("$known")
   # The limits are those of the README, times the cost of the sanitizers.
-  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 "build-fuzz/bin/${target}_fuzzer" \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 "build-asan/bin/${target}_fuzzer" \
     -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=1000000 -print_final_stats=1 -close_fd_mask=1 \
     -artifact_prefix="$work/failed/$target-" "${folders[@]}" </dev/null >"$work/$target.log" 2>&1
 }

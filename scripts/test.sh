@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests: scripts/test.sh [ctest options...]
 #
-# Without options the script runs the unit tests under ASan and UBSan (build-asan/), then under TSan (build-tsan/), the
-# fuzz targets for 10 seconds each (build-fuzz/), and then all tests of build/ on the simulated driver; ctest's summary
+# Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
+# fuzz targets for 10 seconds each (build-asan/), and then all tests of build/ on the simulated driver; ctest's summary
 # comes last. With options, for example `-L unit` or `-R frees`, it runs only those tests of build/ and installs no
 # optional packages.
 set -euo pipefail
@@ -22,12 +22,15 @@ optional() {
   "$@" || echo "test.sh: $effect" >&2
 }
 packages=scripts/install-packages.sh
-optional "without clang++ exceptions are tested with one compiler" $packages clang
+presets=(asan tsan)
+if ! scripts/clang-sanitizers.sh; then
+  echo "test.sh: without clang++ and its sanitizers no unit test runs under ASan and UBSan, nothing is fuzzed," \
+    "exceptions are tested with one compiler" >&2
+  presets=(tsan)
+fi
 # tests/subjects/other_worlds.cmake: programs of another libc, under valgrind, and with the sanitizers of clang.
 optional "without musl-tools and valgrind programs of another libc, and memory errors, are not tested" \
   $packages musl-tools valgrind
-sanitizers=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p')
-optional "without clang's runtimes its sanitizers are not tested" $packages "$sanitizers"
 # `go tool pprof` reads the pprof format.
 command -v go >/dev/null || optional "without Go the pprof format is not tested" $packages golang-go
 optional "without PyCUDA the Python examples are left out" scripts/pycuda.sh build/deps
@@ -47,11 +50,11 @@ without_randomization=(setarch "$(uname -m)" --addr-no-randomize)
 if "${without_randomization[@]}" true 2>/dev/null; then fixed_addresses=("${without_randomization[@]}"); fi
 
 # The targets called *_unit_test. Other tests preload the library, which a sanitizer's runtime does not allow. They run
-# while the next preset is built, because one of them has one thread only and takes minutes.
+# while other things are built and run, because each has one thread only and takes minutes.
 failed=()
 running=()
 names=()
-for preset in asan tsan; do
+for preset in "${presets[@]}"; do
   cmake --preset "$preset" </dev/null >/dev/null
   mapfile -t targets < <(ninja -C "build-$preset" -t targets all |
     sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
@@ -67,13 +70,13 @@ for preset in asan tsan; do
     names+=("$preset:$target")
   done
 done
+echo "== fuzz targets, 10 seconds each"
+scripts/fuzz.sh --seconds 10 || failed+=(fuzz)
 for i in "${!names[@]}"; do
   wait "${running[$i]}" || failed+=("${names[$i]}")
   echo "== ${names[$i]/:/: }"
   cat "build-${names[$i]/://}.log"
 done
-echo "== fuzz targets, 10 seconds each"
-scripts/fuzz.sh --seconds 10 || failed+=(fuzz)
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
 scripts/has-gpu.sh >/dev/null || left_out=(--label-exclude '^gpu$')

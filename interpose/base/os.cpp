@@ -113,7 +113,7 @@ int system_exchange_limit(int resource, const struct rlimit* wanted, struct rlim
 
 void* system_map(void* address, std::uint64_t bytes, int protection, int flags, int fd, std::uint64_t offset,
                  int* error) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_TSAN)
   // In a unit test: TSan must know that memory is new, and sees only libc's function.
   long mapped = reinterpret_cast<long>(mmap(address, bytes, protection, flags, fd, static_cast<off_t>(offset)));
   if (mapped == -1) mapped = -errno;
@@ -126,7 +126,7 @@ void* system_map(void* address, std::uint64_t bytes, int protection, int flags, 
 }
 
 void system_unmap(void* address, std::uint64_t bytes) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_TSAN)
   munmap(address, bytes);
 #else
   system_call(SYS_munmap, address, bytes);

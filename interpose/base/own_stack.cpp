@@ -25,7 +25,7 @@ constexpr std::uint64_t kStackBytes = 256 * 1024;
 constexpr std::uint64_t kGuardBytes = 4096;
 
 // A sanitizer knows only the stacks that its runtime created.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
 constexpr bool kSwitches = false;
 #else
 constexpr bool kSwitches = true;

@@ -29,7 +29,7 @@ void* map_a_page_at_most(void* address, std::uint64_t bytes, int protection, int
   return nullptr;
 }
 
-alignas(DumpWriter) char zeroed_dump[sizeof(DumpWriter)];
+[[maybe_unused]] alignas(DumpWriter) char zeroed_dump[sizeof(DumpWriter)];
 
 int unlocked = 0;
 void count_unlocked(void*, std::uint64_t) { ++unlocked; }
@@ -59,7 +59,7 @@ TEST_CASE("private memory stays under a sixteenth of a limited address space") {
   unmap_private(before, 1 << 20);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which allows mappings at few addresses only
+#if !defined(CULPRIT_TSAN)  // which allows mappings at few addresses only
 TEST_CASE("a range in a limited address space grows in place") {
   RealOs restore;
   address_limit = 1ULL << 40;
@@ -112,7 +112,7 @@ TEST_CASE("where a page is all that may be locked, everything is mapped and unlo
 }
 
 // In a child, whose limits affect no other test: the kernel's own answer. Sanitizers make mlockall() do nothing.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(CULPRIT_ASAN) && !defined(CULPRIT_TSAN)
 TEST_CASE("a process that locks its mappings may lock as much with a dump as without") {
   TemporaryFolder folder;
   const std::string path = folder.file("a.dump");

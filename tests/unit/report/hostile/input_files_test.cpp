@@ -21,7 +21,7 @@ using namespace culprit::test;
 namespace {
 
 std::string limited(const std::string& command) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
   const std::string limits = "timeout 60 ";  // a sanitizer takes terabytes of addresses
 #else
   const std::string limits = "ulimit -v 2000000; timeout 60 ";

@@ -26,7 +26,7 @@ namespace {
 
 // Of address space, which a test can limit; the 512 MiB that are promised are of memory in use. A sanitizer takes
 // terabytes of addresses and many times the time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
 constexpr bool kSanitized = true;
 constexpr char kLimited[] = "timeout 200 ";
 #else

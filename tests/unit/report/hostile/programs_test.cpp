@@ -22,7 +22,7 @@ using namespace culprit::test;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CULPRIT_ASAN) || defined(CULPRIT_TSAN)
 constexpr char kWithinLimits[] = "timeout 200 ";
 constexpr double kSeconds = 200;
 constexpr long kMegabytes = 100000;

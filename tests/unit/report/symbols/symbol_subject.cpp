@@ -7,7 +7,11 @@
 #include <cstdint>
 #include <cstdio>
 
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone, noipa))
+#endif
 
 namespace {
 
