@@ -24,9 +24,9 @@ optional() {
 packages=scripts/install-packages.sh
 presets=(asan tsan)
 if ! scripts/clang-sanitizers.sh; then
-  echo "test.sh: without clang++ and its sanitizers no unit test runs under ASan and UBSan, nothing is fuzzed," \
+  echo "test.sh: without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
     "exceptions are tested with one compiler" >&2
-  presets=(tsan)
+  presets=()
 fi
 # tests/subjects/other_worlds.cmake: programs of another libc, under valgrind, and with the sanitizers of clang.
 optional "without musl-tools and valgrind programs of another libc, and memory errors, are not tested" \
@@ -44,7 +44,7 @@ command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks a
 optional "without mandoc the manual pages are checked less" $packages mandoc
 scripts/build.sh
 
-# gcc 12's TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
+# TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
 fixed_addresses=()
 without_randomization=(setarch "$(uname -m)" --addr-no-randomize)
 if "${without_randomization[@]}" true 2>/dev/null; then fixed_addresses=("${without_randomization[@]}"); fi

@@ -20,7 +20,11 @@ namespace {
 
 // Reads a field that its owner may store at the same time, with plain instructions: stack_collection.h explains why
 // either value is valid. ThreadSanitizer would report a race, so it is off for these two functions.
+#if defined(__clang__)  // whose no_sanitize("thread") is for plain instructions only
+#define CULPRIT_READS_LIVE __attribute__((noinline, disable_sanitizer_instrumentation))
+#else
 #define CULPRIT_READS_LIVE __attribute__((noinline, no_sanitize("thread")))
+#endif
 template <typename Field>
 CULPRIT_READS_LIVE Field read_live(const Field& field) {
   Field value;
