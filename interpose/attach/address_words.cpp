@@ -33,6 +33,7 @@ const OfLibc kOfLibc[] = {
     {"dlclose", reinterpret_cast<void*>(&dlclose)},
     {"_exit", reinterpret_cast<void*>(&_exit)},
     {"_Exit", reinterpret_cast<void*>(&_Exit)},
+    {"quick_exit", reinterpret_cast<void*>(&quick_exit)},
     {"pthread_exit", reinterpret_cast<void*>(&pthread_exit)},
     {"pthread_cancel", reinterpret_cast<void*>(&pthread_cancel)},
 };

@@ -48,7 +48,7 @@ std::atomic<int> unloadings;
 // An entry of the auxiliary vector, read from /proc: for when libc's getauxval() is not known yet, or absent.
 std::uint64_t auxiliary_from_proc(std::uint64_t type) {
   ElfW(auxv_t) entries[48];
-  std::size_t bytes = read_small_file("/proc/self/auxv", reinterpret_cast<char*>(entries), sizeof(entries));
+  std::size_t bytes = read_own_file("auxv", reinterpret_cast<char*>(entries), sizeof(entries));
   for (std::size_t i = 0; (i + 1) * sizeof(entries[0]) <= bytes; ++i) {
     if (entries[i].a_type == type) return entries[i].a_un.a_val;
   }

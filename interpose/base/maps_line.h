@@ -1,4 +1,4 @@
-// One line of /proc/self/maps.
+// One line of /proc/*/maps.
 #pragma once
 
 #include <sys/mman.h>

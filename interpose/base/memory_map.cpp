@@ -24,7 +24,7 @@ bool MemoryMap::read() {
   auto* text = static_cast<char*>(map_private(kText, &error));
   count_ = 0;
   if (mappings_ == nullptr || text == nullptr) return false;
-  int fd = os.open_file("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+  int fd = open_own_file("maps", O_RDONLY);
   std::uint64_t length = 0;
   while (fd >= 0 && length + 1 < kText) {
     long got = syscall(SYS_read, fd, text + length, kText - 1 - length);

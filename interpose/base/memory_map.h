@@ -1,4 +1,4 @@
-// The mappings of this process, from /proc/self/maps at one moment.
+// The mappings of this process, from /proc at one moment.
 #pragma once
 
 #include <cstdint>

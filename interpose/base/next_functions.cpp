@@ -14,6 +14,7 @@ void* function(void** known, const char* name) {
 }
 
 void* exit_now;
+void* exit_quickly;
 void* close_library;
 void* exit_thread;
 void* cancel_thread;
@@ -21,6 +22,8 @@ void* cancel_thread;
 }  // namespace
 
 ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_now, "_exit")); }
+
+ExitFunction next_quick_exit() { return reinterpret_cast<ExitFunction>(function(&exit_quickly, "quick_exit")); }
 
 CloseFunction next_dlclose() { return reinterpret_cast<CloseFunction>(function(&close_library, "dlclose")); }
 

@@ -10,6 +10,7 @@ using ExitFunction = void (*)(int status);
 using CloseFunction = int (*)(void* handle);
 
 ExitFunction next_exit();  // _exit()
+ExitFunction next_quick_exit();
 CloseFunction next_dlclose();
 void* next_pthread_exit();  // to be jumped to
 void* next_pthread_cancel();

@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "interpose/base/restrictions.h"
+#include "interpose/base/text_writer.h"
 
 namespace culprit {
 namespace {
@@ -95,7 +96,7 @@ std::uint64_t system_limit(int resource) {
                                                 : nullptr;
   // Not prlimit64: a seccomp filter may kill the process for it; every filter allows opening and reading files.
   char text[2048];
-  if (row != nullptr && read_small_file("/proc/self/limits", text, sizeof(text)) != 0) {
+  if (row != nullptr && read_own_file("limits", text, sizeof(text)) != 0) {
     const char* place = std::strstr(text, row);
     if (place == nullptr) return ~0ULL;
     for (place += std::strlen(row); *place == ' '; ++place) {
@@ -157,7 +158,7 @@ std::int64_t system_read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t
 
 std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64_t bytes) {
   if (calls_restricted_now()) {
-    const int fd = system_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    const int fd = open_own_file("mem", O_RDONLY);
     if (fd < 0) return fd;
     const std::int64_t got = system_read_at(fd, to, bytes, address);
     system_close(fd);
@@ -165,7 +166,8 @@ std::int64_t system_read_own_memory(void* to, std::uint64_t address, std::uint64
   }
   struct iovec local = {to, bytes};
   struct iovec remote = {reinterpret_cast<void*>(address), bytes};
-  return system_call(SYS_process_vm_readv, system_call(SYS_getpid), &local, 1, &remote, 1, 0);
+  // Not the process's number: its first thread has no memory when main() ended by pthread_exit().
+  return system_call(SYS_process_vm_readv, system_call(SYS_gettid), &local, 1, &remote, 1, 0);
 }
 
 int system_membarrier(int command) {
@@ -205,9 +207,10 @@ OsCalls os = {
     system_block_signals, system_restore_signals,
 };
 
-std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
+namespace {
+
+std::size_t read_and_close(int fd, char* buffer, std::size_t capacity) {
   buffer[0] = '\0';
-  int fd = system_open(path, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return 0;
   std::size_t total = 0;
   while (total + 1 < capacity) {
@@ -219,6 +222,25 @@ std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity
   system_close(fd);
   buffer[total] = '\0';
   return total;
+}
+
+}  // namespace
+
+std::size_t read_small_file(const char* path, char* buffer, std::size_t capacity) {
+  return read_and_close(system_open(path, O_RDONLY | O_CLOEXEC, 0), buffer, capacity);
+}
+
+int open_own_file(const char* name, int flags) {
+  char path[64];
+  TextWriter(path, sizeof(path)) << "/proc/thread-self/" << name;
+  const int fd = os.open_file(path, flags | O_CLOEXEC, 0);
+  if (fd != -ENOENT) return fd;
+  TextWriter(path, sizeof(path)) << "/proc/self/" << name;  // a kernel before 3.17
+  return os.open_file(path, flags | O_CLOEXEC, 0);
+}
+
+std::size_t read_own_file(const char* name, char* buffer, std::size_t capacity) {
+  return read_and_close(open_own_file(name, O_RDONLY), buffer, capacity);
 }
 
 namespace {

@@ -123,10 +123,10 @@ unsigned char* place_with_room() {
   return reinterpret_cast<unsigned char*>(0x200000000000 + random);
 }
 
-// Pages of the process's address space, the first number of /proc/self/statm.
+// Pages of the process's address space, the first number of /proc/*/statm.
 std::uint64_t address_space_in_use() {
   char text[128];
-  if (read_small_file("/proc/self/statm", text, sizeof(text)) == 0) return 0;
+  if (read_own_file("statm", text, sizeof(text)) == 0) return 0;
   return std::strtoull(text, nullptr, 10) * kPage;
 }
 

@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@
 namespace culprit {
 namespace {
 
-// The path in a line of /proc/self/maps whose mapping holds `address`, or nullptr.
+// The path in a line of /proc/*/maps whose mapping holds `address`, or nullptr.
 const char* path_in_line(const char* line, std::uint64_t address) {
   Mapping mapping;
   const char* path = nullptr;
@@ -30,7 +29,7 @@ const char* path_in_line(const char* line, std::uint64_t address) {
 // The first mapping of the program has its path.
 std::size_t mapped_program_path(char* path, std::size_t capacity) {
   const std::uint64_t entry = auxiliary_value(AT_ENTRY);
-  const int fd = os.open_file("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+  const int fd = open_own_file("maps", O_RDONLY);
   if (fd < 0) return 0;
   const char* found = nullptr;
   std::size_t length = 0;
@@ -60,8 +59,8 @@ std::size_t program_path(char* path, std::size_t capacity) {
   if (calls_restricted()) {
     length = mapped_program_path(path, capacity);
   } else {
-    const long read = syscall(SYS_readlink, "/proc/self/exe", path, capacity - 1);
-    if (read > 0) length = static_cast<std::size_t>(read);
+    const long read = syscall(SYS_readlink, "/proc/thread-self/exe", path, capacity - 1);
+    length = read > 0 ? static_cast<std::size_t>(read) : mapped_program_path(path, capacity);
   }
   path[length] = '\0';
   return length;
@@ -78,11 +77,10 @@ void host_name(char* name, std::size_t capacity) {
   if (name[0] == '\0') copy_text(name, capacity, "unknown");
 }
 
-std::size_t command_line(char* text, std::size_t capacity) {
-  return read_small_file("/proc/self/cmdline", text, capacity);
-}
+std::size_t command_line(char* text, std::size_t capacity) { return read_own_file("cmdline", text, capacity); }
 
-// Field 22 of /proc/self/stat; the program's name in field 2 may hold spaces and parentheses.
+// Field 22 of /proc/self/stat, which is there also when main() has ended by pthread_exit(): the thread's own file has
+// the start of the thread. The program's name in field 2 may hold spaces and parentheses.
 std::uint64_t start_time_ticks() {
   char text[1024];
   if (read_small_file("/proc/self/stat", text, sizeof(text)) == 0) return 0;
@@ -93,8 +91,12 @@ std::uint64_t start_time_ticks() {
 }
 
 std::uint64_t pid_namespace() {
-  struct stat space;
-  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+  FileId space = {};
+  const int fd = open_own_file("ns/pid", O_RDONLY);
+  if (fd < 0) return 0;
+  const bool known = os.identify(fd, &space) == 0;
+  os.close_file(fd);
+  return known ? space.inode : 0;
 }
 
 void boot_id(char* text, std::size_t capacity) {
@@ -104,7 +106,7 @@ void boot_id(char* text, std::size_t capacity) {
 
 // Not prctl(PR_GET_NAME): a seccomp filter may kill the process for it; every filter allows opening and reading files.
 bool thread_name(char* name, std::size_t capacity) {
-  const std::size_t length = read_small_file("/proc/thread-self/comm", name, capacity);
+  const std::size_t length = read_own_file("comm", name, capacity);
   if (length > 0 && name[length - 1] == '\n') name[length - 1] = '\0';
   return length > 0;
 }

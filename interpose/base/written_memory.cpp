@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kBlock = 256 * 1024;
 constexpr std::uint64_t kPagesAtOnce = 4096;
 
-// /proc/self/pagemap, one word per page (Linux, Documentation/admin-guide/mm/pagemap.rst).
+// /proc/*/pagemap, one word per page (Linux, Documentation/admin-guide/mm/pagemap.rst).
 constexpr std::uint64_t kPagePresent = 1ULL << 63;
 constexpr std::uint64_t kPageSwapped = 1ULL << 62;
 constexpr std::uint64_t kPageOfFile = 1ULL << 61;  // not written by this process: the file's content
@@ -33,7 +33,7 @@ class Reader {
     block_ = static_cast<std::uint64_t*>(map_private(kBlock + kPagesAtOnce * sizeof(std::uint64_t), &error));
     if (block_ == nullptr) return {ReadEnd::kStopped, 0};
     pages_ = block_ + kBlock / sizeof(std::uint64_t);
-    pagemap_ = os.open_file("/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+    pagemap_ = open_own_file("pagemap", O_RDONLY);
     for (int i = 0; i < count && going_on(); ++i) read_written(ranges[i].begin, ranges[i].end);
     if (pagemap_ >= 0) os.close_file(pagemap_);
     unmap_private(block_, kBlock + kPagesAtOnce * sizeof(std::uint64_t));

@@ -3,10 +3,16 @@
 // Order at exit(): handlers run last-registered first. Ours is registered at the first CUDA call, so it runs before the
 // destructors of globals that were constructed earlier, and marks the exit phase; those destructors may still free
 // memory, and their frees count. The handler that was registered when this library was loaded runs last, after the
-// loader's own destructor calls: memory that is live then was never freed.
+// loader's own destructor calls: memory that is live then was never freed. quick_exit() has a list of its own with the
+// same two handlers.
+//
+// _exit() and _Exit() mark the dump and search nothing: a program calls them in order to end at once, often in a signal
+// handler or while its other threads are stuck. The system call exit_group, a signal and exec leave the dump unmarked.
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "interpose/attach/audit.h"
 #include "interpose/base/late_load.h"
@@ -98,10 +104,13 @@ void note_unseen_process() {
   });
 }
 
+// Other processes see the lowest byte.
+int exit_code_of(int status) { return status & 0xff; }
+
 void finish_here(Process& process, int status, bool interrupted) {
   if (!interrupted) sum_live_bytes(process);
   format::Header* header = process.dump.header();
-  header->exit_status = status;
+  header->exit_status = exit_code_of(status);
   header->end_time_ns = now_ns(process);
   store_release(&header->process_state, format::ProcessState::kExited);
   if (!interrupted) log_summary(process);
@@ -111,8 +120,12 @@ void finish_here(Process& process, int status, bool interrupted) {
 void finish(int status) {
   Process* process = process_if_recording();
   // A vfork child shares our memory but not our pid.
-  if (process == nullptr || process->pid != static_cast<int>(getpid()) || process->summary_done.exchange(1) != 0)
+  if (process == nullptr || process->pid != static_cast<int>(getpid())) return;
+  if (process->summary_done.exchange(1) != 0) {
+    // An exit handler that was registered before ours ends the process with a status of its own.
+    process->dump.header()->exit_status = exit_code_of(status);
     return;
+  }
   const bool interrupted = interrupted_tracker();
   on_own_stack([&] {
     VisitInTracker visit;
@@ -125,9 +138,16 @@ void at_the_very_end(int status, void*) {
   finish(status);
 }
 
-void at_quick_exit_handler() {
-  begin_exit(0, nullptr);
-  finish(0);
+// Handlers of quick_exit() are not told the status.
+std::atomic<bool> quick_exit_called;
+std::atomic<int> quick_exit_status;
+
+void begin_quick_exit() { begin_exit(0, nullptr); }
+
+// Without a status, because quick_exit() was called past our own, the dump stays unmarked: its report says that the end
+// is not known, instead of a wrong status.
+void at_the_very_quick_end() {
+  if (quick_exit_called.load()) finish(quick_exit_status.load());
 }
 
 __attribute__((constructor)) void on_load() {
@@ -143,11 +163,12 @@ __attribute__((constructor)) void on_load() {
   prepare_failures();
   prepare_recording_switch();
   prepare_thread_end(note_thread_end);
-  prepare_exit_handlers(begin_exit, at_quick_exit_handler);
+  prepare_exit_handlers(begin_exit, begin_quick_exit);
   prepare_view(serve_view_requests);
   prepare_audit(start_audit);
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   on_exit(at_the_very_end, nullptr);
+  at_quick_exit(at_the_very_quick_end);
 }
 
 }  // namespace
@@ -163,6 +184,13 @@ CULPRIT_EXPORT __attribute__((noreturn)) void _exit(int status) {
 }
 
 CULPRIT_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
+CULPRIT_EXPORT __attribute__((noreturn)) void quick_exit(int status) noexcept {
+  culprit::quick_exit_status.store(status);
+  culprit::quick_exit_called.store(true);
+  if (const culprit::ExitFunction exit_quickly = culprit::next_quick_exit()) exit_quickly(status);
+  _exit(status);
+}
 
 // After an unload, cached addresses may be stale: see StackTable.
 CULPRIT_EXPORT int dlclose(void* handle) {

@@ -253,7 +253,8 @@ bool may_record() {
 Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   *saved_errno = errno;
   if (!may_record()) return nullptr;
-  if (thread_state.known.past_its_end) {
+  if (thread_state.known.past_its_end && !on_own_stack(resume_in_exit)) {
+    if (!is_on_own_stack()) release_own_stack();  // the end of the thread will not be seen again
     count_lost_call();
     return nullptr;
   }

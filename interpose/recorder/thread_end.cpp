@@ -4,12 +4,14 @@
 
 #include <cstdint>
 
+#include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/owners/thread_paths.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
 #include "interpose/recorder/process.h"
+#include "interpose/stacks/stack.h"
 
 namespace culprit {
 namespace {
@@ -69,6 +71,20 @@ void prepare_thread_end(void (*note)(Process& process)) {
 
 void watch_thread_end() {
   if (thread_end_key_made) pthread_setspecific(thread_end_key, &thread_state);
+}
+
+// Only a frame of exit() proves it: a destructor of another key in the last round, a signal handler, or a free() of the
+// program's own are followed by the end of the thread, of which nothing tells us any more.
+bool resume_in_exit() {
+  const auto runs = [](const char* name) {
+    constexpr std::uint64_t kLongest = 256;  // bytes of code; it only calls another function
+    const std::uint64_t begin = libc_function(name);
+    return begin != 0 && runs_code(begin, kLongest);
+  };
+  if (!runs("exit") && !runs("quick_exit")) return false;
+  rounds = 0;
+  thread_state.known.past_its_end = false;
+  return true;
 }
 
 }  // namespace culprit

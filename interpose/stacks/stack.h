@@ -35,6 +35,10 @@ enum class FrameSearch {
 };
 FrameSearch find_frame(std::uint64_t frame);
 
+// Whether a frame of the calling thread's stack is in code from `begin` on of so many bytes. On the tracker's own stack
+// only.
+bool runs_code(std::uint64_t begin, std::uint64_t bytes);
+
 // Whether the calling thread runs a signal handler. On the tracker's own stack only.
 bool is_in_signal_handler();
 

@@ -125,12 +125,11 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
   list.end();
 }
 
-bool is_in_signal_handler() {
-  // No frame has a frame address of 1: the search runs to the end of the stack.
-  return find_frame(1) == FrameSearch::kGoneBehindSignal;
-}
+namespace {
 
-FrameSearch find_frame(std::uint64_t frame) {
+// Walks the stack until is_wanted(address, stack pointer, CFA) of a frame is true. The outermost frame has no CFA.
+template <typename IsWanted>
+FrameSearch search_frames(IsWanted is_wanted) {
   constexpr int kMostFrames = 10000;
   unw_context_t context;
   unw_cursor_t cursor;
@@ -146,12 +145,30 @@ FrameSearch find_frame(std::uint64_t frame) {
     // The next frame's stack pointer is this one's CFA.
     unw_word_t cfa = 0;
     if (result > 0) unw_get_reg(&cursor, UNW_REG_SP, &cfa);
-    if (result > 0 && in_own_module(address) && stack_pointer <= frame && frame < cfa)
+    if (result > 0 && is_wanted(address, stack_pointer, cfa))
       return behind_signal ? FrameSearch::kBehindSignal : FrameSearch::kFound;
     if (result == 0) return behind_signal ? FrameSearch::kGoneBehindSignal : FrameSearch::kGone;
     if (result < 0) break;
   }
   return FrameSearch::kNotKnown;
+}
+
+}  // namespace
+
+bool is_in_signal_handler() {
+  return search_frames([](unw_word_t, unw_word_t, unw_word_t) { return false; }) == FrameSearch::kGoneBehindSignal;
+}
+
+FrameSearch find_frame(std::uint64_t frame) {
+  return search_frames([frame](unw_word_t address, unw_word_t stack_pointer, unw_word_t cfa) {
+    return in_own_module(address) && stack_pointer <= frame && frame < cfa;
+  });
+}
+
+bool runs_code(std::uint64_t begin, std::uint64_t bytes) {
+  const FrameSearch found =
+      search_frames([=](unw_word_t address, unw_word_t, unw_word_t) { return address - begin < bytes; });
+  return found == FrameSearch::kFound || found == FrameSearch::kBehindSignal;
 }
 
 void forget_unwind_information() { unw_flush_cache(unw_local_addr_space, 0, 0); }
