@@ -6,7 +6,7 @@ freed; one context was left behind, made at the marked line. context_popped.py i
 """
 # run:
 # expect: resource kind=context count=1 function=main
-# expect: ended killed
+# expect: ended unknown
 # exit: SIGABRT
 import pycuda.driver as cuda
 

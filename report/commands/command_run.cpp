@@ -29,6 +29,7 @@
 #include "report/merge/load_many.h"
 #include "report/model/pool.h"
 #include "report/model/report.h"
+#include "report/proc/process_folder.h"
 #include "report/render/formats.h"
 #include "report/run/child_process.h"
 #include "report/run/fail_options.h"
@@ -78,20 +79,12 @@ bool history_is_missing(const std::vector<Report>& reports) {
   return wanted;
 }
 
-// Names the signal that ended the command in its report. A process that calls exec has several dumps, of which the last
-// one ended with the process.
-void name_signal(const ChildResult& child, std::vector<Report>* reports) {
-  if (!child.signalled) return;
-  Report* last = nullptr;
-  for (Report& report : *reports) {
-    for (JobProcess& process : report.job) {
-      if (process.pid == static_cast<std::uint32_t>(child.pid) && process.ended == Ended::kKilled)
-        process.signal = child.code;
-    }
-    if (!report.job.empty() || report.process.pid != static_cast<std::uint32_t>(child.pid)) continue;
-    if (last == nullptr || report.process.start_realtime_ns > last->process.start_realtime_ns) last = &report;
-  }
-  if (last != nullptr && last->process.status.ended == Ended::kKilled) last->process.status.signal = child.code;
+// How the command itself ended. Of the processes below it nothing is known but their marks.
+std::optional<ChildEnd> end_of(const ChildResult& child) {
+  if (child.pid <= 0 || child.start_ticks == 0) return std::nullopt;
+  return ChildEnd{{own_pid_namespace("/proc"), static_cast<std::uint32_t>(child.pid), child.start_ticks},
+                  child.signalled,
+                  child.code};
 }
 
 // No report names a dump that will be gone.
@@ -106,10 +99,11 @@ void forget_dumps(std::vector<Report>* reports) {
 int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
                const RunCommand& command, Selection* selection, bool kept) {
   check_output_file(command.output.output, paths);
-  LoadedReports loaded = load_many(paths, command.output.load, command.output.job);
+  LoadOptions options = command.output.load;
+  options.machine.child = end_of(child);
+  LoadedReports loaded = load_many(paths, options, command.output.job);
   std::vector<Report>& reports = loaded.reports;
   std::move(failed.begin(), failed.end(), std::back_inserter(reports));
-  name_signal(child, &reports);
   if (!kept) forget_dumps(&reports);
   if (!has_since_mark(reports, command.output)) return kExitUnreadable;
   add_missing_ranks(!is_a_rank(), &reports);

@@ -74,7 +74,7 @@ class Source {
   }
 
   // The prefix of the process's files: in a container they are below its own root.
-  std::string sysroot() const { return process_ ? ProcessFolder(kProc, process_->pid).root() : ""; }
+  std::string sysroot() const { return process_ ? ProcessFolder(kProc, process_->pid).living().root() : ""; }
 
   Report read(const LoadOptions& options) const {
     if (!process_) return load_report(path_, options);

@@ -44,8 +44,9 @@ bool FailureWatch::has_ended(const Watched& watched) const {
   const format::Header& header = watched.dump.header();
   if (watched.ended()) return true;
   if (header.pid_namespace != pid_namespace_) return program_ended_;
-  const std::optional<ProcessStat> stat = ProcessFolder("/proc", header.pid).stat();
-  return !stat || stat->has_ended() || stat->start_ticks != header.start_time_ticks;
+  const ProcessFolder process("/proc", header.pid);
+  const std::optional<ProcessStat> stat = process.stat();
+  return !stat || process.has_ended() || stat->start_ticks != header.start_time_ticks;
 }
 
 // One answer serves all failures that were seen before it was asked for.

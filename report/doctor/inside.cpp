@@ -88,7 +88,7 @@ std::optional<Report> report_of(const ProcFacts& proc, const ProcessFacts& proce
   try {
     LoadOptions options;
     options.machine.proc = proc.root;
-    options.symbols.sysroot = ProcessFolder(proc.root, process.pid).root();
+    options.symbols.sysroot = ProcessFolder(proc.root, process.pid).living().root();
     Report report = load_report("/proc/self/fd/" + std::to_string(file.get()), options);
     report.process.pid = process.pid;  // as seen from here, for sentences that name it
     return report;

@@ -2,6 +2,7 @@
 #include "report/base/host_name.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <climits>
@@ -70,6 +71,43 @@ bool is_surely_of_this_machine(const Dump& dump, const MachineFacts& machine) {
          host == host_name();
 }
 
+ProcessKey process_key(const Header& header) { return {header.pid_namespace, header.pid, header.start_time_ticks}; }
+
+namespace {
+
+bool is_known(const ProcessKey& key) { return std::get<0>(key) != 0 && std::get<1>(key) != 0 && std::get<2>(key) != 0; }
+
+ProcessStatus status_of(bool signalled, int code) {
+  ProcessStatus status;
+  status.ended = signalled ? Ended::kKilled : Ended::kExit;
+  (signalled ? status.signal : status.exit_status) = code;
+  return status;
+}
+
+// How the process ended, where that is proven.
+std::optional<ProcessStatus> proven_end(const ProcessKey& key, const ProcessFolder& process,
+                                        const std::optional<ProcessStat>& stat, const MachineFacts& machine) {
+  if (machine.child && machine.child->process == key) return status_of(machine.child->signalled, machine.child->code);
+  if (!stat || !stat->has_ended() || stat->start_ticks != std::get<2>(key)) return std::nullopt;
+  const int status = stat->wait_status;
+  if (WIFSIGNALED(status)) return status_of(true, WTERMSIG(status));
+  // The kernel shows 0 instead of the status to those who may not trace the process.
+  if (status == 0 && !process.may_be_traced()) return std::nullopt;
+  return status_of(false, WEXITSTATUS(status));
+}
+
+ProcessStatus status_of_gone(const Header& header) {
+  ProcessStatus status;
+  status.gone = true;
+  status.note = std::string("it is not known how the process ended: ") +
+                (header.process_state == ProcessState::kExiting ? "its exit handlers did not come to their end"
+                                                                : "its exit handlers did not run") +
+                ", so it was killed by a signal, or ended by the system call exit_group or by exec";
+  return status;
+}
+
+}  // namespace
+
 ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
   const Header& header = dump.header();
   ProcessStatus status;
@@ -77,35 +115,38 @@ ProcessStatus process_status(const Dump& dump, const MachineFacts& machine) {
     status.ended = Ended::kRunning;
     return status;
   }
-  if (header.process_state == ProcessState::kExited) {
-    status.ended = Ended::kExit;
-    status.exit_status = header.exit_status;
-    return status;
-  }
-
   if (header.process_state == ProcessState::kDetached) {
     status.detached = true;
     return status;
   }
 
   const std::string boot = boot_id(machine.proc);
-  if (boot.empty() || boot != boot_id_of(header)) {
-    return unknown("recorded on another host or before a reboot, and not marked as ended: it may still run there");
-  }
+  const bool same_boot = !boot.empty() && boot == boot_id_of(header);
   const std::uint64_t name_space = own_pid_namespace(machine.proc);
-  if (name_space == 0 || name_space != header.pid_namespace) {
-    return unknown("recorded in another pid namespace (a container), and not marked as ended: it may still run there");
-  }
-
-  const ProcessFolder process(machine.proc, header.pid);
-  const std::optional<ProcessStat> stat = process.stat();
-  const bool gone = !stat || stat->has_ended() || stat->start_ticks != header.start_time_ticks;
-  if (gone) {
-    status.ended = Ended::kKilled;
-    if (header.process_state == ProcessState::kExiting) status.note = "it was killed while its exit handlers ran";
+  const bool same_namespace = name_space != 0 && name_space == header.pid_namespace;
+  const ProcessKey key = process_key(header);
+  const bool marked = header.process_state == ProcessState::kExited;
+  const auto last = machine.last_start_ns.find(key);
+  if (!marked && is_known(key) && last != machine.last_start_ns.end() && last->second > header.start_realtime_ns) {
+    status.gone = true;
+    status.note = "process " + std::to_string(header.pid) +
+                  " replaced itself by another program (exec), which has a dump of its own";
     return status;
   }
-  switch (maps_file(process, dump)) {
+  const ProcessFolder process(machine.proc, header.pid);
+  const std::optional<ProcessStat> stat = process.stat();
+  if (same_boot && same_namespace && is_known(key) && (process.has_ended() || machine.child)) {
+    // A marked process may still be killed while it ends, or be given another status.
+    const std::optional<ProcessStatus> end = proven_end(key, process, stat, machine);
+    if (end) return *end;
+  }
+  if (marked) return status_of(false, header.exit_status);
+  if (!same_boot)
+    return unknown("recorded on another host or before a reboot, and not marked as ended: it may still run there");
+  if (!same_namespace)
+    return unknown("recorded in another pid namespace (a container), and not marked as ended: it may still run there");
+  if (!stat || process.has_ended() || stat->start_ticks != header.start_time_ticks) return status_of_gone(header);
+  switch (maps_file(process.living(), dump)) {
     case Mapping::kYes:
       status.ended = Ended::kRunning;
       return status;

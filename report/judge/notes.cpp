@@ -55,8 +55,7 @@ std::string view_note(const Header& header, const Report& report) {
   if (header.view_failures != 0)
     return "what lives inside the caches of Python's frameworks is not completely known: " +
            plural(header.view_failures, "look inside failed", "looks inside failed");
-  const bool ended = report.process.status.ended == Ended::kExit || report.process.status.ended == Ended::kKilled;
-  if (header.view_state == PythonViewState::kAsked && ended && !report.summary.caches.empty())
+  if (header.view_state == PythonViewState::kAsked && report.process.status.is_over() && !report.summary.caches.empty())
     return "what lives inside the caches is not known: Python's main thread ran no code after the first CUDA call";
   return {};
 }
@@ -81,10 +80,6 @@ void add_notes(const Header& header, const StackResolver& stacks, Report* report
   const std::string attached = attach_note(header);
   if (!attached.empty()) notes.push_back(attached);
   for (const std::string& note : stacks.notes()) notes.push_back(note);
-  if (report->holder_search.state == HolderSearch::kStopped) {
-    notes.push_back(
-        "the search for globals that hold memory was given up: globals may hold more memory than this report says");
-  }
   if (report->dropped_marks != 0) {
     notes.push_back(std::to_string(report->dropped_marks) +
                     " times a mark or an NVTX range found no room: use fewer different names");

@@ -46,13 +46,14 @@ std::vector<Party> parties_of(const std::vector<Report*>& reports) {
     if (report->job.empty()) {
       const ProcessInfo& process = report->process;
       parties.push_back({report,
-                         {0, true, process.pid, process.host, process.rank, process.status.ended},
+                         {0, true, process.pid, process.host, process.rank, process.status.ended, process.status.gone},
                          process.start_realtime_ns});
     }
     for (std::uint32_t i = 0; i < report->job.size(); ++i) {
       const JobProcess& process = report->job[i];
-      parties.push_back(
-          {report, {i, true, process.pid, process.host, process.rank, process.ended}, process.start_realtime_ns});
+      parties.push_back({report,
+                         {i, true, process.pid, process.host, process.rank, process.ended, process.gone},
+                         process.start_realtime_ns});
     }
   }
   return parties;
@@ -151,9 +152,9 @@ class Joiner {
 
   static SharedState state_of(const Event* from, const Event& import) {
     if (from == nullptr) return SharedState::kExporterUnknown;
-    const Ended exporter = from->party->side.ended;
-    const bool ended_before =
-        import.party->side.ended == Ended::kRunning && (exporter == Ended::kExit || exporter == Ended::kKilled);
+    const SharingSide& exporter = from->party->side;
+    const bool is_over = exporter.ended == Ended::kExit || exporter.ended == Ended::kKilled || exporter.gone;
+    const bool ended_before = import.party->side.ended == Ended::kRunning && is_over;
     return from->sharing->ended_ns != 0 || ended_before ? SharedState::kStays : SharedState::kOpen;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -45,6 +46,18 @@ Parts parts_of(const std::vector<std::string>& paths, Merge merge) {
     parts.merged.clear();
   }
   return parts;
+}
+
+// Each program of a process that calls exec has a dump of its own.
+std::map<ProcessKey, std::uint64_t> last_starts_of(const std::vector<std::string>& paths) {
+  std::map<ProcessKey, std::uint64_t> last;
+  for (const std::string& path : paths) {
+    const std::optional<format::Header> header = header_of_dump(path);
+    if (!header) continue;
+    std::uint64_t& start = last[process_key(*header)];
+    start = std::max(start, header->start_realtime_ns);
+  }
+  return last;
 }
 
 // Reads files for several threads, which must not outlive it.
@@ -164,8 +177,10 @@ void load_apart(const std::vector<std::string>& paths, const LoadOptions& option
 
 }  // namespace
 
-LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& options, const JobOptions& job) {
+LoadedReports load_many(const std::vector<std::string>& paths, const LoadOptions& given, const JobOptions& job) {
   LoadedReports loaded;
+  LoadOptions options = given;
+  if (paths.size() > 1) options.machine.last_start_ns = last_starts_of(paths);
   const Parts parts = parts_of(paths, job.merge);
   if (!parts.merged.empty()) load_merged(parts.merged, options, job, &loaded);
   if (!parts.apart.empty()) load_apart(parts.apart, options, job, &loaded);

@@ -44,6 +44,7 @@ void fields(Archive& archive, JobProcess* process) {
   archive.named("ended", &process->ended, ended_name, Ended::kUnknown);
   archive("exit_status", &process->exit_status);
   archive("signal", &process->signal);
+  archive("gone", &process->gone);
 }
 
 template <typename Archive>
@@ -60,6 +61,7 @@ void fields(Archive& archive, ProcessInfo* process) {
   archive("end_time_ns", &process->end_time_ns);
   archive.named("ended", &process->status.ended, ended_name, Ended::kUnknown);
   archive("exit_status", &process->status.exit_status);
+  archive("gone", &process->status.gone);
   archive("libculprit_version", &process->tool_version);
   archive("driver_version", &process->driver_version);
 }

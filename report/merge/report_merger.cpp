@@ -145,6 +145,7 @@ JobProcess job_process(const Report& report) {
   process.ended = report.process.status.ended;
   process.exit_status = report.process.status.exit_status;
   process.signal = report.process.status.signal;
+  process.gone = report.process.status.gone;
   return process;
 }
 
@@ -154,6 +155,15 @@ Ended worse(Ended left, Ended right) {
     if (left == ended || right == ended) return ended;
   }
   return Ended::kExit;
+}
+
+// The state that says most about missing data.
+format::HolderSearch worse(format::HolderSearch left, format::HolderSearch right) {
+  using format::HolderSearch;
+  for (const HolderSearch state : {HolderSearch::kNotRun, HolderSearch::kStopped, HolderSearch::kOff}) {
+    if (left == state || right == state) return state;
+  }
+  return HolderSearch::kDone;
 }
 
 }  // namespace
@@ -218,7 +228,7 @@ void ReportMerger::add_head(const Report& report) {
         none ? report.dropped.stop_time_ns : std::min(dropped.stop_time_ns, report.dropped.stop_time_ns);
   }
   HolderSearchInfo& search = report_.holder_search;
-  search.state = first ? report.holder_search.state : std::max(search.state, report.holder_search.state);
+  search.state = first ? report.holder_search.state : worse(search.state, report.holder_search.state);
   search.ns += report.holder_search.ns;
   search.bytes += report.holder_search.bytes;
   if (first) report_.since_mark = report.since_mark;

@@ -11,17 +11,23 @@ namespace {
 constexpr MemoryWords kLeaked         = {"LEAKED", "Leaked", "never given back", "NOTHING LEAKED", "no leak", false};
 constexpr MemoryWords kLiveWhenKilled = {"LIVE WHEN KILLED", "Live when killed", "live when the process was killed",
                                          "NOTHING LEAKED", "no leak", true};
+constexpr MemoryWords kLiveAtEnd      = {"LIVE AT THE END", "Live at the end", "live when the process ended",
+                                         "NOTHING LEAKED", "no leak", true};
 constexpr MemoryWords kStillHeld      = {"STILL HELD", "Not freed yet", "not freed yet", "NOTHING HELD",
                                          "nothing is held", true};
 constexpr MemoryWords kSurvivors      = {"SURVIVORS", "Survivors", "not freed while it was recorded", "NO SURVIVORS",
                                          "no survivor", true};
 // clang-format on
 
-bool was_killed(const Report& report) {
-  if (report.job.empty()) return report.process.status.ended == Ended::kKilled;
-  return std::all_of(report.job.begin(), report.job.end(),
-                     [](const JobProcess& process) { return process.ended == Ended::kKilled; });
+// Whether test(process) holds for the process, or for all processes of the job.
+template <typename Test>
+bool holds(const Report& report, Test test) {
+  if (report.job.empty()) return test(report.process.status);
+  return std::all_of(report.job.begin(), report.job.end(), test);
 }
+
+constexpr auto kKilled = [](const auto& process) { return process.ended == Ended::kKilled; };
+constexpr auto kKilledOrGone = [](const auto& process) { return process.ended == Ended::kKilled || process.gone; };
 
 }  // namespace
 
@@ -30,8 +36,9 @@ const MemoryWords& words_of(const Report& report, Cause cause) {
   const bool running = status.ended == Ended::kRunning;
   if (report.job.empty() && report.process.attached && (running || status.detached)) return kSurvivors;
   if (running) return kStillHeld;
-  if (was_killed(report) && row_of(cause).while_running != WhileRunning::kLost) return kLiveWhenKilled;
-  return kLeaked;
+  if (row_of(cause).while_running == WhileRunning::kLost) return kLeaked;
+  if (holds(report, kKilled)) return kLiveWhenKilled;
+  return holds(report, kKilledOrGone) ? kLiveAtEnd : kLeaked;
 }
 
 const MemoryWords& words_of(const Report& report) { return words_of(report, Cause::kNeverFreed); }

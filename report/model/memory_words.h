@@ -20,9 +20,10 @@ struct MemoryWords {
   bool may_be_freed;     // the program could still have freed it: a cause has its title for a running program, no hint
 };
 
-// The words for memory of that cause: for a process that exited, was killed, still runs, or was recorded by `culprit
-// attach` and runs on. Of a killed process memory with a proven cause counts as leaked. A report of several processes
-// has the words of killed ones only when all of them were killed.
+// The words for memory of that cause: for a process that exited, was killed, ended without its exit handlers, still
+// runs, or was recorded by `culprit attach` and runs on. Of a killed process memory with a proven cause counts as
+// leaked; likewise of one of which only the end is known. A report of several processes has the words of such ones only
+// when all of them are.
 const MemoryWords& words_of(const Report& report, Cause cause);
 
 // The words for memory without a proven cause, which are those of the report as a whole.

@@ -1,5 +1,7 @@
 #include "report/model/not_recorded.h"
 
+#include <algorithm>
+
 #include "report/base/words.h"
 #include "report/model/memory_words.h"
 #include "report/model/report.h"
@@ -77,6 +79,39 @@ std::vector<std::string> reasons_not_known(const Report& report) {
                       (report.audit.not_recorded.size() > 1 ? ", ..." : ""));
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
   return reasons;
+}
+
+std::string not_searched_text(const Report& report, const Group& group) {
+  using format::HolderSearch;
+  const bool may_be_held =
+      group.cause == Cause::kNeverFreed || group.cause == Cause::kException || group.cause == Cause::kErrorReturn;
+  if (!may_be_held) return {};
+  const bool job = !report.job.empty();
+  switch (report.holder_search.state) {
+    case HolderSearch::kDone:
+      return {};
+    case HolderSearch::kOff:
+      return "globals were not searched (CULPRIT_SCAN=off): one may hold this memory";
+    case HolderSearch::kStopped:
+      return "the search for globals that hold memory was given up: one may hold this memory";
+    case HolderSearch::kNotRun:
+      break;
+  }
+  const auto is_over = [](const JobProcess& process) {
+    return process.ended == Ended::kExit || process.ended == Ended::kKilled || process.gone;
+  };
+  const bool over = job ? std::any_of(report.job.begin(), report.job.end(), is_over) : report.process.status.is_over();
+  if (!over) return {};
+  return std::string(job ? "a process of the job" : "the process") +
+         " ended without its exit handlers, so its globals were not searched: one may hold this memory";
+}
+
+std::string not_searched_text(const Report& report) {
+  for (const Group& group : report.leaks) {
+    const std::string text = not_searched_text(report, group);
+    if (!text.empty()) return text;
+  }
+  return {};
 }
 
 std::string reasons_text(const Report& report) {

@@ -7,6 +7,7 @@
 
 namespace culprit::report {
 
+struct Group;
 struct Report;
 
 enum class Verdict { kClean, kLeaks, kNotKnown };
@@ -23,6 +24,13 @@ std::vector<std::string> reasons_not_known(const Report& report);
 
 // The reasons as one text, "a; b".
 std::string reasons_text(const Report& report);
+
+// Why globals may hold some of the counted leaks although no leak says so: a sentence without a full stop. Empty: the
+// search for such globals ran, or has nothing to find.
+std::string not_searched_text(const Report& report);
+
+// The same for one group of leaks. Empty also when the group has a cause that no global changes.
+std::string not_searched_text(const Report& report, const Group& group);
 
 // Whether there are no such reasons.
 bool is_complete(const Report& report);

@@ -25,6 +25,7 @@ std::string process_text(const Report& report) {
     text += " " + printable(base_name(process.command[1]));
   text += " [" + std::to_string(process.pid) + "]";
   if (process.status.ended == Ended::kKilled) return text + " killed";
+  if (process.status.gone) return text + " end unknown";
   if (process.status.ended != Ended::kExit || process.status.exit_status == 0) return text;
   return text + " exit " + std::to_string(process.status.exit_status);
 }

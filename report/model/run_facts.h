@@ -115,6 +115,7 @@ struct JobProcess {
   Ended ended = Ended::kUnknown;
   int exit_status = 0;
   int signal = 0;                  // as in ProcessStatus
+  bool gone = false;               // likewise
   bool of_this_machine = false;    // as in ProcessInfo; of a merged file's processes never
   std::uint64_t leaked_bytes = 0;  // as in Summary
   std::uint64_t leaked_allocations = 0;

@@ -40,6 +40,7 @@ struct SharingSide {
   std::string host;
   std::optional<unsigned> rank;
   Ended ended = Ended::kUnknown;
+  bool gone = false;  // with kUnknown: it has ended
 };
 
 enum class SharedState : std::uint8_t {

@@ -85,7 +85,7 @@ bool is_dump(const std::string& root, std::uint32_t pid, const std::string& path
 std::string find_dump(const std::string& root, ProcessFacts* process) {
   std::string dump;
   std::set<std::string> tried;
-  for_each_mapped_file(ProcessFolder(root, process->pid), process, [&](const MappedRange& range) {
+  for_each_mapped_file(ProcessFolder(root, process->pid).living(), process, [&](const MappedRange& range) {
     const std::string& path = range.path;
     if (!range.shared || !range.writable || !dump.empty() || path.compare(0, 5, "/dev/") == 0) return;
     if (tried.insert(path).second && is_dump(root, process->pid, path)) dump = path;
@@ -166,7 +166,8 @@ std::string host_name_of(const std::string& root, std::uint32_t pid) {
 }
 
 void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) {
-  const ProcessFolder folder(facts.root, process->pid);
+  const ProcessFolder whole(facts.root, process->pid);
+  const ProcessFolder folder = whole.living();
   process->command = command_of(folder);
   process->user = user_of(folder);
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -175,7 +176,7 @@ void read_details(const ProcFacts& facts, double uptime, ProcessFacts* process) 
   const ProcessFacts* parent = facts.find(process->parent);
   if (parent != nullptr) process->parent_name = parent->name;
   if (process->state == 'D') process->wait_channel = folder.text("wchan");
-  read_stuck_threads(folder, process);
+  read_stuck_threads(whole, process);
   process->mps_pipes = variable_of(folder, "CUDA_MPS_PIPE_DIRECTORY");
   process->container = container_of(folder.text("cgroup"));
   if (process->container.found()) process->container.name = host_name_of(facts.root, process->pid);
@@ -196,7 +197,7 @@ std::string dump_of_process(const std::string& root, std::uint32_t pid) {
 }
 
 int open_in_process(const std::string& root, std::uint32_t pid, const std::string& path) {
-  const int top = ::open(ProcessFolder(root, pid).root().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const int top = ::open(ProcessFolder(root, pid).living().root().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (top < 0) return -1;
   // Links of a container must not lead out of it, and opening a pipe must not block.
   open_how how = {};

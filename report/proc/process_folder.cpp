@@ -80,7 +80,7 @@ std::optional<ProcessStat> ProcessFolder::stat() const {
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
   std::istringstream rest(all.substr(close + 1));
   std::vector<std::string> fields;  // from the third field on
-  for (std::string field; fields.size() < 20 && rest >> field;) fields.push_back(field);
+  for (std::string field; fields.size() < 50 && rest >> field;) fields.push_back(field);
   if (fields.size() < 20) return std::nullopt;
   const auto value = [&fields](int field) {
     return std::strtoull(fields[static_cast<std::size_t>(field - 3)].c_str(), nullptr, 10);
@@ -93,6 +93,7 @@ std::optional<ProcessStat> ProcessFolder::stat() const {
   stat.session = static_cast<std::uint32_t>(value(6));
   stat.kernel_thread = (value(9) & kKernelThread) != 0;
   stat.start_ticks = value(22);
+  if (fields.size() == 50) stat.wait_status = static_cast<int>(value(52));
   return stat;
 }
 
@@ -127,6 +128,35 @@ std::vector<std::uint32_t> ProcessFolder::threads() const {
   });
   std::sort(threads.begin(), threads.end());
   return threads;
+}
+
+ProcessFolder ProcessFolder::living() const {
+  const std::optional<ProcessStat> first = stat();
+  if (!first || !first->has_ended()) return *this;
+  for (const std::uint32_t tid : threads()) {
+    const std::optional<ProcessStat> other = thread(tid).stat();
+    if (other && !other->has_ended()) return thread(tid);
+  }
+  return *this;
+}
+
+bool ProcessFolder::may_be_traced() const {
+  if (::geteuid() == 0) return true;
+  // The real, effective, saved and file system user and group.
+  const auto all_are = [](const std::string& numbers, std::uint64_t wanted) {
+    std::istringstream rest(numbers);
+    bool any = false;
+    for (std::uint64_t number = 0; rest >> number; any = true) {
+      if (number != wanted) return false;
+    }
+    return any;
+  };
+  return all_are(status("Uid"), ::geteuid()) && all_are(status("Gid"), ::getegid());
+}
+
+bool ProcessFolder::has_ended() const {
+  const std::optional<ProcessStat> alive = living().stat();
+  return !alive || alive->has_ended();
 }
 
 int ProcessFolder::for_each_descriptor(const std::function<void(std::string_view)>& visit) const {

@@ -18,6 +18,7 @@ struct ProcessStat {
   std::uint32_t session = 0;
   std::uint64_t start_ticks = 0;
   bool kernel_thread = false;
+  int wait_status = 0;  // of a zombie, as waitpid() will tell it; also 0 where this process may not know it
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
@@ -65,6 +66,13 @@ class ProcessFolder {
   std::string program_head(std::size_t size) const;
   // The threads, also those that have ended, in the order of their numbers.
   std::vector<std::uint32_t> threads() const;
+  // The folder with the process's memory, files and names. It is the one of another thread when main() has ended by
+  // pthread_exit(): the first thread is a zombie then, which has none of them. This folder, when no thread lives.
+  ProcessFolder living() const;
+  // Whether this process may trace it, as far as the users tell.
+  bool may_be_traced() const;
+  // Whether the process has ended, or is gone. A process whose first thread alone has ended runs.
+  bool has_ended() const;
 
   // Calls `visit` with the target of each open descriptor. Returns 0, or the errno of the last one that cannot be read.
   int for_each_descriptor(const std::function<void(std::string_view)>& visit) const;

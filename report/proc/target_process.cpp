@@ -19,7 +19,7 @@ namespace culprit::report {
 namespace {
 
 bool maps_library(const std::string& proc, std::uint32_t pid) {
-  return ProcessFolder(proc, pid).text("maps").find("/libculprit.so") != std::string::npos;
+  return ProcessFolder(proc, pid).living().text("maps").find("/libculprit.so") != std::string::npos;
 }
 
 void add_descendants(const std::string& proc, std::uint32_t pid, std::vector<std::uint32_t>* found) {
@@ -56,7 +56,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.problem = "there is no " + name;
     return target;
   }
-  if (ProcessFolder(proc, pid).for_each_mapping([](const MappedRange&) {}) != 0) {
+  if (ProcessFolder(proc, pid).living().for_each_mapping([](const MappedRange&) {}) != 0) {
     target.problem = name + " belongs to another user: run culprit as that user, or as root";
     return target;
   }
@@ -71,8 +71,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
       return target;
     }
     if (descendants.empty()) {
-      const std::optional<ProcessStat> stat = ProcessFolder(proc, pid).stat();
-      const bool ended = stat && stat->has_ended();
+      const bool ended = ProcessFolder(proc, pid).has_ended();
       target.problem = name + (ended ? " has ended" : " does not run under culprit");
       target.without_library = !ended;
       return target;
@@ -81,7 +80,7 @@ TargetProcess find_target(const std::string& proc, std::uint32_t pid) {
     target.has_library = true;
   }
   target.dump = dump_of_process(proc, target.pid);
-  const ProcessFolder process(proc, target.pid);
+  const ProcessFolder process = ProcessFolder(proc, target.pid).living();
   const std::string environment = process.text("environ");
   target.detached =
       target.dump.empty() && variable_of(environment, "LD_PRELOAD").find("libculprit.so") == std::string::npos;

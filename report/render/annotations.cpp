@@ -50,7 +50,8 @@ void add_place(const Folders& folders, const ResolvedStack* stack, const std::st
   if (!text.empty() && frame != nullptr) list->push_back(annotation_of(folders, frame, text));
 }
 
-Finding finding_of(const Folders& folders, const Group& group, const MemoryWords& words) {
+Finding finding_of(const Folders& folders, const Group& group, const MemoryWords& words,
+                   const std::string& not_searched) {
   Finding finding;
   const bool known = group.comparison == Comparison::kKnown;
   finding.level = known ? Finding::Level::kKnownLeak : Finding::Level::kLeak;
@@ -69,6 +70,7 @@ Finding finding_of(const Folders& folders, const Group& group, const MemoryWords
     add_place(folders, evidence.caught, "caught here", &finding.more);
   }
   finding.hint = printable(hint_for(group, words.may_be_freed));
+  if (!not_searched.empty()) finding.hint += (finding.hint.empty() ? "" : "; ") + not_searched;
   return finding;
 }
 
@@ -99,7 +101,7 @@ std::vector<Finding> findings_of(const Report& report, const std::vector<std::st
   }
   for (const Group& group : report.leaks) {
     if (counts_as_leak(group, options.strict))
-      findings.push_back(finding_of(folders, group, words_of(report, group.cause)));
+      findings.push_back(finding_of(folders, group, words_of(report, group.cause), not_searched_text(report, group)));
   }
   for (const ErrorGroup& error : report.errors) findings.push_back(finding_of(folders, error));
   return findings;

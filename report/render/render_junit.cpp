@@ -73,7 +73,9 @@ std::string story_of(const Group& group, const Report& report) {
     text += std::string(evidence_name(evidence.type)) + "\n" + stack_text(*evidence.stack);
   }
   const std::string hint = hint_for(group, words_of(report, group.cause).may_be_freed);
-  return hint.empty() ? text : text + "hint: " + hint + "\n";
+  if (!hint.empty()) text += "hint: " + hint + "\n";
+  const std::string not_searched = not_searched_text(report, group);
+  return not_searched.empty() ? text : text + "not searched: " + not_searched + "\n";
 }
 
 // A test that a mark names, and its part of the leaks.

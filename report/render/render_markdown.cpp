@@ -181,6 +181,11 @@ std::string report_text(const Report& report, const RenderOptions& options, std:
   complete &= facts.add_each(reasons, reasons.size(), [](const std::string& reason, std::ostream& out) {
     out << "**Not known:** " << markdown_escaped(reason) << "\n\n";
   }) == reasons.size();
+  const std::string not_searched = not_searched_text(report);
+  if (!not_searched.empty()) {
+    complete &=
+        facts.add([&](std::ostream& out) { out << "**Not searched:** " << markdown_escaped(not_searched) << "\n\n"; });
+  }
   complete &= facts.add([&](std::ostream& out) { print_totals(report, out); });
   room -= facts.text().size();
   Pieces errors(room / 8);

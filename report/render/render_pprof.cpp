@@ -125,6 +125,8 @@ void render_pprof(const std::vector<Report>& reports, const RenderOptions& optio
   for (const Report& report : reports) {
     if (start == 0) start = report.process.start_realtime_ns;
     for (const std::string& reason : reasons_not_known(report)) profile.comment("not known: " + reason);
+    const std::string not_searched = not_searched_text(report);
+    if (!not_searched.empty()) profile.comment("not searched: " + not_searched);
     for (const Group& group : report.leaks) {
       if (counts_as_leak(group, options.strict)) profile.add(group);
     }

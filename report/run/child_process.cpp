@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 
 #include "report/base/exit_codes.h"
 #include "report/base/inherited_signals.h"
+#include "report/proc/process_folder.h"
 
 namespace culprit::report {
 namespace {
@@ -99,9 +101,14 @@ ChildResult run_child(const std::vector<std::string>& command,
     ::sigaction(SIGCHLD, &child_action, nullptr);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
   });
+  // Until it is waited for, no other process has its number.
+  const std::optional<ProcessStat> stat =
+      child.pid > 0 ? ProcessFolder("/proc", static_cast<std::uint64_t>(child.pid)).stat() : std::nullopt;
   const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched, meanwhile) : 0;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return result_of(child, status);
+  ChildResult result = result_of(child, status);
+  if (stat) result.start_ticks = stat->start_ticks;
+  return result;
 }
 
 int die_like_child(int signal_number) {

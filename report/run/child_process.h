@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ struct ChildResult {
   bool signalled = false;
   int code = 0;  // exit code, or the signal
   pid_t pid = 0;
+  std::uint64_t start_ticks = 0;  // with the pid, it names the process; 0: not known
 };
 
 // Called from time to time while a command runs. Returns the time until its next call.

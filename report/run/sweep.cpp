@@ -108,10 +108,12 @@ void compare_errors(Sweep* sweep, std::size_t run, const Reports& reports) {
   }
 }
 
-// Whether a process below the command was killed, for example below a shell.
-bool was_killed(const Reports& reports) {
-  return std::any_of(reports.begin(), reports.end(),
-                     [](const auto& report) { return report->process.status.ended == Ended::kKilled; });
+// Whether a process below the command was killed, for example below a shell: only that its exit handlers did not run is
+// known of it.
+bool may_be_killed(const Reports& reports) {
+  return std::any_of(reports.begin(), reports.end(), [](const auto& report) {
+    return report->process.status.ended == Ended::kKilled || report->process.status.gone;
+  });
 }
 
 std::vector<std::string> reasons_of(const Reports& reports) {
@@ -171,7 +173,7 @@ void judge_run(Sweep* sweep, std::size_t number, const Reports& reports, bool re
     run.outcome = SweepOutcome::kUnreadable;
   } else if (run.result.timed_out) {
     run.outcome = SweepOutcome::kHang;
-  } else if (run.result.child.signalled || was_killed(reports)) {
+  } else if (run.result.child.signalled || (may_be_killed(reports) && !may_be_killed(sweep->clean_reports))) {
     run.outcome = SweepOutcome::kCrash;
   } else if (!reached) {
     run.outcome = SweepOutcome::kNotReached;

@@ -25,7 +25,7 @@ TEST_CASE("culprit top shows what a running process holds", "[top]") {
     CHECK(has(once.out, "end_how live ["));
     CHECK(has(once.out, "] · running, "));
     CHECK(has(once.out, "\nGPU 0   10.7 KiB device (1x)\n"));
-    CHECK(has(once.out, "\nBYTES      COUNT    WHERE\n10.7 KiB   1x       cudaMalloc  end_how.cpp:13  leak_here\n"));
+    CHECK(has(once.out, "\nBYTES      COUNT    WHERE\n10.7 KiB   1x       cudaMalloc  end_how.cpp:18  leak_here\n"));
     const Finished twice = top({std::to_string(pid), "--times", "2", "--interval", "0.1", "--group-by", "function"});
     CHECK(has(twice.out, "BYTES      COUNT    WHERE\n10.7 KiB   1x       leak_here\n"));
     CHECK(has(twice.out, "BYTES      CHANGE      COUNT    WHERE\n10.7 KiB               1x       leak_here\n"));

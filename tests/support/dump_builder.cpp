@@ -29,6 +29,7 @@ DumpBuilder::DumpBuilder() : bytes_(kHeaderBytes) {
   head.parent_pid = 1;
   head.start_realtime_ns = 1700000000000000000ULL;
   head.process_state = ProcessState::kExited;
+  head.holder_search = HolderSearch::kDone;
   head.end_time_ns = 20000000000ULL;
   head.hook_calls = 1;
   head.driver_version = 13000;

@@ -42,6 +42,11 @@ Json reading_json(const format::MemoryReading& reading) {
   return {{"time_ns", reading.time_ns}, {"free_bytes", reading.free_bytes}, {"total_bytes", reading.total_bytes}};
 }
 
+Json has_ended_json(Ended ended, bool gone) {
+  if (ended == Ended::kUnknown && !gone) return Json();
+  return ended != Ended::kRunning;
+}
+
 Json process_json(const ProcessInfo& process) {
   Json one;
   one["pid"] = process.pid;
@@ -54,6 +59,7 @@ Json process_json(const ProcessInfo& process) {
   one["working_directory"] = process.working_directory;
   one["ended"] = ended_name(process.status.ended);
   one["exit_status"] = process.status.ended == Ended::kExit ? Json(process.status.exit_status) : Json();
+  one["has_ended"] = has_ended_json(process.status.ended, process.status.gone);
   if (process.status.ended == Ended::kKilled)
     one["signal"] = process.status.signal != 0 ? Json(signal_text(process.status.signal)) : Json();
   if (process.attached) {
@@ -76,6 +82,7 @@ Json job_json(const Report& report) {
                     {"dump", process.dump_path},
                     {"ended", ended_name(process.ended)},
                     {"exit_status", process.ended == Ended::kExit ? Json(process.exit_status) : Json()},
+                    {"has_ended", has_ended_json(process.ended, process.gone)},
                     {"signal", process.signal != 0 ? Json(signal_text(process.signal)) : Json()},
                     {"leaked_bytes", process.leaked_bytes},
                     {"leaked_allocations", process.leaked_allocations}});
@@ -107,6 +114,8 @@ Json summary_json(const Report& report) {
   one["complete"] = is_complete(report);
   one["verdict"] = verdict_name(verdict_of(report));
   one["not_known"] = reasons_not_known(report);
+  const std::string not_searched = not_searched_text(report);
+  one["not_searched"] = not_searched.empty() ? Json() : Json(not_searched);
 #define COUNTER_DETAIL(name) one[#name] = report.dropped.name;
 #include "interpose/format/counters.def"
   one["stop_reason"] = report.dropped.reason.empty() ? Json() : Json(report.dropped.reason);

@@ -48,9 +48,8 @@ bool is_same_code(const ResolvedStack& left, const ResolvedStack& right) {
 
 std::string shared_memory_text(const SharedMemory& shared) {
   const bool runs = shared.importer.ended == Ended::kRunning;
-  const char* when = runs                                       ? ""
-                     : shared.importer.ended == Ended::kUnknown ? " at the end of its dump"
-                                                                : " when it ended";
+  const bool end_unseen = shared.importer.ended == Ended::kUnknown && !shared.importer.gone;
+  const char* when = runs ? "" : end_unseen ? " at the end of its dump" : " when it ended";
   const std::string mapped =
       "still mapped by " + name_of(shared.importer) + when + ", opened" + at_place(shared.opened);
   if (shared.state != SharedState::kStays || !shared.exporter)

@@ -65,7 +65,7 @@ std::string end_text(const ProcessStatus& status) {
   if (status.ended == Ended::kExit) return " · exit " + std::to_string(status.exit_status);
   if (status.ended == Ended::kKilled)
     return " · killed" + (status.signal != 0 ? " by " + signal_text(status.signal) : "");
-  return "";
+  return status.gone ? " · end unknown" : "";
 }
 
 }  // namespace

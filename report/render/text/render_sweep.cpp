@@ -125,7 +125,7 @@ class SweepText {
       } else if (run.result.child.signalled) {
         out_ << ": " << signal_text(run.result.child.code);
       } else {
-        out_ << ": a process of the command was killed, exit " << run.result.child.code;
+        out_ << ": a process of the command ended without its exit handlers, exit " << run.result.child.code;
       }
       out_ << "\n";
       fields_.field("when", failure_text(run.site));

@@ -210,6 +210,8 @@ class TextReport {
       }
       if (!is_complete(report_)) out_ << " · " << palette_.warn("NOT KNOWN") << " what else";
       out_ << "\n";
+      const std::string not_searched = not_searched_text(report_);
+      if (!not_searched.empty()) out_ << palette_.warn("NOT SEARCHED") << ": " << not_searched << "\n";
     }
     out_ << "not counted: " << format_bytes(summary.cached_bytes) << " cached";
     if (summary.library_allocations != 0) {

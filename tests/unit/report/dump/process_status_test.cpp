@@ -2,6 +2,7 @@
 #include "report/dump/process_status.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -86,7 +87,7 @@ TEST_CASE("a process that maps its dump runs", "[report][process-status]") {
   }
 }
 
-TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][process-status]") {
+TEST_CASE("of an unmarked dump only the end is known when the process is gone", "[report][process-status]") {
   culprit::test::TemporaryFolder folder;
   const std::string path = folder.file("a.dump");
   DumpBuilder builder = dump_of(::getpid());
@@ -97,7 +98,61 @@ TEST_CASE("an unmarked dump of a process that is gone was killed", "[report][pro
     builder.header().process_state = culprit::format::ProcessState::kExiting;
   }
   builder.write(path);
-  CHECK(process_status(Dump::open(path)).ended == Ended::kKilled);
+  const ProcessStatus status = process_status(Dump::open(path));
+  CHECK(status.ended == Ended::kUnknown);
+  CHECK(status.gone);
+  CHECK(has(status.note, "exit_group"));
+}
+
+TEST_CASE("a zombie shows how it ended", "[report][process-status]") {
+  culprit::test::TemporaryFolder folder;
+  const std::string path = folder.file("a.dump");
+  for (const bool killed : {false, true}) {
+    INFO(killed);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!killed) ::_exit(5);
+      for (;;) ::pause();
+    }
+    dump_of(child).write(path);
+    if (killed) ::kill(child, SIGKILL);
+    siginfo_t ended = {};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+    const ProcessStatus status = process_status(Dump::open(path));
+    CHECK(status.ended == (killed ? Ended::kKilled : Ended::kExit));
+    CHECK(status.exit_status == (killed ? 0 : 5));
+    CHECK(status.signal == (killed ? SIGKILL : 0));
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+TEST_CASE("the end of a command's own child is known", "[report][process-status]") {
+  culprit::test::TemporaryFolder folder;
+  const std::string path = folder.file("a.dump");
+  DumpBuilder builder = dump_of(::getpid());
+  culprit::format::Header& header = builder.header();
+  header.pid = 0x7ffffffe;
+  header.start_realtime_ns = 1000;
+  MachineFacts machine;
+  machine.child = ChildEnd{process_key(header), true, SIGTERM};
+  Ended expected = Ended::kKilled;
+  SECTION("a signal ended it") {}
+  SECTION("a signal ended it although the dump was marked") {
+    header.process_state = culprit::format::ProcessState::kExited;
+  }
+  SECTION("another process had the number") {
+    header.start_time_ticks += 1;
+    expected = Ended::kUnknown;
+  }
+  SECTION("a program that exec replaced had another end") {
+    machine.last_start_ns[process_key(header)] = 2000;
+    expected = Ended::kUnknown;
+  }
+  builder.write(path);
+  const ProcessStatus status = process_status(Dump::open(path), machine);
+  CHECK(status.ended == expected);
+  CHECK(status.signal == (expected == Ended::kKilled ? SIGTERM : 0));
+  CHECK(status.is_over());
 }
 
 TEST_CASE("dumps of other places are not guessed about", "[report][process-status]") {

@@ -7,6 +7,7 @@
 #include "report/merge/report_merger.h"
 #include "report/render/html/render_html.h"
 #include "report/render/json/render_json.h"
+#include "report/render/render_gcc.h"
 #include "report/render/render_github.h"
 #include "report/render/render_junit.h"
 #include "report/render/render_markdown.h"
@@ -37,6 +38,13 @@ Report process(Ended ended, bool with_exception = false) {
   return report;
 }
 
+// It has ended, but not how is known.
+Report gone() {
+  Report report = process(Ended::kUnknown);
+  report.process.status.gone = true;
+  return report;
+}
+
 Report attached(Ended ended, bool detached) {
   Report report = process(ended);
   report.process.attached = "redirect";
@@ -58,6 +66,7 @@ TEST_CASE("the words for memory depend on how the process ended", "[report][word
       {"exited", process(Ended::kExit), "LEAKED", "never given back", "Never freed"},
       {"end unknown", process(Ended::kUnknown), "LEAKED", "never given back", "Never freed"},
       {"killed", process(Ended::kKilled), "LIVE WHEN KILLED", "live when the process was killed", "Not freed yet"},
+      {"ended without its exit handlers", gone(), "LIVE AT THE END", "live when the process ended", "Not freed yet"},
       {"running", process(Ended::kRunning), "STILL HELD", "not freed yet", "Not freed yet"},
       {"attached", attached(Ended::kRunning, false), "SURVIVORS", "not freed while it was recorded", "Not freed yet"},
       {"detached", attached(Ended::kUnknown, true), "SURVIVORS", "not freed while it was recorded", "Not freed yet"},
@@ -131,6 +140,41 @@ TEST_CASE("a job is live when killed only when all of its processes were killed"
     const Report report = merger.finish(false);
     CHECK(std::string(words_of(report).headline) == (all ? "LIVE WHEN KILLED" : "LEAKED"));
   }
+  ReportMerger merger;
+  merger.add(process(Ended::kKilled));
+  merger.add(gone());
+  CHECK(std::string(words_of(merger.finish(false)).headline) == "LIVE AT THE END");
+}
+
+TEST_CASE("every format with a summary says that globals were not searched", "[report][words]") {
+  const std::string sentence = "its globals were not searched: one may hold this memory";
+  const Render formats[] = {render_text, render_markdown, render_junit, render_sarif, render_github, render_gcc};
+  for (const Ended ended : {Ended::kExit, Ended::kKilled, Ended::kRunning}) {
+    for (const HolderSearch state : {HolderSearch::kNotRun, HolderSearch::kDone}) {
+      Report report = process(ended);
+      report.holder_search.state = state;
+      const bool told = ended != Ended::kRunning && state == HolderSearch::kNotRun;
+      for (const Render render : formats) CHECK(has(in_format(report, render), sentence) == told);
+      CHECK(json_of(report)["summary"]["not_searched"].is_null() != told);
+      const Json page = Json::parse(page_data(in_format(report, render_html)))["reports"][0];
+      CHECK(page["summary"]["not_searched"].is_null() != told);
+    }
+  }
+  Report nothing = process(Ended::kKilled);
+  nothing.leaks.clear();
+  CHECK_FALSE(has(in_format(nothing, render_text), "NOT SEARCHED"));
+}
+
+TEST_CASE("the search of a job is as incomplete as that of its worst process", "[report][words]") {
+  ReportMerger merger;
+  for (const HolderSearch state : {HolderSearch::kDone, HolderSearch::kNotRun, HolderSearch::kOff}) {
+    Report report = process(Ended::kExit);
+    report.holder_search.state = state;
+    merger.add(std::move(report));
+  }
+  const Report report = merger.finish(false);
+  CHECK(report.holder_search.state == HolderSearch::kNotRun);
+  CHECK(has(in_format(report, render_text), "\nNOT SEARCHED: a process of the job ended without its exit handlers"));
 }
 
 TEST_CASE("the signal that killed a process is named", "[report][words]") {
