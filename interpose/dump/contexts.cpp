@@ -44,12 +44,12 @@ Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uin
     return {entry->index, entry->device};
   }
   entry = new_entry_locked(dump);
-  if (entry == nullptr) return {format::kNoIndex, ordinal < 0 ? format::kNoDevice : static_cast<std::uint8_t>(ordinal)};
+  if (entry == nullptr) return {format::kNoIndex, number_of(ordinal)};
   entry->handle = handle;
   entry->alias = nullptr;
   entry->taken_handle = nullptr;
   entry->references = 1;
-  entry->device = ordinal < 0 ? format::kNoDevice : static_cast<std::uint8_t>(ordinal);
+  entry->device = number_of(ordinal);
   entry->kind = kind;
   entry->alive = true;
   auto* record = dump.at<ContextRecord>(entry->record);

@@ -60,6 +60,11 @@ class ContextTable {
 
   static constexpr int kMostDevices = 64;
 
+  // The number of a device in the dump.
+  static constexpr std::uint8_t number_of(CUdevice ordinal) {
+    return ordinal < 0 || ordinal >= kMostDevices ? format::kNoDevice : static_cast<std::uint8_t>(ordinal);
+  }
+
  private:
   static constexpr int kMostContexts = 2048;
   struct Entry {

@@ -1,5 +1,9 @@
 #include "interpose/hooks/array_bytes.h"
 
+#include <algorithm>
+
+#include "interpose/hooks/saturating.h"
+
 namespace culprit {
 namespace {
 
@@ -49,6 +53,13 @@ bool is_block_compressed(CUarray_format format) {
 
 std::uint64_t at_least_one(std::uint64_t value) { return value == 0 ? 1 : value; }
 
+// CUDA makes as many levels as halve the largest extent to one texel, however many are asked for. The depth of layers
+// is not halved.
+unsigned possible_levels(std::uint64_t width, std::uint64_t height, std::uint64_t depth, bool depth_is_layers) {
+  const std::uint64_t largest = std::max({width, height, depth_is_layers ? 0 : depth, std::uint64_t{1}});
+  return 64 - static_cast<unsigned>(__builtin_clzll(largest));
+}
+
 std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t depth, CUarray_format format,
                        unsigned channels, unsigned flags, unsigned levels) {
   // Sparse and deferred arrays have no memory of their own: memory is mapped into them, and counted where it was
@@ -56,16 +67,19 @@ std::uint64_t bytes_of(std::uint64_t width, std::uint64_t height, std::uint64_t 
   if ((flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   bool depth_is_layers = (flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
   bool compressed = is_block_compressed(format);
+  levels = std::min(levels, possible_levels(width, height, depth, depth_is_layers));
   std::uint64_t total = 0;
   for (unsigned level = 0; level < levels; ++level) {
     std::uint64_t w = at_least_one(width >> level);
     std::uint64_t h = at_least_one(height >> level);
     std::uint64_t d = depth_is_layers ? at_least_one(depth) : at_least_one(depth >> level);
     if (compressed) {
-      w = (w + 3) / 4 * 4;
-      h = (h + 3) / 4 * 4;
+      w = saturating_product((w - 1) / 4 + 1, 4);
+      h = saturating_product((h - 1) / 4 + 1, 4);
     }
-    total += w * h * d * (compressed ? 1 : channels) * bits_of(format) / 8;
+    const std::uint64_t texels = saturating_product(saturating_product(w, h), d);
+    const std::uint64_t bits = saturating_product(texels, std::uint64_t{compressed ? 1 : channels} * bits_of(format));
+    total = saturating_sum(total, bits / 8);
   }
   return total;
 }

@@ -85,7 +85,7 @@ CULPRIT_CALLED_OFTEN(cuEventDestroy_v2)
     CULPRIT_ENTER(symbol, arguments, false)                                                  \
     MeteredLookUp metered(Api::symbol, look_up_key(Api::symbol, CULPRIT_UNPAREN arguments)); \
     CUresult status = call arguments;                                                        \
-    metered.finish(status, looked_up_kernel(CULPRIT_UNPAREN arguments));                     \
+    metered.finish(status, looked_up_kernel(status, CULPRIT_UNPAREN arguments));             \
     note_result_by_flags<Api::symbol>(status);                                               \
     return status;                                                                           \
   }

@@ -11,6 +11,7 @@
 #include "interpose/driver/api.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/array_bytes.h"
+#include "interpose/hooks/saturating.h"
 #include "interpose/recorder/cuda_events.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/executables.h"
@@ -47,12 +48,22 @@ class Reentry {
   Entry entry_;
 };
 
+// Whether the driver has read the structures that the caller described an allocation with. It may have refused the call
+// before, and their pointers may be anything.
+inline bool has_read_arguments(CUresult status) { return status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY; }
+
+constexpr bool is_described_by_structure(format::Kind kind) {
+  return kind == format::Kind::kArray || kind == format::Kind::kMipmappedArray;
+}
+
 // Records the result of a row that makes something of this kind. `bytes()`: the requested size.
 template <format::Kind kind, typename Bytes>
 inline void note_result_of_making(Api api, CUresult status, Bytes bytes) {
   if constexpr (has_recorded_failures(kind)) {
     // The size of a pitched allocation is known only if it succeeded.
-    note_result(api, status, kind == format::Kind::kPitched ? 0 : bytes());
+    constexpr bool kNever = kind == format::Kind::kPitched;
+    const bool known = !kNever && (!is_described_by_structure(kind) || has_read_arguments(status));
+    note_result(api, status, known ? bytes() : 0);
   } else {
     note_want_of_memory(api, status);
   }

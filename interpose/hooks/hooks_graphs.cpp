@@ -137,16 +137,27 @@ void note_node(Api api, CUgraph graph, CUdeviceptr address, std::size_t bytes, c
   note_graph_allocation({api, Kind::kGraphMemory, address, bytes, 0, place_of(&pool)}, handle(graph), false);
 }
 
+// A copy of the program's structure; nullptr where it cannot be read.
+template <typename T>
+T* copy_readable(const T* original, T* copy) {
+  const std::int64_t got = os.read_own_memory(copy, reinterpret_cast<std::uint64_t>(original), sizeof(T));
+  return got == static_cast<std::int64_t>(sizeof(T)) ? copy : nullptr;
+}
+
 template <typename Call>
 CUresult add_node(Api api, Call call, CUgraph graph, CUgraphNodeParams* params) {
-  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+  // Read after the call: a driver that refuses it may not have looked at them. The memory is freed by a launch, so the
+  // node may be recorded late.
+  CUresult status = call();
+  CUgraphNodeParams copy;
+  if (status != CUDA_SUCCESS) params = copy_readable(params, &copy);
+  if (params == nullptr) return status;
+  if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     Ending ending(api, Kind::kGraphMemory, params->free.dptr);
-    CUresult status = call();
     finish_free_node(ending, status, handle(graph), false);
     return status;
   }
-  CUresult status = call();
-  if (status != CUDA_SUCCESS || params == nullptr) return status;
+  if (status != CUDA_SUCCESS) return status;
   if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
     note_node(api, graph, params->alloc.dptr, params->alloc.bytesize, params->alloc.poolProps);
   } else if (params->type == CU_GRAPH_NODE_TYPE_GRAPH &&
@@ -240,7 +251,8 @@ CUresult cuGraphAddMemAllocNode(decltype(&::cuGraphAddMemAllocNode) call, CUgrap
   if (status == CUDA_SUCCESS && nodeParams != nullptr) {
     note_node(Api::cuGraphAddMemAllocNode, hGraph, nodeParams->dptr, nodeParams->bytesize, nodeParams->poolProps);
   }
-  note_result(Api::cuGraphAddMemAllocNode, status, nodeParams == nullptr ? 0 : nodeParams->bytesize);
+  const bool known = nodeParams != nullptr && has_read_arguments(status);
+  note_result(Api::cuGraphAddMemAllocNode, status, known ? nodeParams->bytesize : 0);
   return status;
 }
 

@@ -16,6 +16,7 @@ using format::Kind;
 using format::Ref;
 
 constexpr std::uint8_t kMostReferences = 255;
+constexpr std::uint16_t kMostMappings = 65535;
 
 std::uint8_t vmm_space() { return space_of(Kind::kVmmPhysical); }
 
@@ -34,8 +35,12 @@ bool with_record(std::uint8_t space, std::uint64_t handle, Use use) {
 
 // Adds a reference to a known handle. Returns false for an unknown one.
 bool add_reference(std::uint8_t space, std::uint64_t handle) {
-  return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
-    if (record.handle_references < kMostReferences) ++record.handle_references;
+  return with_record(space, handle, [](Process& process, Ref, AllocationRecord& record) {
+    if (record.handle_references < kMostReferences) {
+      ++record.handle_references;
+    } else {
+      add_counter(process.dump.header()->dropped_others, 1);
+    }
     return true;
   });
 }
@@ -44,7 +49,8 @@ bool add_reference(std::uint8_t space, std::uint64_t handle) {
 bool drop_reference_but_last(std::uint8_t space, std::uint64_t handle) {
   return with_record(space, handle, [](Process&, Ref, AllocationRecord& record) {
     if (record.handle_references <= 1) return false;
-    --record.handle_references;
+    // A count that reached the limit stays there: the memory is never taken for released too early.
+    if (record.handle_references < kMostReferences) --record.handle_references;
     return true;
   });
 }
@@ -88,7 +94,11 @@ void note_mapping(CUdeviceptr address, std::size_t size, std::uint64_t handle) {
       physical = process.tables.live.find(vmm_space(), handle, format::kNoDevice, process.dump);
       if (physical == 0) return;
       auto* record = process.dump.at<AllocationRecord>(physical);
-      ++record->mappings;
+      if (record->mappings < kMostMappings) {
+        ++record->mappings;
+      } else {
+        add_counter(process.dump.header()->dropped_others, 1);
+      }
       if ((record->flags & format::kFlagShared) != 0) process.tables.sharings.note_mapped(physical, size, process.dump);
     });
     note_mapping_made({Api::cuMemMap, Kind::kVmmMapping, address, 0, size}, physical);
@@ -102,7 +112,8 @@ void drop_mapping(Process& process, Ref mapping) {
   if (record.physical == 0) return;
   SpinGuard guard(process.hooks.references_lock);
   auto* physical = process.dump.at<AllocationRecord>(record.physical);
-  if (physical->mappings > 0) --physical->mappings;
+  // A count that reached the limit stays there: the memory is never taken for unmapped too early.
+  if (physical->mappings > 0 && physical->mappings < kMostMappings) --physical->mappings;
   if (physical->mappings == 0 && (physical->flags & format::kFlagHandleReleased) != 0) {
     if ((physical->flags & format::kFlagShared) != 0)
       note_sharing_ended(process, record.physical, current_stack(process));

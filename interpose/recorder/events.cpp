@@ -200,6 +200,20 @@ void count_end(Process& process, const AllocationRecord& record, bool explicitly
 
 namespace {
 
+// Larger sizes are compared with what can exist: a driver that accepted such an argument did something else with it,
+// and a sum of such sizes would overflow.
+constexpr int kUsualBits = 38;  // 256 GiB
+
+// The most bytes that an allocation of this kind can have.
+CULPRIT_COLD std::uint64_t possible_bytes(Process& process, const Made& made, std::uint8_t ordinal) {
+  constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 47;
+  std::uint64_t most = kAddressSpace;
+  const format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
+  if (is_on_device(made.kind) && made.kind != Kind::kManaged && device != nullptr && device->first.total_bytes != 0)
+    most = device->first.total_bytes;
+  return made.bytes < most ? made.bytes : most;
+}
+
 // `mapped_memory`: only for kIsMapping.
 template <bool kOnlyHandle, bool kIsMapping = false>
 __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space, Ref mapped_memory = 0) {
@@ -209,8 +223,10 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   if (CULPRIT_UNLIKELY(process == nullptr)) return;
   Place place = kOnlyHandle || kIsMapping ? current_place(*process) : resolve(*process, made.where);
   std::uint8_t flags = made.flags;
+  std::uint64_t bytes = made.bytes;
+  if (CULPRIT_UNLIKELY(bytes >> kUsualBits != 0)) bytes = possible_bytes(*process, made, place.device);
   if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0) &&
-      !note_mode(*process, place.device, is_on_device(made.kind) ? made.bytes : 0, &flags))
+      !note_mode(*process, place.device, is_on_device(made.kind) ? bytes : 0, &flags))
     return;
   Ref stack = current_stack(*process);
   std::uint64_t now = event_ns(*process);
@@ -219,7 +235,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   auto fill = [&](AllocationRecord* record) {
     record->stack = stack;
     record->handle = made.handle;
-    record->bytes = made.bytes;
+    record->bytes = bytes;
     record->extra = made.extra;
     record->time_ns = now;
     record->thread = thread_state.index;
@@ -245,7 +261,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
     return;
   }
   ++thread_state.sums.made;
-  count_allocation(thread_state.dump.counters, stack, made.bytes, process->dump);
+  count_allocation(thread_state.dump.counters, stack, bytes, process->dump);
   if (kOnlyHandle || !is_memory(made.kind)) {
     count_object(thread_state.dump.counters, process->dump);
     note_stream(*process, made.kind);
@@ -256,7 +272,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   bool physical = (flags & format::kFlagNotPhysical) == 0;
   if (!is_on_device(made.kind)) return;
   bool new_device = thread_state.sums.live_device != place.device;
-  std::uint64_t bytes = physical ? made.bytes : 0;
+  if (!physical) bytes = 0;
   change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
   if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
 }

@@ -103,7 +103,7 @@ void note_graph_allocation(Made made, std::uint64_t graph, bool captured) {
   note_made(made);
   with_nodes([&](Process& process, GraphNodes& nodes, auto) {
     process.meter.expect_graph_memory();
-    const std::uint8_t device = made.where.by == Where::By::kDevice ? static_cast<std::uint8_t>(made.where.device)
+    const std::uint8_t device = made.where.by == Where::By::kDevice ? ContextTable::number_of(made.where.device)
                                                                     : current_place(process).device;
     const Ref ref = process.tables.live.find(kSpace, made.handle, device, process.dump);
     if (ref == 0) return;  // recording is off, or there was no room

@@ -7,11 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "interpose/base/hash.h"
 #include "interpose/driver/api.h"
+#include "interpose/recorder/readable_text.h"
 
 namespace culprit {
 
@@ -29,7 +29,7 @@ inline std::uint64_t with_argument(std::uint64_t key, CUlibrary library) { retur
 inline std::uint64_t with_argument(std::uint64_t key, CUkernel kernel) { return with_handle(key, kernel); }
 inline std::uint64_t with_argument(std::uint64_t key, CUfunction function) { return with_handle(key, function); }
 inline std::uint64_t with_argument(std::uint64_t key, const char* name) {
-  return name == nullptr ? key : hash_bytes(name, std::strlen(name), key);
+  return name == nullptr ? key : hash_bytes(name, readable_length(name), key);
 }
 
 template <typename... Arguments>
@@ -50,10 +50,11 @@ const void* launched_kernel(Arguments... arguments) {
   return kernel;
 }
 
-// The handle of code that a look-up wrote to one of its arguments; nullptr: none.
+// The handle of code that a look-up with this result wrote to one of its arguments; nullptr: none.
 template <typename... Arguments>
-const void* looked_up_kernel(Arguments... arguments) {
+const void* looked_up_kernel(CUresult status, Arguments... arguments) {
   const void* kernel = nullptr;
+  if (status != CUDA_SUCCESS) return kernel;
   const auto look = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), CUfunction*> || std::is_same_v<decltype(argument), CUkernel*>)
       kernel = argument == nullptr ? nullptr : *argument;

@@ -91,8 +91,7 @@ void forget_look_ups() {
 MeteredContext::MeteredContext(Api api, CUdevice device, bool primary) {
   measurement_.api = api;
   measurement_.what = DriverMemory::kContexts;
-  measurement_.device =
-      device < 0 || device >= format::kNoDevice ? format::kNoDevice : static_cast<std::uint8_t>(device);
+  measurement_.device = ContextTable::number_of(device);
   if (process_if_recording() == nullptr || !driver_ready()) return;
   unsigned flags = 0;
   int active = 0;

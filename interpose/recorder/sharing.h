@@ -23,17 +23,22 @@ struct SharedHandle {
   std::uint64_t key = 0;                                  // see SharingRecord
 };
 
+// 0 where a pointer is null.
+inline std::uint64_t key_of_handle(const void* handle, std::size_t bytes) {
+  return handle == nullptr ? 0 : format::sharing_key(handle, bytes);
+}
+
 inline SharedHandle ipc_handle(const CUipcMemHandle* handle) {
-  return {format::SharingType::kIpcHandle, format::sharing_key(handle, sizeof(*handle))};
+  return {format::SharingType::kIpcHandle, key_of_handle(handle, sizeof(*handle))};
 }
 inline SharedHandle pool_pointer(const CUmemPoolPtrExportData* data) {
-  return {format::SharingType::kPoolPointer, format::sharing_key(data, sizeof(*data))};
+  return {format::SharingType::kPoolPointer, key_of_handle(data, sizeof(*data))};
 }
 // `handle`: where a descriptor is stored, or a descriptor; or the address of a fabric handle.
 inline SharedHandle shareable_handle(const void* handle, CUmemAllocationHandleType type) {
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return {format::SharingType::kFileDescriptor, 0};
   if (type != CU_MEM_HANDLE_TYPE_FABRIC) return {};
-  return {format::SharingType::kFabricHandle, format::sharing_key(handle, sizeof(CUmemFabricHandle))};
+  return {format::SharingType::kFabricHandle, key_of_handle(handle, sizeof(CUmemFabricHandle))};
 }
 
 // The memory with this handle (of the space of `kind`), or around this address, was exported.

@@ -12,11 +12,11 @@
   extern "C" decltype(name) sim_##name; \
   extern "C" CUresult CUDAAPI sim_##name
 
-// entry_thunks.inc asks whether a call must fail, and who observes it; in this driver no call must, and nothing does.
+// entry_thunks.inc asks whether a call has an answer already (guestDriverAnswer), and for an observer: there is none.
 extern "C" {
 __attribute__((visibility("hidden"))) uint8_t simcuda_failures_armed = 0;
 __attribute__((visibility("hidden"))) void* simcuda_observer = nullptr;
-__attribute__((visibility("hidden"))) CUresult simcuda_injected_failure(const char*) { return CUDA_SUCCESS; }
+__attribute__((visibility("hidden"))) int simcuda_injected_failure(const char* name);
 }
 
 // The functions whose calls are counted, in any order.
@@ -144,7 +144,26 @@ constexpr VersionRow kVersions[] = {
 #include "driver_versions.inc"
 };
 
+int answer_to_all;  // of guestDriverAnswer()
+
+// Queries that describe the device and the context.
+constexpr const char* kAlwaysAnswered[] = {"cuCtxGetCurrent",    "cuCtxGetDevice",     "cuDeviceGetCount",
+                                           "cuDeviceGetName",    "cuDeviceGetUuid_v2", "cuMemGetInfo_v2",
+                                           "cuDriverGetVersion", "cuGetErrorName"};
+
 }  // namespace
+
+extern "C" int simcuda_injected_failure(const char* name) {
+  for (const char* other : kAlwaysAnswered) {
+    if (same(name, other)) return 0;
+  }
+  return __atomic_load_n(&answer_to_all, __ATOMIC_RELAXED);
+}
+
+extern "C" void guestDriverAnswer(int32_t code) {
+  __atomic_store_n(&answer_to_all, code, __ATOMIC_RELAXED);
+  __atomic_store_n(&simcuda_failures_armed, code != 0 ? 1 : 0, __ATOMIC_RELAXED);
+}
 
 // Generated (tests/simcuda/generate_entries.cmake), sorted by name.
 extern "C" const Export simcuda_exports[];

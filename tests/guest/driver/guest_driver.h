@@ -15,4 +15,8 @@ __attribute__((weak, visibility("default"))) uint64_t guestDriverLive(void);
 
 // From now on each call that allocates or frees memory uses this much stack (a page at most), as NVIDIA's driver does.
 __attribute__((weak, visibility("default"))) void guestDriverUseStack(uint64_t bytes);
+
+// From now on each function, except for a few queries, returns this code without looking at its arguments: -1 for
+// success, 0 for its usual behaviour.
+__attribute__((weak, visibility("default"))) void guestDriverAnswer(int32_t code);
 }

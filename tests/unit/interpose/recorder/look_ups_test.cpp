@@ -1,5 +1,8 @@
 #include "interpose/recorder/look_ups.h"
 
+#include <sys/mman.h>
+
+#include <cstring>
 #include <memory>
 
 #include "tests/catch.h"
@@ -36,10 +39,32 @@ TEST_CASE("the kernel of a launch and of a look-up is among the arguments", "[lo
   CHECK(launched_kernel(function, 1U, 1U, CUstream(nullptr)) == function);
   CHECK(launched_kernel(config, function) == function);
   CHECK(launched_kernel(static_cast<CUDA_LAUNCH_PARAMS*>(nullptr), 0U, 0U) == nullptr);
-  CHECK(looked_up_kernel(&function, kernel) == function);
-  CHECK(looked_up_kernel(&kernel, handle<CUlibrary>(8), "name") == kernel);
-  CHECK(looked_up_kernel(static_cast<CUfunction*>(nullptr), kernel) == nullptr);
-  CHECK(looked_up_kernel(function) == nullptr);
+  CHECK(looked_up_kernel(CUDA_SUCCESS, &function, kernel) == function);
+  CHECK(looked_up_kernel(CUDA_SUCCESS, &kernel, handle<CUlibrary>(8), "name") == kernel);
+  CHECK(looked_up_kernel(CUDA_SUCCESS, static_cast<CUfunction*>(nullptr), kernel) == nullptr);
+  CHECK(looked_up_kernel(CUDA_SUCCESS, function) == nullptr);
+  // A call that failed wrote no handle, and its pointer may be anything.
+  CHECK(looked_up_kernel(CUDA_ERROR_INVALID_VALUE, handle<CUfunction*>(1), kernel) == nullptr);
+}
+
+TEST_CASE("a name of a look-up is read as far as memory goes", "[look-ups]") {
+  constexpr std::size_t kPage = 4096;
+  auto* pages =
+      static_cast<char*>(mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(pages != MAP_FAILED);
+  std::memset(pages, 'a', 2 * kPage);
+  REQUIRE(munmap(pages + 2 * kPage, kPage) == 0);
+  CHECK(readable_length(pages) == 2 * kPage);
+  CHECK(readable_length(pages + 2 * kPage - 3) == 3);
+  CHECK(readable_length(pages + 2 * kPage) == 0);
+  pages[kPage + 5] = '\0';
+  CHECK(readable_length(pages + 1) == kPage + 4);
+  for (const std::uintptr_t wild : {std::uintptr_t{1}, std::uintptr_t{4095}, ~std::uintptr_t{0}, ~std::uintptr_t{7},
+                                    std::uintptr_t{1} << 63, std::uintptr_t{1} << 56}) {
+    INFO(wild);
+    CHECK(readable_length(handle<const char*>(wild)) == 0);
+  }
+  munmap(pages, 2 * kPage);
 }
 
 TEST_CASE("a look-up is known in its context until code ends", "[look-ups]") {

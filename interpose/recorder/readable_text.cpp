@@ -1,0 +1,26 @@
+#include "interpose/recorder/readable_text.h"
+
+#include <cstdint>
+
+#include "interpose/stacks/unwind_services.h"
+
+namespace culprit {
+
+std::size_t readable_length(const char* text) {
+  constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+  constexpr std::size_t kMost = 64 << 10;
+  // No memory of a program lies below the first or above the second, and the kernel's answer is not about it.
+  constexpr std::uint64_t kLowest = 4096, kHighest = std::uint64_t{1} << 63;
+  culprit_begin_unwinding();
+  for (std::size_t length = 0; length < kMost; ++length) {
+    const std::uint64_t address = reinterpret_cast<std::uint64_t>(text) + length;
+    // Of the word around it, which lies in one page.
+    if ((length == 0 || address % kWord == 0) &&
+        (address < kLowest || address >= kHighest || culprit_can_read(address / kWord * kWord) == 0))
+      return length;
+    if (text[length] == '\0') return length;
+  }
+  return kMost;
+}
+
+}  // namespace culprit
