@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <cstring>
 
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/os.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/spin_lock.h"
@@ -36,17 +38,38 @@ alignas(64) char spare_stack[64 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
+// By the library that it preloads: other tools warn of requests to drd.
+bool is_on_drd() {
+  return ask_valgrind(kRunningOnValgrind, 0, 0) != 0 && any_loaded_module([](const struct dl_phdr_info& module) {
+           return module.dlpi_name != nullptr && std::strstr(module.dlpi_name, "/vgpreload_drd-") != nullptr;
+         });
+}
+
+// valgrind reports a jump of the stack pointer by less than 2 MiB to an unknown stack as an overflow, so the stack is
+// registered. Its tool drd takes a registered stack for the only one of the thread, and fails an assertion at the
+// thread's end: there the stack is farther away than that from all other memory instead.
+std::uint64_t margin() {
+  static const std::uint64_t bytes = is_on_drd() ? 4 << 20 : 0;
+  return bytes;
+}
+
+void register_at_valgrind(char* stack) {
+  if (margin() != 0) return;
+  const std::uint64_t first = reinterpret_cast<std::uint64_t>(stack);
+  stack_of_thread.valgrind =
+      static_cast<unsigned>(ask_valgrind(kStackRegister, first + kGuardBytes, first + kStackBytes));
+}
+
 char* own_stack() {
   if (stack_of_thread.memory != nullptr) return stack_of_thread.memory;
   // Not map_private(), which first reads files: too much for a small stack.
   int error = 0;
-  char* memory = static_cast<char*>(
-      os.map(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
-  if (memory == nullptr) return nullptr;
+  auto* whole = static_cast<char*>(
+      os.map(nullptr, kStackBytes + 2 * margin(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, &error));
+  if (whole == nullptr) return nullptr;
+  char* memory = whole + margin();
   os.protect(memory, kGuardBytes, PROT_NONE);
-  // Registers the stack: valgrind reports a jump of the stack pointer to an unknown stack as an overflow.
-  ask_valgrind(kStackRegister, reinterpret_cast<std::uint64_t>(memory) + kGuardBytes,
-               reinterpret_cast<std::uint64_t>(memory) + kStackBytes);
+  register_at_valgrind(memory);
   stack_of_thread.is_locked = true;
   return stack_of_thread.memory = memory;
 }
@@ -83,7 +106,10 @@ void release_own_stack() {
   const std::uint64_t mask = os.block_signals();
   char* stack = stack_of_thread.memory;
   stack_of_thread.memory = nullptr;
-  if (stack != nullptr) os.unmap(stack, kStackBytes);
+  if (stack != nullptr) {
+    if (margin() == 0) ask_valgrind(kStackDeregister, stack_of_thread.valgrind, 0);
+    os.unmap(stack - margin(), kStackBytes + 2 * margin());
+  }
   os.restore_signals(mask);
 }
 

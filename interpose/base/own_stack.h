@@ -16,6 +16,7 @@ namespace culprit {
 // The data of a thread for this file. All zeros = no stack yet.
 struct StackOfThread {
   char* memory;           // nullptr = none yet
+  unsigned valgrind;      // the stack's number there
   bool is_locked;         // possibly, by mlockall(): not checked yet
   bool is_running_on_it;  // with all signals blocked
 };

@@ -6,7 +6,8 @@
 namespace culprit {
 
 constexpr std::uint64_t kRunningOnValgrind = 0x1001;  // answer: number of nested valgrinds
-constexpr std::uint64_t kStackRegister = 0x1501;      // first and last byte of a stack
+constexpr std::uint64_t kStackRegister = 0x1501;      // first and last byte of a stack; answer: its number
+constexpr std::uint64_t kStackDeregister = 0x1502;    // its number
 
 // valgrind's answer, 0 without valgrind.
 inline std::uint64_t ask_valgrind(std::uint64_t request, std::uint64_t first, std::uint64_t second) {

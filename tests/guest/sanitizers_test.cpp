@@ -91,4 +91,39 @@ TEST_CASE("valgrind finds as many errors as without the library", "[sanitizers]"
   }
 }
 
+TEST_CASE("the other tools of valgrind run a program to its end", "[sanitizers]") {
+  if (!fs::exists("/usr/bin/valgrind")) return not_run_here("there is no valgrind");
+  struct Tool {
+    std::string name;
+    std::string option;
+    bool counts;  // says how much the program did
+  };
+  const Tool tools[] = {{"drd", "--check-stack-var=no", false},
+                        {"helgrind", "--history-level=none", false},
+                        {"cachegrind", "--cachegrind-out-file=/dev/null", false},
+                        {"callgrind", "--callgrind-out-file=/dev/null", false},
+                        {"massif", "--massif-out-file=/dev/null", false},
+                        {"dhat", "--dhat-out-file=/dev/null", false},
+                        {"exp-bbv", "--bb-out-file=/dev/null", true},
+                        {"lackey", "--basic-counts=no", true},
+                        {"none", "--sanity-level=1", false}};
+  for (const Tool& tool : tools) {
+    if (!fs::exists("/usr/libexec/valgrind/" + tool.name + "-amd64-linux")) {
+      left_out(tool.name, "this valgrind lacks it");
+      continue;
+    }
+    INFO(tool.name);
+    // A thread, throws and leaks.
+    Situation situation{"/usr/bin/valgrind",
+                        {"-q", "--tool=" + tool.name, tool.option, guest_path("kernel_modes").string(), "usual"}};
+    situation.fake_driver_only = true;
+    situation.comparable = [&tool](const std::string& text) {
+      return tool.counts ? "" : std::regex_replace(text, std::regex("==[0-9]+==|--[0-9]+--|0x[0-9A-Fa-f]+"), "*");
+    };
+    const BothWays runs = both_ways(situation);
+    CHECK(runs.alone.exit_code == runs.under.exit_code);
+    CHECK_FALSE(has(runs.under.err, "libculprit"));
+  }
+}
+
 }  // namespace culprit::test
