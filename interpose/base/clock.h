@@ -1,9 +1,12 @@
 // Nanoseconds since recording began, from CLOCK_MONOTONIC, with a cheaper approximation for every call.
 //
-// Reading that clock costs 26 ns on the H200's Xeon, its time stamp counter alone 15 ns; a pair of calls that makes and
-// ends something can cost the driver only 230. The time of the kernel's last tick (CLOCK_MONOTONIC_COARSE, every 1 to
-// 10 ms) is a word in memory. So a thread reads the exact clock for the first events of each tick, and uses the tick's
-// time for later ones. This affects only programs that make thousands of things a second.
+// The time of an event is that of the kernel's last tick (CLOCK_MONOTONIC_COARSE, every 1 to 10 ms): a word in memory.
+// So frequent events read no time stamp counter, which a thread may be forbidden to read (PR_SET_TSC; strict seccomp
+// forbids it too), and make no system call. A thread that has just walked a new stack takes the exact time for it.
+// Exact times are read by a system call, which works where the counter is forbidden; the vDSO's function would read it.
+//
+// Rejected: exact times by the vDSO for the first events of each tick. They cost 26 ns, and a program under strict
+// seccomp cannot read them at all.
 #pragma once
 
 #include <time.h>
@@ -21,6 +24,8 @@ inline std::uint64_t nanoseconds(const struct timespec& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+// The time of a clock of the kernel, exact ones by a system call. Under a seccomp filter the vDSO's function reads
+// them: the filter may kill for a call that programs rarely make.
 std::uint64_t clock_ns(clockid_t clock);
 
 // The shortest time of work() in `rounds` rounds, measured by now(): the first rounds run with cold caches.
@@ -38,9 +43,7 @@ std::uint64_t least_time(int rounds, Now now, Work work) {
 
 // A thread's state of the clock. All zeros = nothing read yet.
 struct EventTimes {
-  std::uint64_t tick;   // the kernel's last tick that this thread saw
-  std::uint64_t last;   // last time returned to the thread
-  std::uint32_t exact;  // exact readings since that tick
+  std::uint64_t last;  // last time returned to the thread
 };
 
 // All zeros = not started. Every function but start() is thread-safe and async-signal-safe.
@@ -55,28 +58,26 @@ class Clock {
   // time by less than a tick.
   std::uint64_t event(EventTimes* times) {
     if (CULPRIT_UNLIKELY(!ticks_are_cheap_)) return exact_event(times);
-    std::uint64_t tick = read(CLOCK_MONOTONIC_COARSE);
-    if (CULPRIT_UNLIKELY(tick != times->tick || times->exact < kExactEachTick)) {
-      if (tick != times->tick) times->exact = 0;
-      times->tick = tick;
-      return exact_event(times);
-    }
-    std::uint64_t floor = floor_.load(std::memory_order_relaxed);
-    std::uint64_t time = times->last + 1;
-    if (time < floor) time = floor;
-    return (times->last = time) - start_ns_;
+    return later_event(times, read(CLOCK_MONOTONIC_COARSE));
   }
+
+  // The thread's next event gets the exact time, unless that is already over when it comes.
+  CULPRIT_COLD void make_next_exact(EventTimes* times);
 
  private:
   using Function = int (*)(clockid_t, struct timespec*);
-  static constexpr std::uint32_t kExactEachTick = 8;
 
   std::uint64_t read(clockid_t clock) {
     struct timespec time;
     function_(clock, &time);
     return nanoseconds(time);
   }
-  std::uint64_t cost_of(clockid_t clock);
+  std::uint64_t later_event(EventTimes* times, std::uint64_t time) {
+    std::uint64_t floor = floor_.load(std::memory_order_relaxed);
+    if (time <= times->last) time = times->last + 1;
+    if (time < floor) time = floor;
+    return (times->last = time) - start_ns_;
+  }
   CULPRIT_COLD std::uint64_t exact_event(EventTimes* times);
 
   Function function_;  // the vDSO's function if found: it cannot be interposed

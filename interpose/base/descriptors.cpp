@@ -16,14 +16,19 @@ constexpr std::uint64_t kManyDescriptors = 1 << 16;
 constexpr std::uint64_t kHighest = 1023;
 constexpr std::uint64_t kRaisedBy = 64;
 
-// The soft limit of descriptors, raised for some microseconds where the hard limit allows that. A file that gets a
-// number above the program's limit does not count among the program's descriptors.
+// The soft limit of descriptors, raised for some microseconds where the hard limit or the right to raise it allows
+// that: root has that right, and only root can change its root directory or user later, so that the file could not be
+// opened again. A file that gets a number above the program's limit does not count among the program's descriptors.
 class RaisedLimit {
  public:
   RaisedLimit() {
     is_known_ = !calls_restricted_now() && os.exchange_limit(RLIMIT_NOFILE, nullptr, &former_) == 0;
-    if (!is_known_ || former_.rlim_cur >= kManyDescriptors || former_.rlim_max < former_.rlim_cur + kRaisedBy) return;
+    if (!is_known_ || former_.rlim_cur >= kManyDescriptors) return;
     raised_ = {former_.rlim_cur + kRaisedBy, former_.rlim_max};
+    if (raised_.rlim_max < raised_.rlim_cur) {
+      if (!may_raise_limits()) return;
+      raised_.rlim_max = raised_.rlim_cur;
+    }
     is_raised_ = os.exchange_limit(RLIMIT_NOFILE, &raised_, &former_) == 0;
   }
   ~RaisedLimit() {

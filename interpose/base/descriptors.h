@@ -13,8 +13,8 @@ struct OpenedFile {
 // same number as without the library, and the file is never descriptor 0, 1 or 2 of a program that had closed them.
 //
 // The number is the first free one from RLIMIT_NOFILE's soft limit on. The soft limit is raised for the call where the
-// hard limit allows that, so the program has as many descriptors as without the library. (select() cannot watch numbers
-// above 1023.) The limit cannot be raised where the hard limit is as low, and is not raised under a seccomp filter. The
+// hard limit allows that, or root's right to raise that one, too; so the program has as many descriptors as without the
+// library. (select() cannot watch numbers above 1023.) Else, and under a seccomp filter, the limit is not raised. The
 // number is then the highest free one below the limit, at most 1023; it may be kept where the limit is 65536 or more.
 // When the program uses all other numbers, it is the one that is left.
 //

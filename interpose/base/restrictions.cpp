@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "interpose/base/clock.h"
@@ -14,6 +15,7 @@ namespace {
 
 std::atomic<bool> restricted;
 std::atomic<bool> locked;
+std::atomic<bool> raises_limits;
 std::atomic<std::uint64_t> looked_at;  // in hundredths of a second
 
 // Whether the number after `field` is not 0.
@@ -25,6 +27,15 @@ bool is_set(const char* text, const char* field) {
   return *place >= '1' && *place <= '9';
 }
 
+// Whether the effective capabilities, a hexadecimal number, contain CAP_SYS_RESOURCE.
+bool has_resource_right(const char* text) {
+  constexpr char kField[] = "\nCapEff:";
+  constexpr unsigned kSysResource = 24;
+  const char* place = std::strstr(text, kField);
+  if (place == nullptr) return false;
+  return (std::strtoull(place + sizeof(kField) - 1, nullptr, 16) >> kSysResource & 1) != 0;
+}
+
 }  // namespace
 
 void look_at_restrictions() {
@@ -32,6 +43,7 @@ void look_at_restrictions() {
   if (read_own_file("status", text, sizeof(text)) == 0) return;
   if (is_set(text, "\nSeccomp:")) restricted.store(true, std::memory_order_relaxed);
   if (is_set(text, "\nVmLck:")) locked.store(true, std::memory_order_relaxed);
+  raises_limits.store(has_resource_right(text), std::memory_order_relaxed);
 }
 
 bool calls_restricted() { return restricted.load(std::memory_order_relaxed); }
@@ -43,6 +55,8 @@ bool calls_restricted_now() {
   if (looked_at.exchange(now, std::memory_order_relaxed) != now) look_at_restrictions();
   return calls_restricted();
 }
+
+bool may_raise_limits() { return raises_limits.load(std::memory_order_relaxed); }
 
 bool memory_locked() { return locked.load(std::memory_order_relaxed); }
 

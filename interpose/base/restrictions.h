@@ -15,6 +15,9 @@ bool calls_restricted();
 // program may have installed a filter. The clock is read without a system call.
 bool calls_restricted_now();
 
+// The process has the right to raise hard limits, at the last look.
+bool may_raise_limits();
+
 // The process locks memory: new mappings may be locked, see own_memory.h.
 bool memory_locked();
 

@@ -10,11 +10,14 @@ using format::Ref;
 void RecordPool::chain_locked(Ref ref, DumpWriter& dump) {
   dump.at<AllocationRecord>(ref)->next = free_head_;
   free_head_ = ref;
+  ++free_count_;
 }
 
 Ref RecordPool::unchain_locked(DumpWriter& dump) {
   Ref ref = free_head_;
-  if (ref != 0) free_head_ = dump.at<AllocationRecord>(ref)->next;
+  if (ref == 0) return 0;
+  free_head_ = dump.at<AllocationRecord>(ref)->next;
+  --free_count_;
   return ref;
 }
 
@@ -31,15 +34,45 @@ Ref RecordPool::take_shared_here(DumpWriter& dump) {
 }
 
 Ref RecordPool::refill(RecordCache* cache, DumpWriter& dump) {
+  if (cache->run_left_ > 0) return cache->pop_run();
   return on_own_stack([&] { return refill_here(cache, dump); });
 }
 
-Ref RecordPool::refill_here(RecordCache* cache, DumpWriter& dump) {
+// Up to `count` records together, unless fewer than `least` are there.
+void RecordPool::take_chained(RecordCache* cache, std::uint32_t count, std::uint32_t least, DumpWriter& dump) {
+  SpinGuard guard(lock_);
+  if (free_count_ < least) return;
+  while (cache->fresh_count_ < count && free_head_ != 0) cache->fresh_[cache->fresh_count_++] = unchain_locked(dump);
+}
+
+// For a thread that has no record yet, where the chain is too short. Not in a small dump, and not for thousands of
+// threads: the records of a run serve only their thread.
+bool RecordPool::take_run(RecordCache* cache, DumpWriter& dump) {
+  constexpr std::uint32_t kMostInUse = 256;
+  constexpr std::uint64_t kLeastLimit = 64 << 20;
+  if (dump.limit() < kLeastLimit) return false;
   {
     SpinGuard guard(lock_);
-    while (cache->fresh_count_ < RecordCache::kBatch && free_head_ != 0)
-      cache->fresh_[cache->fresh_count_++] = unchain_locked(dump);
+    if (runs_in_use_ == kMostInUse) return false;
+    ++runs_in_use_;
   }
+  cache->run_ = dump.allocate_records(format::ChunkType::kAllocations, RecordCache::kRun, nullptr);
+  if (cache->run_ != 0) {
+    cache->run_left_ = RecordCache::kRun;
+    return true;
+  }
+  SpinGuard guard(lock_);
+  --runs_in_use_;
+  return false;
+}
+
+Ref RecordPool::refill_here(RecordCache* cache, DumpWriter& dump) {
+  if (!cache->has_begun_) {
+    cache->has_begun_ = true;
+    take_chained(cache, RecordCache::kRun, RecordCache::kRun, dump);
+    if (cache->fresh_count_ == 0 && take_run(cache, dump)) return cache->pop_run();
+  }
+  if (cache->fresh_count_ == 0) take_chained(cache, RecordCache::kBatch, 0, dump);
   if (cache->fresh_count_ == 0) {
     Ref first = dump.allocate_records(format::ChunkType::kAllocations, RecordCache::kBatch, nullptr);
     if (first == 0) return cache->count_ > 0 ? cache->pop_oldest() : 0;
@@ -70,6 +103,11 @@ void RecordPool::give_all(RecordCache* cache, DumpWriter& dump) {
   SpinGuard guard(lock_);
   while (cache->fresh_count_ > 0) chain_locked(cache->fresh_[--cache->fresh_count_], dump);
   while (cache->count_ > 0) chain_locked(cache->pop_oldest(), dump);
+  if (cache->run_ == 0) return;
+  --runs_in_use_;
+  while (cache->run_left_ > 0) chain_locked(cache->pop_run(), dump);
+  cache->run_ = 0;
+  cache->has_begun_ = false;
 }
 
 }  // namespace culprit

@@ -3,6 +3,9 @@
 //
 // An ended record stays unchanged until it is reused, and a thread reuses its records in the order in which they were
 // ended: so the last kKept of each thread are still available for reports of double frees.
+//
+// A thread gets so many records at its first allocation that a pair of calls never needs more: a thread under strict
+// seccomp, which the kernel ends at its next system call, records such pairs (base/clock.h does its part).
 #pragma once
 
 #include <cstdint>
@@ -19,16 +22,27 @@ class RecordCache {
   static constexpr std::uint32_t kKept = 128;  // ended records that are not reused while there are others
   static constexpr std::uint32_t kCapacity = 256;
   static constexpr std::uint32_t kBatch = 32;
+  static constexpr std::uint32_t kRun = kKept + kBatch;
   format::Ref pop_oldest() {
     --count_;
     return ended_[first_++ % kCapacity];
+  }
+
+  format::Ref pop_run() {
+    const format::Ref ref = run_;
+    run_ += sizeof(format::AllocationRecord) / format::kRefUnit;
+    --run_left_;
+    return ref;
   }
 
   std::uint32_t first_;
   std::uint32_t fresh_count_;
   std::uint32_t count_;
   format::Ref ended_[kCapacity];  // a ring, oldest first
-  format::Ref fresh_[kBatch];
+  format::Ref fresh_[kRun];
+  format::Ref run_;  // records that were never used, one behind the other
+  std::uint32_t run_left_;
+  bool has_begun_;
 };
 
 // Thread-safe, if each cache is used by one thread only.
@@ -65,11 +79,15 @@ class RecordPool {
   format::Ref take_shared_here(DumpWriter& dump);
   format::Ref refill_here(RecordCache* cache, DumpWriter& dump);
   void give_shared_here(RecordCache* cache, format::Ref ref, DumpWriter& dump);
+  bool take_run(RecordCache* cache, DumpWriter& dump);
+  void take_chained(RecordCache* cache, std::uint32_t count, std::uint32_t least, DumpWriter& dump);
   void chain_locked(format::Ref ref, DumpWriter& dump);
   format::Ref unchain_locked(DumpWriter& dump);
 
   SpinLock lock_;
-  format::Ref free_head_;  // chain through `next`
+  format::Ref free_head_;      // chain through `next`
+  std::uint32_t free_count_;   // of the chain
+  std::uint32_t runs_in_use_;  // threads that got one
 };
 
 }  // namespace culprit

@@ -98,6 +98,7 @@ format::Ref find_current_stack_here(Process& process) {
     if (process.options.python) look_for_python(process);
     StackChecks checks;
     ref = walk_stack(process, frame, &checks);
+    process.clock.make_next_exact(&thread_state.times);
     if (memo != nullptr) memo->remember(frame, generation, ref, thread_state.paths.current, checks);
   } else if (process.options.verify_stacks) {
     verify_stack(process, ref);

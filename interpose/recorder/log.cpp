@@ -79,14 +79,15 @@ Unfreed count_unfreed(Process& process) {
   return unfreed;
 }
 
-const char* reason_text(format::StopReason reason) {
+const char* reason_text(format::StopReason reason, int error) {
   switch (reason) {
     case format::StopReason::kFileSizeLimit:
       return "the file size limit (ulimit -f) is reached";
     case format::StopReason::kTooLarge:
       return "the dump has reached its largest size";
     case format::StopReason::kFileReplaced:
-      return "the dump's descriptor was closed and the file is not there any more";
+      if (error == EACCES || error == EPERM) return "the dump cannot be opened again as this user";
+      return "the dump is no longer under its name (deleted, or another root directory)";
     case format::StopReason::kNoMemory:
       return "no memory for the index";
     case format::StopReason::kNoAddresses:
@@ -165,7 +166,7 @@ void tell_news(Process& process) {
     *line << "warning: the dump has the size that CULPRIT_MAX_DUMP allows (";
     (*line).bytes(header->size_limit) << "): new events are recorded in the space of old ones";
   } else {
-    *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason());
+    *line << "warning: recording stopped: " << reason_text(process.dump.stop_reason(), process.dump.stop_errno());
     if (process.dump.stop_errno() != 0) add_error(*line << ": ", process.dump.stop_errno());
   }
   *line << ". The program runs on; the report counts the missing events (" << process.dump.path() << ").";

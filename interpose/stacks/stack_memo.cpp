@@ -4,6 +4,9 @@
 #include <cstring>
 
 #include "interpose/base/clock.h"
+#include "interpose/base/elf_symbols.h"
+#include "interpose/base/raw_calls.h"
+#include "interpose/base/restrictions.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -50,11 +53,38 @@ CULPRIT_HOT __attribute__((target("avx512f"))) const StackMemo::Block* StackMemo
 
 namespace {
 
+// The answer of glibc's loader (from 2.33 on), which asked the processor at the program's start: struct cpuid_feature
+// of <sys/platform/x86.h>, the registers of a leaf, and those of their bits that can be used. nullptr: not known.
+struct LoaderFeatures {
+  unsigned present[4];
+  unsigned usable[4];
+};
+const LoaderFeatures* loader_features() {
+  constexpr unsigned kLeaf7 = 1;  // CPUID_INDEX_7
+  const LoaderFeatures* found = nullptr;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info&) {
+    if (module.soname == nullptr || std::strncmp(module.soname, "ld-linux", 8) != 0) return false;
+    const std::uint64_t address = find_symbol(module, "__x86_get_cpuid_feature_leaf");
+    if (address != 0) found = reinterpret_cast<const LoaderFeatures* (*)(unsigned)>(address)(kLeaf7);
+    return true;
+  });
+  return found;
+}
+
+// The program may have forbidden cpuid to its threads (arch_prctl: ARCH_SET_CPUID): it then raises SIGSEGV. A kernel
+// without this call (before 4.12) cannot forbid it. Under a seccomp filter the call is not made.
+bool may_ask_processor() {
+  constexpr int kGetCpuid = 0x1011;  // ARCH_GET_CPUID
+  return calls_restricted() || system_call(SYS_arch_prctl, kGetCpuid, 0) != 0;
+}
+
 // Whether processor and kernel have AVX-512F. Tested here instead of by libgcc, which would do it in every process at
 // load: cpuid exits a virtual machine, 20 us each time.
 bool has_avx512f() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kOsxsave = 1U << 27, kAvx512f = 1U << 16;
+  if (const LoaderFeatures* features = loader_features()) return (features->usable[1] & kAvx512f) != 0;
+  if (!may_ask_processor()) return false;
+  unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsxsave) == 0) return false;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -1,6 +1,7 @@
 #include "report/judge/read_facts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "report/base/words.h"
@@ -16,6 +17,15 @@ using namespace format;
 
 namespace {
 
+// The dump is opened again by its name to grow where no descriptor of it could be kept, or the program closed that.
+std::string file_replaced_text(int error) {
+  if (error == EACCES || error == EPERM)
+    return "the dump could not be opened again to grow, because the program had changed its user or its rights";
+  if (error == ENOENT || error == ENOTDIR)
+    return "the dump was not found again to grow: it was deleted, or the program had changed its root directory";
+  return "the dump could not be opened again to grow";
+}
+
 std::string stop_reason_text(const Header& header) {
   const std::string why = header.stop_errno > 0 ? std::string(" (") + std::strerror(header.stop_errno) + ")" : "";
   switch (header.stop_reason) {
@@ -30,7 +40,7 @@ std::string stop_reason_text(const Header& header) {
     case StopReason::kTooLarge:
       return "the dump reached the largest size that it can have";
     case StopReason::kFileReplaced:
-      return "the program closed the dump's descriptor and the file could not be opened again" + why;
+      return file_replaced_text(header.stop_errno) + why;
     case StopReason::kNoMemory:
       return "no memory was left for the index of allocations" + why;
     case StopReason::kNoAddresses:

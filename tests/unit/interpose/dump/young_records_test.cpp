@@ -245,7 +245,7 @@ TEST_CASE_METHOD(Fixture, "the record of an event that its thread ends waits for
     Zeroed<ThreadRecords> other;
     table->begin_thread(&*other);
     std::vector<Ref> made;
-    for (std::uint64_t handle = 1; handle <= 64; ++handle)
+    for (std::uint64_t handle = 1; handle <= 256; ++handle)  // more than a new thread gets at once
       made.push_back(table->add(LiveTableFixture::allocation(handle, 0, 0, Kind::kEvent), *dump, &*other));
     CHECK(std::count(made.begin(), made.end(), ref) == 1);
   }
