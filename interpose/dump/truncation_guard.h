@@ -18,6 +18,13 @@
 // runtime and others that chain to the old handler call ours for faults that are not theirs. exec() resets it like
 // every handler. In a fork child the handler ignores the dump until the child has its own.
 //
+// A program that asks for its action, sigaction(SIGBUS, NULL, &old), gets our handler instead of SIG_DFL. This stays
+// so. An exported sigaction() that answers SIG_DFL was tried: signal() gave our handler still, which calls libc's own
+// sigaction inside libc, as do sigset() and others; so did the system call, which Go's runtime makes itself, and SigCgt
+// of /proc/self/status. And we would stand in front of a function that sanitizers and libjsig interpose, in every
+// process. No program is known that changes its behaviour for a handler that it did not install; it may save ours and
+// restore it later.
+//
 // Not guarded: a thread that has SIGBUS blocked (the kernel then ends the process despite the handler), and
 // MADV_POPULATE or system calls of others into our memory, which fail with an error instead.
 #pragma once

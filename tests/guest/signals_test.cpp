@@ -50,4 +50,17 @@ TEST_CASE("threads cancelled inside calls leave a program and a recording that g
   check_live_or_dropped(runs);
 }
 
+TEST_CASE("the handler for SIGBUS is seen by a program that asks for it, and by nothing else", "[signals]") {
+  for (const char* mode : {"ask", "ignored", "once", "restored", "fork", "spawn", "sent"}) {
+    INFO(mode);
+    Situation situation{"bus_handler", {mode}};
+    situation.fake_driver_only = true;
+    const BothWays runs = both_ways(situation);
+    if (!runs.ran || std::string(mode) != "ask") continue;
+    // The limit that truncation_guard.h gives reasons for.
+    CHECK(figure(runs.figures_alone, "default") == 1);
+    CHECK(figure(runs.figures_under, "default") == 0);
+  }
+}
+
 }  // namespace culprit::test
