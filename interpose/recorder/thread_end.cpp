@@ -6,7 +6,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
-#include "interpose/owners/thread_paths.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
@@ -37,13 +37,10 @@ void end_thread() {
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
   ThreadMemory* memory = thread_state.memory;
   if (memory != nullptr) process->holders.leave(&memory->holder);
-  ThreadPaths* paths = thread_state.paths.all;
+  if (memory != nullptr) process->tables.live.end_thread(&memory->records, process->dump);
+  process->spares.give({memory, thread_state.paths.all});
   thread_state.paths.all = nullptr;
-  if (paths != nullptr) paths->destroy();
   thread_state.memory = nullptr;
-  if (memory == nullptr) return;
-  process->tables.live.end_thread(&memory->records, process->dump);
-  unmap_private(memory, sizeof(ThreadMemory));
 }
 
 // Thread-specific destructors may call CUDA, and those of other keys may run after ours. So the end is handled in the
@@ -54,11 +51,13 @@ void thread_ends(void*) {
     watch_thread_end();
     return;
   }
-  on_own_stack([] {
+  bool limited = true;
+  on_own_stack([&] {
     end_thread();
     forget_this_thread();
+    limited = memory_is_limited();
   });
-  release_own_stack();
+  release_own_stack(!limited);
 }
 
 }  // namespace
