@@ -64,8 +64,24 @@ void thread_ends(void*) {
 
 void prepare_thread_end(void (*note)(Process& process)) {
   note_end = note;
-  // Created now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
+  // Other threads may make keys at the same time.
+  if (loaded_late()) return;
+  // Moves up to the last key whose value needs no malloc in pthread_setspecific, and frees those before it. No thread
+  // has a value yet.
+  constexpr pthread_key_t kLastWithoutMalloc = 31;
+  pthread_key_t passed[kLastWithoutMalloc];
+  int count = 0;
+  pthread_key_t next = 0;
+  while (thread_end_key_made && thread_end_key < kLastWithoutMalloc && pthread_key_create(&next, thread_ends) == 0) {
+    if (next <= thread_end_key || next > kLastWithoutMalloc) {
+      pthread_key_delete(next);
+      break;
+    }
+    passed[count++] = thread_end_key;
+    thread_end_key = next;
+  }
+  while (count > 0) pthread_key_delete(passed[--count]);
 }
 
 void watch_thread_end() {

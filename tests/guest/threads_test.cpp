@@ -24,4 +24,18 @@ TEST_CASE("many threads end detached, by a cancellation, or one after the other"
 
 TEST_CASE("many threads end while their process forks", "[threads]") { crowd("fork", on_gpu() ? "100" : "400"); }
 
+// The limit of interpose/README.md: one of 1,024 keys is the library's.
+TEST_CASE("a program's first keys have the numbers that they have alone, and 1,023 keys are its own", "[threads]") {
+  Situation situation{"thread_keys", {}};
+  situation.fake_driver_only = true;  // NVIDIA's takes keys itself
+  const BothWays runs = both_ways(situation);
+  if (!runs.ran) return;
+  CHECK(runs.alone.out == "the first key is 0, the next 30 follow, the destructor was called 4 times\n");
+  CHECK(figure(runs.figures_under, "keys") == figure(runs.figures_alone, "keys") - 1);
+  REQUIRE(runs.under.dumps.size() == 1);
+  const Report report = read_report(runs.under.dump());
+  CHECK(report.leaked_count() == static_cast<std::uint64_t>(figure(runs.figures_under, "live")));
+  CHECK(report.json.at("summary").at("dropped") == 0);
+}
+
 }  // namespace culprit::test
