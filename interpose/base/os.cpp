@@ -14,11 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interpose/base/raw_calls.h"
-
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/base/clock.h"
+#include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 
@@ -88,6 +89,24 @@ int system_reserve(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return error == -EOPNOTSUPP || error == -ENOSYS ? reserve_by_writing(fd, offset, bytes) : static_cast<int>(error);
 }
 
+// The number in a row of /proc/self/limits; ~0 = unlimited, or no such row.
+std::uint64_t limit_in_row(const char* text, const char* row) {
+  const char* place = std::strstr(text, row);
+  if (place == nullptr) return ~0ULL;
+  for (place += std::strlen(row); *place == ' '; ++place) {
+  }
+  return *place < '0' || *place > '9' ? ~0ULL : std::strtoull(place, nullptr, 10);
+}
+
+// The limits of memory, as they were less than 10 ms ago: each mapping asks for both, and to read them takes longer
+// than the mapping. (The limit of files is never older: growing a file beyond it kills the process.)
+struct MemoryLimits {
+  std::atomic<std::uint64_t> tick;  // 0 = not read yet
+  std::atomic<std::uint64_t> address_space;
+  std::atomic<std::uint64_t> data;
+};
+MemoryLimits memory_limits;
+
 std::uint64_t system_limit(int resource) {
   const char* row = resource == RLIMIT_AS       ? "Max address space "
                     : resource == RLIMIT_DATA   ? "Max data size "
@@ -95,13 +114,20 @@ std::uint64_t system_limit(int resource) {
                     : resource == RLIMIT_NOFILE ? "Max open files "
                                                 : nullptr;
   // Not prlimit64: a seccomp filter may kill the process for it; every filter allows opening and reading files.
+  std::atomic<std::uint64_t>* known = resource == RLIMIT_AS     ? &memory_limits.address_space
+                                      : resource == RLIMIT_DATA ? &memory_limits.data
+                                                                : nullptr;
+  constexpr std::uint64_t kTenMs = 10000000;
+  const std::uint64_t now = known == nullptr ? 0 : clock_ns(CLOCK_MONOTONIC_COARSE) / kTenMs;
+  if (known != nullptr && memory_limits.tick.load(std::memory_order_acquire) == now)
+    return known->load(std::memory_order_relaxed);
   char text[2048];
   if (row != nullptr && read_own_file("limits", text, sizeof(text)) != 0) {
-    const char* place = std::strstr(text, row);
-    if (place == nullptr) return ~0ULL;
-    for (place += std::strlen(row); *place == ' '; ++place) {
-    }
-    return *place < '0' || *place > '9' ? ~0ULL : std::strtoull(place, nullptr, 10);  // or "unlimited"
+    if (known == nullptr) return limit_in_row(text, row);
+    memory_limits.address_space.store(limit_in_row(text, "Max address space "), std::memory_order_relaxed);
+    memory_limits.data.store(limit_in_row(text, "Max data size "), std::memory_order_relaxed);
+    memory_limits.tick.store(now, std::memory_order_release);
+    return known->load(std::memory_order_relaxed);
   }
   struct rlimit limit;
   if (calls_restricted() || system_call(SYS_prlimit64, 0, resource, nullptr, &limit) != 0) return ~0ULL;

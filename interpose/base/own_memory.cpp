@@ -157,6 +157,8 @@ void unmap_private(void* memory, std::uint64_t bytes) {
   give_private(bytes);
 }
 
+bool memory_is_limited() { return os.limit(RLIMIT_AS) != kNoLimit || os.limit(RLIMIT_DATA) != kNoLimit; }
+
 int map_in_range(void* address, std::uint64_t bytes, int fd, std::uint64_t offset) {
   const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
   int error = 0;

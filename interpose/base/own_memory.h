@@ -30,6 +30,9 @@ void* enlarge_private(void* memory, std::uint64_t old_bytes, std::uint64_t bytes
 // Frees memory from map_private() or enlarge_private().
 void unmap_private(void* memory, std::uint64_t bytes);
 
+// Whether the address space or the private memory of the process is limited: keep no memory for later use then.
+bool memory_is_limited();
+
 // Maps `fd`, or private memory when it is -1, over a part of a range that reserve_range() returned. Returns 0 or an
 // errno.
 int map_in_range(void* address, std::uint64_t bytes, int fd, std::uint64_t offset);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -60,8 +61,33 @@ void register_at_valgrind(char* stack) {
       static_cast<unsigned>(ask_valgrind(kStackRegister, first + kGuardBytes, first + kStackBytes));
 }
 
+// Stacks of ended threads, for the next ones: a program may start a thread for each task.
+constexpr int kMostKept = 16;
+std::atomic<char*> kept_stacks[kMostKept];
+
+char* take_kept_stack() {
+  for (std::atomic<char*>& kept : kept_stacks) {
+    if (kept.load(std::memory_order_relaxed) == nullptr) continue;
+    if (char* stack = kept.exchange(nullptr, std::memory_order_acquire)) return stack;
+  }
+  return nullptr;
+}
+
+bool keep_stack(char* stack) {
+  // valgrind's number of a registered stack is known to its thread only.
+  if (ask_valgrind(kRunningOnValgrind, 0, 0) != 0) return false;
+  for (std::atomic<char*>& kept : kept_stacks) {
+    char* none = nullptr;
+    if (kept.load(std::memory_order_relaxed) == nullptr &&
+        kept.compare_exchange_strong(none, stack, std::memory_order_release))
+      return true;
+  }
+  return false;
+}
+
 char* own_stack() {
   if (stack_of_thread.memory != nullptr) return stack_of_thread.memory;
+  if (char* kept = take_kept_stack()) return stack_of_thread.memory = kept;
   // Not map_private(), which first reads files: too much for a small stack.
   int error = 0;
   auto* whole = static_cast<char*>(
@@ -102,11 +128,11 @@ bool run_on_own_stack(void (*work)(void*), void* argument) {
   return ran;
 }
 
-void release_own_stack() {
+void release_own_stack(bool may_keep) {
   const std::uint64_t mask = os.block_signals();
   char* stack = stack_of_thread.memory;
   stack_of_thread.memory = nullptr;
-  if (stack != nullptr) {
+  if (stack != nullptr && (!may_keep || !keep_stack(stack))) {
     if (margin() == 0) ask_valgrind(kStackDeregister, stack_of_thread.valgrind, 0);
     os.unmap(stack - margin(), kStackBytes + 2 * margin());
   }

@@ -44,7 +44,8 @@ __attribute__((always_inline)) inline auto on_own_stack(Work work) -> decltype(w
   }
 }
 
-// Frees the calling thread's own stack; do not call on that stack. The next slow path creates a new one.
-void release_own_stack();
+// The calling thread gives up its own stack; do not call on that stack. The next slow path creates a new one.
+// `may_keep`: a few are kept for later threads (not where memory is limited; asking for that takes 2 KiB of stack).
+void release_own_stack(bool may_keep);
 
 }  // namespace culprit

@@ -82,6 +82,12 @@ int pthread_key_create(pthread_key_t* key, void (*destructor)(void*)) noexcept {
   return real != nullptr ? real(key, destructor) : ENOSYS;
 }
 
+int pthread_key_delete(pthread_key_t key) noexcept {
+  static void* known;
+  auto* real = of_libc<int(pthread_key_t)>(&known, "pthread_key_delete");
+  return real != nullptr ? real(key) : ENOSYS;
+}
+
 int pthread_setspecific(pthread_key_t key, const void* value) noexcept {
   static void* known;
   auto* real = of_libc<int(pthread_key_t, const void*)>(&known, "pthread_setspecific");

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -104,9 +105,17 @@ void boot_id(char* text, std::size_t capacity) {
   if (read_small_file("/proc/sys/kernel/random/boot_id", text, capacity) > kLength) text[kLength] = '\0';
 }
 
+bool quick_thread_name(char* name) {
+  if (calls_restricted_now()) return thread_name(0, name, 16);
+  return syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) == 0 && name[0] != '\0';
+}
+
 // Not prctl(PR_GET_NAME): a seccomp filter may kill the process for it; every filter allows opening and reading files.
-bool thread_name(char* name, std::size_t capacity) {
-  const std::size_t length = read_own_file("comm", name, capacity);
+bool thread_name(std::uint32_t thread, char* name, std::size_t capacity) {
+  char file[32] = "comm";
+  if (thread != 0)
+    TextWriter(file, sizeof(file)) << "../" << thread << "/comm";  // a neighbour in the folder of threads
+  const std::size_t length = read_own_file(file, name, capacity);
   if (length > 0 && name[length - 1] == '\n') name[length - 1] = '\0';
   return length > 0;
 }

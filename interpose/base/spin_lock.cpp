@@ -10,13 +10,12 @@
 
 namespace culprit {
 
-std::atomic<std::uint32_t> SpinLock::sleepers_;
-
 namespace {
 
 constexpr int kTurnsBeforeSleep = 100;
-constexpr std::uint32_t kFirstSleepUs = 50;
-constexpr std::uint32_t kLongestSleepUs = 1000;
+// A waiter that was woken may leave by a jump out of a signal handler, and the lock's next holder does not know of the
+// others. They notice it after this time.
+constexpr std::uint32_t kLongestSleepUs = 200000;
 
 }  // namespace
 
@@ -34,32 +33,33 @@ void sleep_microseconds(std::uint32_t microseconds) {
 }
 
 bool SpinLock::wait(std::uint32_t milliseconds, std::uint32_t owner) {
-  auto take = [&](std::uint32_t* present) {
-    *present = kFree;
-    return held_.compare_exchange_strong(*present, owner, std::memory_order_acquire);
-  };
   std::uint32_t present = kFree;
   for (int turn = 0; turn < kTurnsBeforeSleep; ++turn) {
-    if (held_.load(std::memory_order_relaxed) == kFree && take(&present)) return true;
+    present = kFree;
+    if (held_.load(std::memory_order_relaxed) == kFree &&
+        held_.compare_exchange_strong(present, owner, std::memory_order_acquire))
+      return true;
     pause_processor();
   }
   const bool for_ever = milliseconds == kForEver;
-  const std::uint64_t give_up_ns = for_ever ? 0 : clock_ns(CLOCK_MONOTONIC) + std::uint64_t{milliseconds} * 1000000;
-  std::uint32_t sleep_us = kFirstSleepUs;
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  bool locked = false;
+  const std::uint64_t limit_ns = std::uint64_t{milliseconds} * 1000000;
+  const std::uint64_t begin_ns = for_ever ? 0 : clock_ns(CLOCK_MONOTONIC);
   for (;;) {
-    locked = take(&present);
-    if (locked) break;
-    if (!for_ever && ((present & kGivenUp) != 0 || clock_ns(CLOCK_MONOTONIC) >= give_up_ns)) {
-      held_.compare_exchange_strong(present, present | kGivenUp, std::memory_order_relaxed);
-      break;
+    present = held_.load(std::memory_order_relaxed);
+    if (present == kFree) {
+      // There may be other sleepers: only one was woken.
+      if (held_.compare_exchange_strong(present, owner | kAwaited, std::memory_order_acquire)) return true;
+      continue;
     }
-    sleep_while(held_, present, sleep_us);
-    if (sleep_us < kLongestSleepUs) sleep_us *= 2;
+    const std::uint64_t waited_ns = for_ever ? 0 : clock_ns(CLOCK_MONOTONIC) - begin_ns;
+    const bool gives_up = !for_ever && ((present & kGivenUp) != 0 || waited_ns >= limit_ns);
+    // A thread that gives up may have been the one that was woken: the present holder wakes another one.
+    const std::uint32_t wanted = present | kAwaited | (gives_up ? kGivenUp : 0);
+    if (wanted != present && !held_.compare_exchange_strong(present, wanted, std::memory_order_relaxed)) continue;
+    if (gives_up) return false;
+    const std::uint64_t left_us = for_ever ? kLongestSleepUs : (limit_ns - waited_ns) / 1000 + 1;
+    sleep_while(held_, wanted, left_us < kLongestSleepUs ? static_cast<std::uint32_t>(left_us) : kLongestSleepUs);
   }
-  sleepers_.fetch_sub(1, std::memory_order_relaxed);
-  return locked;
 }
 
 void SpinLock::wake() { wake_sleeper(held_, false); }

@@ -340,7 +340,10 @@ bool PythonFrames::is_evaluation_loop(std::uint64_t return_address) const {
 
 Ref PythonFrames::merge(const Use& use, Ref native, const Missing& missing) {
   const Ref stack = read_and_merge(use, native, missing.thread);
-  if (stack != 0 && missing.entry != nullptr) *missing.entry = {missing.key, native, stack};
+  if (stack != 0 && missing.entry != nullptr) {
+    *missing.entry = {missing.key, native, stack};
+    use.memo->used = true;
+  }
   return stack;
 }
 

@@ -38,6 +38,7 @@ struct PythonMemo {
     format::Ref native;
     format::Ref stack;  // 0 = free
   };
+  bool used;  // any entry
   Entry entries[kEntries];
 };
 

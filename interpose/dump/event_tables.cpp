@@ -224,11 +224,45 @@ bool ReleaseTable::add(const ReleaseRecord& added, DumpWriter& dump) {
   return true;
 }
 
-void refresh_thread_name(ThreadRecord* record) {
+namespace {
+
+// An empty name is left as it is: it could not be read.
+void store_name(ThreadRecord* record, const char* name) {
+  for (int i = 0; i < 16 && name[0] != '\0'; ++i) record->name[i] = name[i];
+}
+
+}  // namespace
+
+namespace {
+
+// No name was read, or given by the program.
+bool has_no_name(const ThreadRecord& record) {
+  constexpr char kNothing[sizeof(record.name)] = {};
+  return std::memcmp(record.name, kNothing, sizeof(kNothing)) == 0;
+}
+
+}  // namespace
+
+void refresh_thread_name(ThreadRecord* record, bool quick) {
+  if (record->name[0] == 0 && !has_no_name(*record)) return;  // the program gave one
   char name[16] = {};
-  if (record->name[0] == 0 && std::memcmp(record->name + format::kThreadNameRef, name, sizeof(Ref)) != 0) return;
-  if (!thread_name(name, sizeof(name))) return;
-  for (int i = 0; i < 16; ++i) record->name[i] = name[i];
+  if (quick ? quick_thread_name(name) : thread_name(0, name, sizeof(name))) store_name(record, name);
+}
+
+void ThreadTable::name_if_due(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump) {
+  ThreadRecord* thread = record(index, dump);
+  if (thread != nullptr && has_no_name(*thread) && now_ns - thread->first_seen_ns >= kShortNs)
+    refresh_thread_name(thread);
+}
+
+void ThreadTable::name_the_running(DumpWriter& dump) {
+  const std::uint32_t count = __atomic_load_n(&next_, __ATOMIC_ACQUIRE);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    ThreadRecord* thread = record(index, dump);
+    if (thread == nullptr || thread->state != format::ThreadState::kAlive || !has_no_name(*thread)) continue;
+    char name[16] = {};
+    if (thread_name(thread->tid, name, sizeof(name))) store_name(thread, name);
+  }
 }
 
 ThreadRecord* ThreadTable::record(std::uint32_t index, DumpWriter& dump) {
@@ -270,6 +304,8 @@ void ThreadTable::write_name(std::uint32_t index, const char* name, DumpWriter& 
 }
 
 std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
+  char name[16] = {};
+  if (short_ones_.load(std::memory_order_relaxed) < kManyShort) thread_name(0, name, sizeof(name));  // before the lock
   SpinGuard guard(lock_);
   std::uint32_t index;
   if (free_count_ > 0) {
@@ -288,7 +324,7 @@ std::uint32_t ThreadTable::add(std::uint64_t now_ns, DumpWriter& dump) {
   *thread = {};
   thread->tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
   thread->first_seen_ns = now_ns;
-  refresh_thread_name(thread);
+  store_name(thread, name);
   store_release(&thread->state, format::ThreadState::kAlive);
   return index;
 }
@@ -297,7 +333,16 @@ void ThreadTable::end(std::uint32_t index, std::uint64_t now_ns, std::uint64_t m
                       DumpWriter& dump) {
   ThreadRecord* thread = record(index, dump);
   if (thread == nullptr) return;
-  refresh_thread_name(thread);
+  // The name of a thread that no record names is not read.
+  if (made != ended + __atomic_load_n(&thread->ended_by_others, __ATOMIC_RELAXED))
+    refresh_thread_name(thread, short_ones_.load(std::memory_order_relaxed) >= kManyShort);
+  // A race between two threads loses a count.
+  const std::uint32_t short_ones = short_ones_.load(std::memory_order_relaxed);
+  if (now_ns - thread->first_seen_ns >= kShortNs) {
+    short_ones_.store(short_ones / 2, std::memory_order_relaxed);
+  } else if (short_ones < 4 * kManyShort) {
+    short_ones_.store(short_ones + 1, std::memory_order_relaxed);
+  }
   thread->ended_ns = now_ns;
   thread->made = made;
   thread->ended_by_itself = ended;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "interpose/base/hash_index.h"
@@ -148,6 +149,10 @@ class ReleaseTable {
 
 // Threads that called CUDA. The number of an ended thread is reused once no record names it, so that a program that
 // starts a thread for each task does not grow the dump.
+//
+// To read the operating system's name of a new thread takes the kernel longer than to make the thread. So where the
+// last threads were short ones, a new thread's name is read later: at its first new stack, after 10 ms at a stack that
+// is walked, when it ends and leaves something, or when the process exits.
 class ThreadTable {
  public:
   // Registers the calling thread. Returns its index, format::kNoIndex when there is no room.
@@ -161,6 +166,11 @@ class ThreadTable {
   void count_gone_elsewhere(std::uint32_t index, DumpWriter& dump);
 
   format::ThreadRecord* record(std::uint32_t index, DumpWriter& dump);
+
+  // Reads the calling thread's name if that was left for later and the thread runs for some time now.
+  void name_if_due(std::uint32_t index, std::uint64_t now_ns, DumpWriter& dump);
+  // Reads the names of all running threads that have none.
+  void name_the_running(DumpWriter& dump);
 
   // Names the thread of this index with at most kMostName bytes. The room is reused for later threads with this index.
   static constexpr std::uint32_t kMostName = 111;
@@ -176,6 +186,10 @@ class ThreadTable {
   void write_name(std::uint32_t index, const char* name, DumpWriter& dump);
   void reuse_if_unnamed(std::uint32_t index, DumpWriter& dump);
 
+  static constexpr std::uint64_t kShortNs = 10000000;
+  static constexpr std::uint32_t kManyShort = 16;
+
+  std::atomic<std::uint32_t> short_ones_;  // the last threads that ended so soon; one that did not halves it
   SpinLock lock_;
   std::uint32_t next_;
   std::uint32_t free_count_;
@@ -184,7 +198,7 @@ class ThreadTable {
   format::Ref names_[kCapacity];          // strings
 };
 
-// Reads the calling thread's name into `record`.
-void refresh_thread_name(format::ThreadRecord* record);
+// Reads the calling thread's name into `record`. `quick`: by a system call that a new seccomp filter may forbid.
+void refresh_thread_name(format::ThreadRecord* record, bool quick = false);
 
 }  // namespace culprit

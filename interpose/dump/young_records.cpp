@@ -12,28 +12,21 @@ void YoungList::start() {
 void YoungList::enter(YoungRecords* own) {
   if (!started_) return;
   SpinGuard guard(lock_);
-  own->other_ = first_;
-  first_ = own;
+  all_.add(own);
   if (in_use()) own->open_.store(1, std::memory_order_release);
 }
 
 void YoungList::open(YoungRecords* own) {
   if (!in_use()) return;
   SpinGuard guard(lock_);
-  bool entered = false;
-  for (const YoungRecords* records = first_; records != nullptr; records = records->other_) entered |= records == own;
   // pause() takes the lock after it cleared in_use_: so it either empties these records later, or in_use() is false
   // here.
-  if (entered && in_use()) own->open_.store(1, std::memory_order_release);
+  if (own->link_.is_in_list() && in_use()) own->open_.store(1, std::memory_order_release);
 }
 
-void YoungList::close(Choice choice) {
-  bool was_open = false;
-  for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-    if (choice.covers(records)) was_open |= records->open_.exchange(0, std::memory_order_acq_rel) != 0;
-  }
-  // If membarrier(2) is forbidden, wait instead: a store is visible to all processors long before this time is over.
-  if (was_open && !meet_other_threads()) sleep_microseconds(20000);
+// If membarrier(2) is forbidden, waits instead: a store is visible to all processors long before this time is over.
+void YoungList::wait_for_owners() {
+  if (!meet_other_threads()) sleep_microseconds(20000);
 }
 
 bool YoungList::wait_until_idle(const YoungRecords& records) {

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/linked_list.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/format/dump_format.h"
@@ -164,7 +165,7 @@ class YoungRecords {
   std::uint32_t next_;                // the owner's: number of records added
   std::atomic<std::uint32_t> waits_;  // calls of the owner before it may open the slots again
   std::uint32_t asked_;               // how often another thread moved a record from here
-  YoungRecords* other_;               // next in the list
+  ListLink<YoungRecords> link_;
   Slot slots_[kSlots];
 };
 
@@ -183,7 +184,7 @@ class YoungList {
     if (!in_use()) return;
     in_use_.store(false, std::memory_order_release);
     SpinGuard guard(lock_);
-    empty(all(), move);
+    empty_all(move);
   }
 
   // Whether any thread may have young records.
@@ -214,38 +215,43 @@ class YoungList {
   void fetch_all(Move move) {
     if (!in_use()) return;
     SpinGuard guard(lock_);
-    empty(all(), move);
-    for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-      if (records->waits_.load(std::memory_order_relaxed) == 0) records->open_.store(1, std::memory_order_release);
+    empty_all(move);
+    for (YoungRecords& records : all_) {
+      if (records.waits_.load(std::memory_order_relaxed) == 0) records.open_.store(1, std::memory_order_release);
     }
   }
 
  private:
+  using All = LinkedList<YoungRecords, &YoungRecords::link_>;
   static constexpr std::uint32_t kFirstWait = 1024;
   static constexpr std::uint32_t kMostDoublings = 10;
 
-  // The members of the list to treat: the given one, or all.
-  struct Choice {
-    YoungRecords* only;
-    bool covers(const YoungRecords* records) const { return only == nullptr || only == records; }
-  };
-  static Choice all() { return {nullptr}; }
-
-  // With the lock held: closes the slots, waits until their owners are done, and moves the records.
+  // With the lock held: close the slots, wait until their owners are done, and move the records.
   template <typename Move>
-  void empty(Choice choice, Move move) {
-    close(choice);
-    for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-      if (!choice.covers(records) || !wait_until_idle(*records)) continue;
-      for (YoungRecords::Slot& slot : records->slots_) {
-        YoungRecord record = slot.get();
-        if (record.handle == 0) continue;
-        move(record);
-        slot.clear();
-      }
+  void empty_all(Move move) {
+    bool was_open = false;
+    for (YoungRecords& records : all_) was_open |= close(&records);
+    if (was_open) wait_for_owners();
+    for (YoungRecords& records : all_) move_out(&records, move);
+  }
+  template <typename Move>
+  static void empty(YoungRecords* records, Move move) {
+    if (close(records)) wait_for_owners();
+    move_out(records, move);
+  }
+  template <typename Move>
+  static void move_out(YoungRecords* records, Move move) {
+    if (!wait_until_idle(*records)) return;
+    for (YoungRecords::Slot& slot : records->slots_) {
+      YoungRecord record = slot.get();
+      if (record.handle == 0) continue;
+      move(record);
+      slot.clear();
     }
   }
-  CULPRIT_COLD void close(Choice choice);
+  // Returns whether the slots were open: then call wait_for_owners() before wait_until_idle().
+  static bool close(YoungRecords* records) { return records->open_.exchange(0, std::memory_order_acq_rel) != 0; }
+  CULPRIT_COLD static void wait_for_owners();
   // The owner is busy only for some instructions, unless it left them by a jump from a signal handler, or waits for
   // this processor: then returns false, and its records stay where they are until its next call or its end.
   CULPRIT_COLD static bool wait_until_idle(const YoungRecords& records);
@@ -254,32 +260,30 @@ class YoungList {
   SpinLock lock_;
   std::atomic<bool> in_use_;
   bool started_;
-  YoungRecords* first_;
+  All all_;
 };
 
 template <typename Move>
 void YoungList::leave(YoungRecords* own, Move move) {
   SpinGuard guard(lock_);
-  YoungRecords** link = &first_;
-  while (*link != nullptr && *link != own) link = &(*link)->other_;
-  if (*link == nullptr) return;
+  if (!own->link_.is_in_list()) return;
   own->open_.store(0, std::memory_order_relaxed);  // closed by the owner itself: no wait is needed
   own->busy_.store(0, std::memory_order_relaxed);  // the owner may have left its slots by a jump
-  empty({own}, move);
-  *link = own->other_;
+  empty(own, move);
+  All::remove(own);
 }
 
 template <typename Move>
 void YoungList::fetch(std::uint8_t space, std::uint64_t handle, Move move) {
   SpinGuard guard(lock_);
-  for (YoungRecords* records = first_; records != nullptr; records = records->other_) {
-    for (const YoungRecords::Slot& slot : records->slots_) {
+  for (YoungRecords& records : all_) {
+    for (const YoungRecords::Slot& slot : records.slots_) {
       YoungRecord record = slot.get();
       if (record.handle != handle || record.tag >> 8 != space) continue;
-      std::uint32_t doublings = records->asked_ < kMostDoublings ? records->asked_ : kMostDoublings;
-      ++records->asked_;
-      records->waits_.store(kFirstWait << doublings, std::memory_order_relaxed);
-      empty({records}, move);
+      std::uint32_t doublings = records.asked_ < kMostDoublings ? records.asked_ : kMostDoublings;
+      ++records.asked_;
+      records.waits_.store(kFirstWait << doublings, std::memory_order_relaxed);
+      empty(&records, move);
       return;
     }
   }

@@ -83,6 +83,7 @@ void begin_exit(int, void*) {
   watch_runtime_frees();
   record_on_own_stack([](Process& recording) {
     sum_live_bytes(recording);
+    recording.tables.threads.name_the_running(recording.dump);
     format::Header* header = recording.dump.header();
     header->end_time_ns = now_ns(recording);
     header->process_state = format::ProcessState::kExiting;

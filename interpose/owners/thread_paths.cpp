@@ -9,9 +9,18 @@ ThreadPaths* ThreadPaths::create(DumpWriter& dump) {
   auto* paths = static_cast<ThreadPaths*>(map_private(sizeof(ThreadPaths), &error));
   if (paths == nullptr) return nullptr;
   paths->dump_ = &dump;
-  paths->seen_mask_ = ~0U;
-  paths->node_count_ = paths->path_count_ = 1;  // 0 is none
+  paths->clear();
   return paths;
+}
+
+void ThreadPaths::clear() {
+  index_.clear();
+  count_ = clock_ = active_count_ = epoch_ = entries_when_full_ = next_flight_ = 0;
+  verdicts_generation_ = ~0U;  // the next use clears the verdicts
+  seen_mask_ = ~0U;
+  node_count_ = path_count_ = 1;  // 0 is none
+  paths_[0] = {};
+  for (Flight& flight : flights_) flight = {};
 }
 
 void ThreadPaths::destroy() {

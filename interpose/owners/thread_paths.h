@@ -45,6 +45,11 @@ class ThreadPaths {
   static ThreadPaths* create(DumpWriter& dump);
   void destroy();
 
+  // Forgets everything: another thread begins to use this.
+  void clear();
+  // Whether few paths and allocations were stored.
+  bool used_little() const { return node_count_ <= kNodes / 32 && capacity_ <= kFirstEntries; }
+
   // The path of a stack: return addresses and stack pointers, innermost first. 0 when there is no room, or no frame.
   Path intern(const RawStack& stack, const std::uint64_t* pointers);
 

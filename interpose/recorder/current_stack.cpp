@@ -54,9 +54,11 @@ format::Ref walk_stack(Process& process, const std::uint64_t* frame, StackChecks
   collect_stacks(process);
   bool is_new = false;
   format::Ref ref = process.stacks.table.intern(stack, process.stacks.modules, process.dump, &is_new);
-  if (is_new) {
-    if (format::ThreadRecord* thread = process.tables.threads.record(thread_state.index, process.dump))
-      refresh_thread_name(thread);
+  ThreadTable& threads = process.tables.threads;
+  if (!is_new) {
+    threads.name_if_due(thread_state.index, now_ns(process), process.dump);
+  } else if (format::ThreadRecord* thread = threads.record(thread_state.index, process.dump)) {
+    refresh_thread_name(thread);
   }
   // Every call has a caller: a stack without frames means that the walk failed.
   if (ref == 0 || stack.count == 0) add_counter(process.dump.header()->dropped_stacks, 1);

@@ -18,10 +18,11 @@ namespace {
 
 // In memory that the kernel wipes in a fork child: its threads are different, and the lock may be held by a thread of
 // the parent.
+using KnownThreads = LinkedList<KnownThread, &KnownThread::link>;
 struct List {
   std::atomic<std::uint32_t> number;  // 0 = wiped, or new
   SpinLock lock;
-  ThreadState* first;
+  KnownThreads threads;
 };
 std::atomic<List*> the_list;
 std::atomic<std::uint32_t> last_number;
@@ -67,8 +68,8 @@ bool know_this_thread() {
   SpinGuard guard(threads->lock);
   state.known.list = number;
   state.known.stack = &stack_of_thread;
-  state.known.next = threads->first;
-  threads->first = &state;
+  state.known.state = &state;
+  threads->threads.add(&state.known);
   return true;
 }
 
@@ -85,11 +86,7 @@ void take_out() {
   if (!known) return;
   List* threads = list();
   SpinGuard guard(threads->lock);
-  for (ThreadState** at = &threads->first; *at != nullptr; at = &(*at)->known.next) {
-    if (*at != &thread_state) continue;
-    *at = thread_state.known.next;
-    break;
-  }
+  KnownThreads::remove(&thread_state.known);
 }
 
 }  // namespace
@@ -119,7 +116,7 @@ void for_each_known_thread(void (*visit)(ThreadState* state, void* data), void* 
   List* threads = list();
   if (threads == nullptr) return;
   SpinGuard guard(threads->lock);
-  for (ThreadState* state = threads->first; state != nullptr; state = state->known.next) visit(state, data);
+  for (const KnownThread& known : threads->threads) visit(known.state, data);
 }
 
 VisitInTracker::VisitInTracker()

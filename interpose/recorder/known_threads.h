@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "interpose/base/linked_list.h"
 #include "interpose/base/own_stack.h"
 
 namespace culprit {
@@ -16,7 +17,8 @@ struct KnownThread {
   bool seen_outside;
   bool past_its_end;           // the thread's end was handled: it was removed from all lists
   const StackOfThread* stack;  // for the other threads
-  ThreadState* next;
+  ThreadState* state;          // that contains this
+  ListLink<KnownThread> link;
 };
 
 // Adds the calling thread, and watches for its end; `thread_state.in_tracker` must be set. Returns false when the

@@ -64,8 +64,7 @@ Process* mapped_process() {
 
 // Frees the private data of a thread that no longer uses it.
 void release_thread(ThreadState* state) {
-  if (state->paths.all != nullptr) state->paths.all->destroy();
-  if (state->memory != nullptr) unmap_private(state->memory, sizeof(ThreadMemory));
+  free_thread_data({state->memory, state->paths.all});
   state->paths.all = nullptr;
   state->memory = nullptr;
   state->dump.counters = nullptr;
@@ -74,9 +73,9 @@ void release_thread(ThreadState* state) {
 }
 
 void make_thread_memory(Process& process) {
-  int error = 0;
-  thread_state.memory = static_cast<ThreadMemory*>(map_private(sizeof(ThreadMemory), &error));
-  thread_state.paths.all = ThreadPaths::create(process.dump);
+  const ThreadData data = process.spares.take(process.dump);
+  thread_state.memory = data.memory;
+  thread_state.paths.all = data.paths;
   if (thread_state.memory == nullptr) {
     process.holders.enter_unwatched();
   } else {
@@ -218,6 +217,7 @@ void release_recording() {
   Process* process = the_process.load(std::memory_order_acquire);
   if (process == nullptr) return;
   for_each_known_thread(release_thread);
+  process->spares.free_memory();
   process->tables.free_memory();
   process->stacks.free_memory();
   process->python.free_memory();
@@ -254,7 +254,7 @@ Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   *saved_errno = errno;
   if (!may_record()) return nullptr;
   if (thread_state.known.past_its_end && !on_own_stack(resume_in_exit)) {
-    if (!is_on_own_stack()) release_own_stack();  // the end of the thread will not be seen again
+    if (!is_on_own_stack()) release_own_stack(false);  // the end of the thread will not be seen again
     count_lost_call();
     return nullptr;
   }
@@ -293,9 +293,8 @@ void repair_left_hook() {
   if (thread.memory != nullptr) {
     process->holders.leave(&thread.memory->holder);
     process->tables.live.abandon_thread(&thread.memory->records, process->dump);
-    unmap_private(thread.memory, sizeof(ThreadMemory));
   }
-  if (thread.paths.all != nullptr) thread.paths.all->destroy();
+  free_thread_data({thread.memory, thread.paths.all});
   thread.marks.label = label_at_start();
   thread.failures.calls_to_watch = 0;
   thread.dump.context.forget();

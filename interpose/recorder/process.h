@@ -24,6 +24,7 @@
 #include "interpose/recorder/pool_places.h"
 #include "interpose/recorder/recording_switch.h"
 #include "interpose/recorder/stack_collection.h"
+#include "interpose/recorder/thread_memory.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/recorder/view_requests.h"
 #include "interpose/stacks/stack_memo.h"
@@ -49,18 +50,6 @@ enum Mode : std::uint32_t {
   kModeVerify = 8,     // CULPRIT_VERIFY_STACKS
   kModeNoStacks = 16,  // CULPRIT_DEPTH=0
   kModePython = 32,    // there is an interpreter whose frames can be read
-};
-
-// The private data of one thread, in one mapping.
-struct ThreadMemory {
-  ThreadRecords records;
-  StackMemo stacks;
-  PendingFailures failures;
-  PythonMemo python;
-  NestingMemo nestings;
-  alignas(16) unsigned char judged[2560];            // exceptions.cpp
-  alignas(64) unsigned char unwind_cache[48 << 10];  // libunwind's, see unwind_services.cpp
-  StackHolder holder;
 };
 
 // The part of Process that belongs to hooks/. It is defined here, because the recorder reads it too.
@@ -90,6 +79,7 @@ struct Process {
   StackTables stacks;
   PythonFrames python;
   Options options;
+  SpareThreadData spares;
   StackHolders holders;
   StackCollection collection;
   MarkTable marks;

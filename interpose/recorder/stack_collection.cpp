@@ -45,17 +45,12 @@ CULPRIT_READS_LIVE void forget_ended_record(const AllocationRecord& record) {
 
 void StackHolders::enter(StackHolder* holder) {
   SpinGuard guard(lock_);
-  holder->next = first_;
-  first_ = holder;
+  holders_.add(holder);
 }
 
 void StackHolders::leave(StackHolder* holder) {
   SpinGuard guard(lock_);
-  for (StackHolder** at = &first_; *at != nullptr; at = &(*at)->next) {
-    if (*at != holder) continue;
-    *at = holder->next;
-    break;
-  }
+  Holders::remove(holder);
 }
 
 void StackHolders::begin_meeting() {
@@ -69,10 +64,10 @@ bool StackHolders::have_met(const StackHolder* self) {
   if (not_before_ns_ != 0 && clock_ns(CLOCK_MONOTONIC) < not_before_ns_) return false;
   SpinGuard guard(lock_);
   bool all = true;
-  for (StackHolder* holder = first_; holder != nullptr; holder = holder->next) {
-    if (holder->seen == meeting_) continue;
-    if (holder == self || !__atomic_load_n(holder->in_section, __ATOMIC_ACQUIRE)) {
-      holder->seen = meeting_;
+  for (StackHolder& holder : holders_) {
+    if (holder.seen == meeting_) continue;
+    if (&holder == self || !__atomic_load_n(holder.in_section, __ATOMIC_ACQUIRE)) {
+      holder.seen = meeting_;
     } else {
       all = false;
     }
@@ -82,18 +77,18 @@ bool StackHolders::have_met(const StackHolder* self) {
 
 void StackHolders::mark(StackTable& stacks) {
   SpinGuard guard(lock_);
-  for (const StackHolder* holder = first_; holder != nullptr; holder = holder->next) {
+  for (const StackHolder& holder : holders_) {
     auto mark = [&](Ref stack) { stacks.mark(stack); };
-    holder->memo->for_each_stack(mark);
-    if (holder->python != nullptr) {
-      for (const PythonMemo::Entry& entry : holder->python->entries) {
+    holder.memo->for_each_stack(mark);
+    if (holder.python != nullptr) {
+      for (const PythonMemo::Entry& entry : holder.python->entries) {
         stacks.mark(__atomic_load_n(&entry.native, __ATOMIC_ACQUIRE));
         stacks.mark(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
       }
     }
-    if (holder->paths != nullptr) holder->paths->for_each_flight_stack(mark);
-    stacks.mark(__atomic_load_n(&holder->walked, __ATOMIC_ACQUIRE));
-    for (const Ref& kept : holder->kept) stacks.mark(__atomic_load_n(&kept, __ATOMIC_ACQUIRE));
+    if (holder.paths != nullptr) holder.paths->for_each_flight_stack(mark);
+    stacks.mark(__atomic_load_n(&holder.walked, __ATOMIC_ACQUIRE));
+    for (const Ref& kept : holder.kept) stacks.mark(__atomic_load_n(&kept, __ATOMIC_ACQUIRE));
   }
 }
 

@@ -46,6 +46,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/linked_list.h"
 #include "interpose/base/spin_lock.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/stacks/stack_table.h"
@@ -68,7 +69,7 @@ struct StackHolder {
   format::Ref walked;        // the last stack that was not in its memo
   format::Ref kept[4];       // stacks of throws that are being recorded, while what() runs
   std::uint32_t seen;        // the last meeting in which it was seen outside
-  StackHolder* next;
+  ListLink<StackHolder> link;
 };
 
 // All threads that may hold stacks. Thread-safe.
@@ -89,8 +90,9 @@ class StackHolders {
   void mark(StackTable& stacks);
 
  private:
+  using Holders = LinkedList<StackHolder, &StackHolder::link>;
   SpinLock lock_;
-  StackHolder* first_;
+  Holders holders_;
   std::uint32_t meeting_;
   std::uint64_t not_before_ns_;
   std::atomic<bool> unwatched_;

@@ -6,7 +6,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
-#include "interpose/owners/thread_paths.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
@@ -37,13 +37,10 @@ void end_thread() {
   thread_state.generation = 0;  // a later destructor of this thread that calls CUDA registers it again
   ThreadMemory* memory = thread_state.memory;
   if (memory != nullptr) process->holders.leave(&memory->holder);
-  ThreadPaths* paths = thread_state.paths.all;
+  if (memory != nullptr) process->tables.live.end_thread(&memory->records, process->dump);
+  process->spares.give({memory, thread_state.paths.all});
   thread_state.paths.all = nullptr;
-  if (paths != nullptr) paths->destroy();
   thread_state.memory = nullptr;
-  if (memory == nullptr) return;
-  process->tables.live.end_thread(&memory->records, process->dump);
-  unmap_private(memory, sizeof(ThreadMemory));
 }
 
 // Thread-specific destructors may call CUDA, and those of other keys may run after ours. So the end is handled in the
@@ -54,19 +51,37 @@ void thread_ends(void*) {
     watch_thread_end();
     return;
   }
-  on_own_stack([] {
+  bool limited = true;
+  on_own_stack([&] {
     end_thread();
     forget_this_thread();
+    limited = memory_is_limited();
   });
-  release_own_stack();
+  release_own_stack(!limited);
 }
 
 }  // namespace
 
 void prepare_thread_end(void (*note)(Process& process)) {
   note_end = note;
-  // Created now, while few keys exist: the values of a process's first 32 keys need no malloc in pthread_setspecific.
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
+  // Other threads may make keys at the same time.
+  if (loaded_late()) return;
+  // Moves up to the last key whose value needs no malloc in pthread_setspecific, and frees those before it. No thread
+  // has a value yet.
+  constexpr pthread_key_t kLastWithoutMalloc = 31;
+  pthread_key_t passed[kLastWithoutMalloc];
+  int count = 0;
+  pthread_key_t next = 0;
+  while (thread_end_key_made && thread_end_key < kLastWithoutMalloc && pthread_key_create(&next, thread_ends) == 0) {
+    if (next <= thread_end_key || next > kLastWithoutMalloc) {
+      pthread_key_delete(next);
+      break;
+    }
+    passed[count++] = thread_end_key;
+    thread_end_key = next;
+  }
+  while (count > 0) pthread_key_delete(passed[--count]);
 }
 
 void watch_thread_end() {

@@ -137,14 +137,19 @@ void StackMemo::choose_comparison() {
 
 void StackMemo::forget_all() {
   std::atomic_thread_fence(std::memory_order_release);
-  for (Entry& any : entries_) any.stack = 0;
-  for (Recent& any : recent_) any = {};
+  for (std::uint32_t part = 0; part < 64; ++part) {
+    for (std::uint32_t i = 0; i < kPart && (used_entries_ >> part & 1) != 0; ++i) entries_[part * kPart + i].stack = 0;
+    for (std::uint32_t i = 0; i < kPart && (used_recent_ >> part & 1) != 0; ++i) recent_[part * kPart + i] = {};
+  }
+  used_entries_ = used_recent_ = 0;
   used_ = 0;
 }
 
 void StackMemo::make_recent(const std::uint64_t* frame, const Entry& entry) {
   constexpr std::uint32_t kBytes = sizeof(Block);
-  recent_[recent_slot(frame)] = {
+  const std::uint32_t slot = recent_slot(frame);
+  used_recent_ |= std::uint64_t{1} << (slot / kPart);
+  recent_[slot] = {
       entry.frame, entry.generation, entry.stack, entry.first * kBytes, (entry.first + entry.count) * kBytes,
       entry.path};
 }
@@ -250,6 +255,7 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
     miss_ = {first_key(base, frame[1]), 0, 0, 0};
   }
   Entry* entry = place_for(miss_.key, generation);
+  used_entries_ |= std::uint64_t{1} << (static_cast<std::uint32_t>(entry - entries_) / kPart);
   *entry = {miss_.key, base, generation, stack, ++numbers_, used_, count, path};
   for (std::uint32_t i = 0; i < count; ++i) blocks_[used_ + i] = blocks[i];
   used_ += count;

@@ -68,8 +68,11 @@ class StackMemo {
     for (const Recent& entry : recent_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
   }
 
-  // Forgets all stacks: the paths were renumbered.
+  // Forgets all stacks: the paths were renumbered, or another thread begins to use this.
   void forget_all();
+
+  // Whether few stacks were remembered since the last forget_all().
+  bool used_little() const { return used_ <= kArenaBlocks / 32; }
 
   // Chooses the comparison of slots for all objects: eight with one instruction, or two at a time. Returns false,
   // without a change, if the processor lacks the instruction.
@@ -173,6 +176,10 @@ class StackMemo {
     return reinterpret_cast<const Block*>(reinterpret_cast<const char*>(blocks_) + offset);
   }
   Miss miss_;
+  // The parts of `entries_` and `recent_` that are in use, a bit for each 64th: a short thread's are soon forgotten.
+  static constexpr std::uint32_t kPart = kEntries / 64;
+  std::uint64_t used_entries_;
+  std::uint64_t used_recent_;
   std::uint32_t used_;
   std::uint32_t numbers_;
   Block blocks_[kArenaBlocks];

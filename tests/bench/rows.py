@@ -117,6 +117,10 @@ def free_calls(rows):
                                            simulated=True, SIMCUDA_FREE_CALLS="1")
 
 
+def short_threads(runner, side):
+    return runner.run([runner.program("short_threads"), "3000"], side, simulated=True)
+
+
 def instructions_of(program, row, name):
     """Instructions of a pair: the difference of two runs with different numbers of pairs."""
     def sample(runner, side):
@@ -236,6 +240,11 @@ def measurements(quick):
             Row("free2", "the same, 2 threads, each", key="asyncN"),
             Row("scaling", "2 threads against 1", {"most": 1.15, "ratio": 1.15}, "times", "asyncN_against_1")],
                     OURS, free_calls("asyncN")),
+        Measurement("short threads", [
+            Row("short-thread", "thread with one pair, processor time", {"plus": 100e3}, key="short_thread"),
+            Row("short-thread-keeps", "thread with one allocation, processor time", {"plus": 100e3},
+                key="short_thread_keeps")],
+                    ("nothing", "culprit"), short_threads, {"nothing": 3, "culprit": 3}),
         Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS,
                     instructions_of("bench_driver", "async", "instructions"), dict.fromkeys(OURS, 1)),
         Measurement("instructions of events",

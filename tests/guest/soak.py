@@ -184,6 +184,8 @@ class Soak:
             ("handlers at 20 kHz", lambda: self.storm("signal_storm")),
             ("jumps out of calls", lambda: self.storm("jump_out", "3", leaves=True)),
             ("asynchronous cancellation", lambda: self.storm("cancel_async", leaves=True)),
+            ("threads by the thousand", lambda: self.storm("thread_crowd", "storm", "1200" if self.long else "300",
+                                                           leaves=True)),
             ("attach and detach", self.attach_and_detach),
             ("endless stacks", self.endless_stacks),
         ]

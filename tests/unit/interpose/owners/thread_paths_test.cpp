@@ -212,3 +212,38 @@ TEST_CASE_METHOD(Fixture, "paths: more than there is room for are numbered anew,
   const ThreadPaths::Path now = path({inside_alloc, step_allocates, main_calls_step, start});
   CHECK(settle(now, 0, ~0U) == std::vector<format::Ref>{kept});
 }
+
+TEST_CASE_METHOD(Fixture, "cleared paths know nothing of the thread before", "[paths]") {
+  const ThreadPaths::Path made = path({{0x1010, 100}, {0x2010, 200}});
+  const ThreadPaths::Path thrown = path({{0x3010, 150}, {0x2020, 200}});
+  make(made);
+  *paths->verdict(made, thrown, thrown) = {made, thrown, thrown, {1}, true, false, 7};
+  int object = 0;
+  paths->begin_flight(&object, thrown, 5);
+  CHECK(paths->used_little());
+  paths->clear();
+  CHECK_FALSE(paths->any_live());
+  CHECK(paths->entries() == 0);
+  CHECK(paths->clock() == 0);
+  CHECK_FALSE(paths->in_flight());
+  CHECK(paths->flight_of(&object) == nullptr);
+  int active = 0;
+  paths->for_each_active([&](ThreadPaths::Path) { ++active; });
+  CHECK(active == 0);
+  paths->for_each_flight_stack([](format::Ref stack) { CHECK(stack == 0); });
+  // Whatever generation the modules have.
+  paths->forget_verdicts(0);
+  CHECK_FALSE(paths->verdict(made, thrown, thrown)->is_about(made, thrown, thrown));
+  // The same addresses, and one more frame: a path of its own.
+  const ThreadPaths::Path other = path({{0x1010, 100}, {0x2010, 200}, {0x4010, 300}});
+  REQUIRE(other != 0);
+  CHECK(paths->depth(paths->innermost(other)) == 3);
+  CHECK(paths->newest(other) == 0);
+  make(other);
+  CHECK(paths->any_live());
+}
+
+TEST_CASE_METHOD(Fixture, "paths of many stacks are not kept for another thread", "[paths]") {
+  for (std::uint64_t i = 0; i < 2000; ++i) path({{0x1010 + i, 100}});
+  CHECK_FALSE(paths->used_little());
+}

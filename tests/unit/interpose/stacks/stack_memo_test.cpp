@@ -134,6 +134,26 @@ TEST_CASE_METHOD(Fixture, "a stack that takes another one's place does not inher
   CHECK(memo->look_up(stack.words, 8, &path) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a memo that forgot all stacks has none of them in any place") {
+  static std::uint64_t memory[3000];
+  for (std::uint64_t i = 0; i < 3000; ++i) memory[i] = i;
+  for (std::uint64_t i = 0; i + 20 < 3000; i += 2) {
+    StackChecks checks = {true, 1, {}, {}};
+    checks.slots[0] = reinterpret_cast<std::uint64_t>(&memory[i + 2]);
+    if (memo->look_up(&memory[i], 1, &path) == 0) memo->remember(&memory[i], 1, 5, 9, checks);
+  }
+  auto count = [&] {
+    int stacks = 0;
+    memo->for_each_stack([&](format::Ref stack) { stacks += stack != 0 ? 1 : 0; });
+    return stacks;
+  };
+  CHECK(count() > 1000);
+  memo->forget_all();
+  CHECK(count() == 0);
+  CHECK(memo->used_little());
+  for (std::uint64_t i = 0; i + 20 < 3000; i += 2) REQUIRE(memo->look_up(&memory[i], 1, &path) == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "more stacks than there is room for push old ones out and never mix them up") {
   static std::uint64_t memory[40000];
   for (std::uint64_t i = 0; i < 40000; ++i) memory[i] = i;
