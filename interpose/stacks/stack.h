@@ -1,6 +1,8 @@
 // Capturing the calling thread's stack. stack_libunwind.cpp defines all functions: it is the back end that CMake links.
 #pragma once
 
+#include <ucontext.h>
+
 #include <cstdint>
 
 namespace culprit {
@@ -23,6 +25,10 @@ struct StackChecks;
 // allocates through malloc; takes no lock. Thread-safe; not reentrant from a signal handler of the same thread (the
 // hook guard prevents that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
+
+// capture_stack() from these registers on instead of the caller's: for tests.
+void capture_stack_of(ucontext_t* registers, int depth, const std::uint64_t* frame, RawStack* stack,
+                      StackChecks* checks);
 
 // Searches the calling thread's stack for the frame of one of our functions with the frame address `frame`. On the
 // tracker's own stack only.

@@ -3,7 +3,7 @@
 #include "interpose/stacks/stack.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
-#include "interpose/stacks/unwind_services.h"
+#include "interpose/stacks/walk_reader.h"
 
 namespace culprit {
 namespace {
@@ -15,13 +15,16 @@ class CheckList {
     if (checks == nullptr) return;
     checks->count = 0;
     checks->complete = frame != nullptr;
+    checks->words.complete = false;
     rbp_slot_ = reinterpret_cast<std::uint64_t>(frame);  // a frame address points to the saved rbp of the caller
   }
 
   // The walk is at the hook's caller. `address` must be the hook's return address; otherwise the stack is not
   // remembered.
-  void begin(const std::uint64_t* frame, std::uint64_t address) {
-    if (checks_ != nullptr && checks_->complete && frame[1] != address) checks_->complete = false;
+  void begin(WalkReader* reader, const std::uint64_t* frame, std::uint64_t address) {
+    if (checks_ == nullptr) return;
+    reader->begin_list(&checks_->words, frame);
+    if (frame == nullptr || frame[1] != address) checks_->complete = checks_->words.complete = false;
   }
 
   // One step outward: `cfa` is the stepped frame's CFA, i.e. the stack pointer of the frame reached.
@@ -39,9 +42,17 @@ class CheckList {
     }
   }
 
-  // The walk ended here, because of unwind information or a zero rbp.
-  void end() {
-    if (checks_ != nullptr && checks_->complete) add_rbp();
+  // The walk cannot be repeated from slots or words.
+  void give_up() {
+    if (checks_ != nullptr) checks_->complete = checks_->words.complete = false;
+  }
+
+  // The walk ended here, because of unwind information, or of an rbp that is no frame pointer.
+  void end(const WalkReader& reader) {
+    if (checks_ == nullptr || !checks_->complete) return;
+    add_rbp();
+    // Other values of rbp mean the same end.
+    if (reader.is_guessing()) checks_->complete = false;
   }
 
  private:
@@ -82,23 +93,26 @@ void leave_out_leading(const CodeRange* ranges, int count) {
 }
 
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks) {
+  unw_context_t context;
+  unw_getcontext(&context);
+  capture_stack_of(&context, depth, frame, stack, checks);
+}
+
+void capture_stack_of(ucontext_t* registers, int depth, const std::uint64_t* frame, RawStack* stack,
+                      StackChecks* checks) {
   stack->count = 0;
   stack->truncated = false;
   CheckList list(frame, checks);
-  culprit_begin_unwinding();
-  unw_context_t context;
+  WalkReader reader(registers);
   unw_cursor_t cursor;
-  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
-    if (checks != nullptr) checks->complete = false;
-    return;
-  }
+  if (unw_init_local(&cursor, registers) != 0) return list.give_up();
   bool leading = true;
   bool exact = false;
   for (;;) {
     culprit_unwind_rule rule;
     int result = culprit_unwind_step(&cursor, &rule);
     if (result <= 0) {
-      if (result < 0 && checks != nullptr) checks->complete = false;
+      if (result < 0) list.give_up();
       break;
     }
     unw_word_t address = 0;
@@ -107,12 +121,13 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     if (leading && is_left_out(address)) continue;
     unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer);
     if (leading) {
-      list.begin(frame, address);
+      list.begin(&reader, frame, address);
     } else {
       list.step(rule, stack_pointer);
     }
     leading = false;
     bool is_signal_frame = unw_is_signal_frame(&cursor) > 0;
+    if (is_signal_frame) list.give_up();
     if (checks != nullptr && stack->count < depth) checks->pointers[stack->count] = stack_pointer;
     if (stack->count == depth) {
       stack->truncated = true;
@@ -122,7 +137,7 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     stack->frames[stack->count++] = address | (exact || is_signal_frame ? format::kFrameExact : 0);
     exact = is_signal_frame;
   }
-  list.end();
+  list.end(reader);
 }
 
 namespace {
@@ -133,6 +148,7 @@ FrameSearch search_frames(IsWanted is_wanted) {
   constexpr int kMostFrames = 10000;
   unw_context_t context;
   unw_cursor_t cursor;
+  WalkReader reader(&context);
   if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) return FrameSearch::kNotKnown;
   bool behind_signal = false;
   unw_word_t address = 0;
