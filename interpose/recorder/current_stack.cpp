@@ -89,6 +89,9 @@ format::Ref find_current_stack_here(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   if (process.stacks.unloads_handled.load(std::memory_order_relaxed) != generation)
     forget_unloaded(process, generation);
+  if ((process.mode.load(std::memory_order_relaxed) & kModeUserThreads) != 0) {
+    if (const std::uint64_t hook = find_hook_frame()) thread_state.outermost_hook = reinterpret_cast<const char*>(hook);
+  }
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   format::Ref ref = 0;
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
@@ -113,7 +116,7 @@ format::Ref find_current_stack_here(Process& process) {
 
 format::Ref find_current_stack(Process& process) {
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
+  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & kModesOfStacks;
   if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {
     // Without the tracker's own stack.
     WalkMemo& walks = thread_state.memory->stacks.walks();

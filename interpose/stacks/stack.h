@@ -38,12 +38,17 @@ enum class FrameSearch {
   kGone,
   kGoneBehindSignal,  // gone; a signal handler runs
   kNotKnown,          // the stack could not be walked to its end
+  kOnOtherStack,      // of a user thread, which may go on in that function
 };
 FrameSearch find_frame(std::uint64_t frame);
 
 // Whether a frame of the calling thread's stack is in code from `begin` on of so many bytes. On the tracker's own stack
 // only.
 bool runs_code(std::uint64_t begin, std::uint64_t bytes);
+
+// The frame address of the innermost of our functions that other code called, 0 if it is not found: of the hook, or of
+// the stub, that the thread is in. On the tracker's own stack only.
+std::uint64_t find_hook_frame();
 
 // Whether the calling thread runs a signal handler. On the tracker's own stack only.
 bool is_in_signal_handler();

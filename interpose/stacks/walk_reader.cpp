@@ -67,7 +67,7 @@ bool WalkReader::read(std::uint64_t address, std::uint64_t* value, WalkedWords::
   // libunwind reads most return addresses twice.
   if (list.count != 0 && list.words[list.count - 1].address == address && list.words[list.count - 1].kind == kind)
     return done;
-  const bool certain = !guessing_ && contains(begin_, end_, address);
+  const bool certain = guesses_ == 0 && contains(begin_, end_, address);
   list.words[list.count++] = {address, WalkedWords::decisive(kind, *value, cfa), cfa, kind, certain};
   return done;
 }
@@ -83,7 +83,7 @@ bool WalkReader::fetch(std::uint64_t address, std::uint64_t* value) {
     return true;
   }
   const std::uint64_t page = address & ~(kPage - 1);
-  if (guessing_ || !contains(page, page + kPage, address)) return fetch_copy(address, value);
+  if (guesses_ != 0 || !contains(page, page + kPage, address)) return fetch_copy(address, value);
   const bool first = begin_ == end_;
   if (!first && page != end_ && page + kPage != begin_) return fetch_copy(address, value);
   if (!ask_kernel(address)) return false;

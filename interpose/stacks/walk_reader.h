@@ -43,8 +43,9 @@ class WalkReader {
             std::uint64_t cfa = 0, bool listed = true);
 
   // The walk goes on without unwind information.
-  void begin_guessing() { guessing_ = true; }
-  bool is_guessing() const { return guessing_; }
+  void begin_guessing() { ++guesses_; }
+  bool is_guessing() const { return guesses_ != 0; }
+  int guesses() const { return guesses_; }
   // A frame of a running function is at `address`: from the first such address on all of it is the program's stack.
   void trust(std::uint64_t address);
 
@@ -59,15 +60,17 @@ class WalkReader {
   std::uint64_t begin_ = 0;  // of the program's stack, as far as it was tested
   std::uint64_t end_ = 0;
   std::uint64_t copied_ = 1;  // the page in `copy_`; 1 = none
-  bool guessing_ = false;
+  int guesses_ = 0;
   WalkedWords* list_ = nullptr;
   alignas(8) unsigned char copy_[kPage];
 };
 
 // The eight bytes at any address, which must be readable.
 __attribute__((no_sanitize("address"))) inline std::uint64_t read_in_place(std::uint64_t address) {
-  using Word = std::uint64_t __attribute__((may_alias, aligned(1)));
-  return *reinterpret_cast<const Word*>(address);
+  struct __attribute__((packed, may_alias)) Word {
+    std::uint64_t value;
+  };
+  return reinterpret_cast<const Word*>(address)->value;
 }
 
 // The calling thread's reader, nullptr between walks.
