@@ -13,7 +13,7 @@ if [ "${1:-}" = --seconds ]; then
   shift 2
 fi
 targets=("$@")
-[ $# -gt 0 ] || targets=(dump merged report_json baseline suppressions options patterns)
+[ $# -gt 0 ] || targets=(dump merged report_json baseline suppressions options patterns walk)
 
 if ! scripts/clang-sanitizers.sh; then
   echo "fuzz.sh: skipped: clang++ has no libFuzzer here" >&2
@@ -30,7 +30,8 @@ run_target() {
   local target=$1
   local known=tests/fuzz/regressions/$target
   mkdir -p "$work/found/$target"
-  local folders=("$work/found/$target" "$work/corpus/$target")
+  local folders=("$work/found/$target")
+  [ ! -d "$work/corpus/$target" ] || folders+=("$work/corpus/$target")
   [ ! -d "$known" ] || folders+=("$known")
   # The limits are those of the README, times the cost of the sanitizers.
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 "build-asan/bin/${target}_fuzzer" \

@@ -22,7 +22,7 @@ __thread StackOfThread stack_of_thread __attribute__((tls_model("initial-exec"))
 
 namespace {
 
-// libunwind takes some 10 KiB, a walk of 256 frames with its checks 60 KiB; the driver's use for a query is not known.
+// libunwind takes some 10 KiB, a walk of 256 frames with its checks 90 KiB; the driver's use for a query is not known.
 // Only touched pages take memory.
 constexpr std::uint64_t kStackBytes = 256 * 1024;
 constexpr std::uint64_t kGuardBytes = 4096;
@@ -35,7 +35,7 @@ constexpr bool kSwitches = true;
 #endif
 
 // For a thread without memory for its own stack. Guarded by a lock; its holder blocks signals.
-alignas(64) char spare_stack[64 * 1024];
+alignas(64) char spare_stack[128 * 1024];
 SpinLock spare_lock;
 constexpr std::uint32_t kSpareWaitMs = 100;
 
@@ -101,6 +101,16 @@ char* own_stack() {
 }
 
 }  // namespace
+
+bool in_own_stack(std::uint64_t address) {
+  const auto in = [&](const char* memory, std::uint64_t from, std::uint64_t to) {
+    const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(memory);
+    return offset >= from && offset <= to - sizeof(std::uint64_t);
+  };
+  const char* memory = stack_of_thread.memory;
+  if (memory != nullptr) return in(memory, kGuardBytes, kStackBytes);
+  return stack_of_thread.is_running_on_it && kSwitches && in(spare_stack, 0, sizeof(spare_stack));
+}
 
 bool run_on_own_stack(void (*work)(void*), void* argument) {
   if (stack_of_thread.is_running_on_it) {

@@ -9,6 +9,8 @@
 // always runs to its end: it cannot be reentered by its thread, or left by a jump or a cancellation.
 #pragma once
 
+#include <cstdint>
+
 #include "interpose/base/placement.h"
 
 namespace culprit {
@@ -24,6 +26,9 @@ extern CULPRIT_OWN __thread StackOfThread stack_of_thread __attribute__((tls_mod
 
 // Whether the calling thread runs on the tracker's own stack. Async-signal-safe.
 inline bool is_on_own_stack() { return stack_of_thread.is_running_on_it; }
+
+// Whether eight bytes at `address` lie in the calling thread's own stack.
+bool in_own_stack(std::uint64_t address);
 
 // Runs work(argument) on the tracker's own stack, or in place when the caller is already there. Returns false when
 // there was no memory for a stack and work did not run; the caller counts the loss. Thread-safe and async-signal-safe;

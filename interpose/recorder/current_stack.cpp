@@ -91,10 +91,16 @@ format::Ref find_current_stack_here(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   if (process.stacks.unloads_handled.load(std::memory_order_relaxed) != generation)
     forget_unloaded(process, generation);
+  if ((process.mode.load(std::memory_order_relaxed) & kModeUserThreads) != 0) {
+    if (const std::uint64_t hook = find_hook_frame()) thread_state.outermost_hook = reinterpret_cast<const char*>(hook);
+  }
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   format::Ref ref = 0;
   StackMemo* memo = frame == nullptr || thread_state.memory == nullptr ? nullptr : &thread_state.memory->stacks;
   if (memo != nullptr) ref = memo->look_up(frame, generation, &thread_state.paths.current);
+  std::uint32_t* path = &thread_state.paths.current;
+  if (ref == 0 && memo != nullptr) ref = memo->walks().look_up_in_place(frame, generation, path);
+  if (ref == 0 && memo != nullptr) ref = memo->walks().look_up(frame, generation, path);
   if (ref == 0) {
     register_exit_handlers();  // needed if the first call came from a signal handler
     if (process.options.python) look_for_python(process);
@@ -112,6 +118,18 @@ format::Ref find_current_stack_here(Process& process) {
 }  // namespace
 
 format::Ref find_current_stack(Process& process) {
+  const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
+  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & kModesOfStacks;
+  if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {
+    // Without the tracker's own stack.
+    WalkMemo& walks = thread_state.memory->stacks.walks();
+    const std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+    const format::Ref ref = walks.look_up_in_place(frame, generation, &thread_state.paths.current);
+    if (ref != 0) {
+      if (thread_state.paths.all != nullptr) thread_state.paths.all->see(thread_state.paths.current);
+      return with_python_frames(process, ref);
+    }
+  }
   return on_own_stack([&] { return find_current_stack_here(process); });
 }
 

@@ -44,7 +44,7 @@ CULPRIT_HOT inline format::Ref current_stack(Process& process) {
   std::uint32_t generation = module_generation.load(std::memory_order_acquire);
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
-  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & (kModeVerify | kModeNoStacks);
+  const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & kModesOfStacks;
   if (CULPRIT_LIKELY(slow == 0) && CULPRIT_LIKELY(frame != nullptr) && CULPRIT_LIKELY(thread_state.memory != nullptr)) {
     format::Ref ref = thread_state.memory->stacks.look_up(frame, generation, &thread_state.paths.current);
     if (CULPRIT_LIKELY(ref != 0)) {

@@ -1,9 +1,10 @@
 // Entering a hook while the calling thread is, or seems to be, in another one.
 //
-// There are four cases: the driver or another interposer calls back while it serves the user's call; a signal handler
-// interrupted the hook, and calls CUDA; a handler interrupted the tracker's own work in the hook; or the thread left
-// the hook by a jump or a cancellation, unnoticed. An unwind distinguishes them: is the hook's frame on the stack, and
-// is there a signal frame in between?
+// There are five cases: the driver or another interposer calls back while it serves the user's call; a signal handler
+// interrupted the hook, and calls CUDA; a handler interrupted the tracker's own work in the hook; a handler switched to
+// another user thread (swapcontext) in either place, which calls CUDA; or the thread left the hook by a jump or a
+// cancellation, unnoticed. An unwind distinguishes them: is the hook's frame on the stack, is there a signal frame in
+// between, and does the frame belong to another stack, which ends elsewhere?
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,7 @@ enum class Entry : std::uint8_t {
   kOutermost,   // the user's call, to be recorded
   kNested,      // on behalf of a call that is being recorded
   kInHandler,   // a signal handler's call, to be recorded
-  kUnrecorded,  // a signal handler's call that interrupted the tracker: counted
+  kUnrecorded,  // the call of a handler, or of another user thread, while the tracker is interrupted: counted
 };
 
 // Classifies the call of the hook with this frame address; thread_state.outermost_hook is set. If the outer hook was

@@ -47,9 +47,12 @@ enum Mode : std::uint32_t {
   kModeJustOn = 4,  // switched on, no allocation since
   // The modes in which a new allocation needs note_mode().
   kModesOfNoting = kModeExiting | kModeOff | kModeJustOn,
-  kModeVerify = 8,     // CULPRIT_VERIFY_STACKS
-  kModeNoStacks = 16,  // CULPRIT_DEPTH=0
-  kModePython = 32,    // there is an interpreter whose frames can be read
+  kModeVerify = 8,        // CULPRIT_VERIFY_STACKS
+  kModeNoStacks = 16,     // CULPRIT_DEPTH=0
+  kModePython = 32,       // there is an interpreter whose frames can be read
+  kModeUserThreads = 64,  // user threads are switched inside hooks: the outermost hook may be another one's
+  // The modes in which a stack is looked up in the slow way.
+  kModesOfStacks = kModeVerify | kModeNoStacks | kModeUserThreads,
 };
 
 // The part of Process that belongs to hooks/. It is defined here, because the recorder reads it too.
@@ -151,7 +154,10 @@ class Recording {
   enum class Kind : std::uint8_t { kFull, kQuick };
   __attribute__((always_inline)) explicit Recording(Kind kind = Kind::kFull)
       : process_(nullptr), saved_errno_(0), kind_(kind) {
-    if (CULPRIT_UNLIKELY(thread_state.in_tracker)) return;
+    if (CULPRIT_UNLIKELY(thread_state.in_tracker)) {
+      if (kind == Kind::kFull) count_lost_call();
+      return;
+    }
     Process* process = process_at_hand();
     if (CULPRIT_LIKELY(process != nullptr)) {
       if (kind == Kind::kFull) saved_errno_ = *thread_state.error_number;

@@ -21,7 +21,7 @@ void wipe(Part* part) {
 // All but libunwind's cache, and `judged`, which each use sets anew.
 void clear(ThreadMemory* memory) {
   wipe(&memory->records);
-  memory->stacks.forget_all();
+  memory->stacks.change_thread();
   wipe(&memory->failures);
   if (memory->python.used) wipe(&memory->python);
   wipe(&memory->nestings);

@@ -1,6 +1,8 @@
 // Capturing the calling thread's stack. stack_libunwind.cpp defines all functions: it is the back end that CMake links.
 #pragma once
 
+#include <ucontext.h>
+
 #include <cstdint>
 
 namespace culprit {
@@ -24,6 +26,10 @@ struct StackChecks;
 // hook guard prevents that).
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks);
 
+// capture_stack() from these registers on instead of the caller's: for tests.
+void capture_stack_of(ucontext_t* registers, int depth, const std::uint64_t* frame, RawStack* stack,
+                      StackChecks* checks);
+
 // Searches the calling thread's stack for the frame of one of our functions with the frame address `frame`. On the
 // tracker's own stack only.
 enum class FrameSearch {
@@ -32,12 +38,17 @@ enum class FrameSearch {
   kGone,
   kGoneBehindSignal,  // gone; a signal handler runs
   kNotKnown,          // the stack could not be walked to its end
+  kOnOtherStack,      // of a user thread, which may go on in that function
 };
 FrameSearch find_frame(std::uint64_t frame);
 
 // Whether a frame of the calling thread's stack is in code from `begin` on of so many bytes. On the tracker's own stack
 // only.
 bool runs_code(std::uint64_t begin, std::uint64_t bytes);
+
+// The frame address of the innermost of our functions that other code called, 0 if it is not found: of the hook, or of
+// the stub, that the thread is in. On the tracker's own stack only.
+std::uint64_t find_hook_frame();
 
 // Whether the calling thread runs a signal handler. On the tracker's own stack only.
 bool is_in_signal_handler();

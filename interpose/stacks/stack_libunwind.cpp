@@ -1,9 +1,11 @@
 #include "interpose/base/own_module.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/stacks/stack.h"
 #include "interpose/stacks/stack_memo.h"
 #include "interpose/stacks/unwind_rule.h"
 #include "interpose/stacks/unwind_services.h"
+#include "interpose/stacks/walk_reader.h"
 
 namespace culprit {
 namespace {
@@ -15,13 +17,16 @@ class CheckList {
     if (checks == nullptr) return;
     checks->count = 0;
     checks->complete = frame != nullptr;
+    checks->words.complete = false;
     rbp_slot_ = reinterpret_cast<std::uint64_t>(frame);  // a frame address points to the saved rbp of the caller
   }
 
   // The walk is at the hook's caller. `address` must be the hook's return address; otherwise the stack is not
   // remembered.
-  void begin(const std::uint64_t* frame, std::uint64_t address) {
-    if (checks_ != nullptr && checks_->complete && frame[1] != address) checks_->complete = false;
+  void begin(WalkReader* reader, const std::uint64_t* frame, std::uint64_t address) {
+    if (checks_ == nullptr) return;
+    reader->begin_list(&checks_->words, frame);
+    if (frame == nullptr || frame[1] != address) checks_->complete = checks_->words.complete = false;
   }
 
   // One step outward: `cfa` is the stepped frame's CFA, i.e. the stack pointer of the frame reached.
@@ -39,9 +44,17 @@ class CheckList {
     }
   }
 
-  // The walk ended here, because of unwind information or a zero rbp.
-  void end() {
-    if (checks_ != nullptr && checks_->complete) add_rbp();
+  // The walk cannot be repeated from slots or words.
+  void give_up() {
+    if (checks_ != nullptr) checks_->complete = checks_->words.complete = false;
+  }
+
+  // The walk ended here, because of unwind information, or of an rbp that is no frame pointer.
+  void end(const WalkReader& reader) {
+    if (checks_ == nullptr || !checks_->complete) return;
+    add_rbp();
+    // Other values of rbp mean the same end.
+    if (reader.is_guessing()) checks_->complete = false;
   }
 
  private:
@@ -82,23 +95,26 @@ void leave_out_leading(const CodeRange* ranges, int count) {
 }
 
 void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, StackChecks* checks) {
+  unw_context_t context;
+  unw_getcontext(&context);
+  capture_stack_of(&context, depth, frame, stack, checks);
+}
+
+void capture_stack_of(ucontext_t* registers, int depth, const std::uint64_t* frame, RawStack* stack,
+                      StackChecks* checks) {
   stack->count = 0;
   stack->truncated = false;
   CheckList list(frame, checks);
-  culprit_begin_unwinding();
-  unw_context_t context;
+  WalkReader reader(registers);
   unw_cursor_t cursor;
-  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
-    if (checks != nullptr) checks->complete = false;
-    return;
-  }
+  if (unw_init_local(&cursor, registers) != 0) return list.give_up();
   bool leading = true;
   bool exact = false;
   for (;;) {
     culprit_unwind_rule rule;
     int result = culprit_unwind_step(&cursor, &rule);
     if (result <= 0) {
-      if (result < 0 && checks != nullptr) checks->complete = false;
+      if (result < 0) list.give_up();
       break;
     }
     unw_word_t address = 0;
@@ -107,12 +123,13 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     if (leading && is_left_out(address)) continue;
     unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer);
     if (leading) {
-      list.begin(frame, address);
+      list.begin(&reader, frame, address);
     } else {
       list.step(rule, stack_pointer);
     }
     leading = false;
     bool is_signal_frame = unw_is_signal_frame(&cursor) > 0;
+    if (is_signal_frame) list.give_up();
     if (checks != nullptr && stack->count < depth) checks->pointers[stack->count] = stack_pointer;
     if (stack->count == depth) {
       stack->truncated = true;
@@ -122,24 +139,35 @@ void capture_stack(int depth, const std::uint64_t* frame, RawStack* stack, Stack
     stack->frames[stack->count++] = address | (exact || is_signal_frame ? format::kFrameExact : 0);
     exact = is_signal_frame;
   }
-  list.end();
+  list.end(reader);
 }
 
 namespace {
 
+constexpr int kMostFrames = 10000;
+
+// The program's part of a walk: the lowest stack pointer, and that of the last frame.
+struct Walked {
+  std::uint64_t begin;
+  unw_word_t outermost;
+};
+
 // Walks the stack until is_wanted(address, stack pointer, CFA) of a frame is true. The outermost frame has no CFA.
 template <typename IsWanted>
-FrameSearch search_frames(IsWanted is_wanted) {
-  constexpr int kMostFrames = 10000;
+FrameSearch search_frames(Walked* walked, IsWanted is_wanted) {
+  *walked = {};
   unw_context_t context;
+  unw_getcontext(&context);
   unw_cursor_t cursor;
-  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) return FrameSearch::kNotKnown;
+  WalkReader reader(&context);
+  if (unw_init_local(&cursor, &context) != 0) return FrameSearch::kNotKnown;
   bool behind_signal = false;
   unw_word_t address = 0;
-  unw_word_t stack_pointer = 0;
+  unw_word_t& stack_pointer = walked->outermost;
   for (int i = 0; i < kMostFrames; ++i) {
     if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer) != 0)
       return FrameSearch::kNotKnown;
+    if (walked->begin == 0 && !in_own_stack(stack_pointer)) walked->begin = stack_pointer;
     behind_signal = behind_signal || unw_is_signal_frame(&cursor) > 0;
     int result = unw_step(&cursor);
     // The next frame's stack pointer is this one's CFA.
@@ -156,19 +184,99 @@ FrameSearch search_frames(IsWanted is_wanted) {
 }  // namespace
 
 bool is_in_signal_handler() {
-  return search_frames([](unw_word_t, unw_word_t, unw_word_t) { return false; }) == FrameSearch::kGoneBehindSignal;
+  Walked walked;
+  const auto none = [](unw_word_t, unw_word_t, unw_word_t) { return false; };
+  return search_frames(&walked, none) == FrameSearch::kGoneBehindSignal;
 }
 
+namespace {
+
+// How far the stack of a frame that was not found can be walked.
+enum class Extent { kNone, kFirstFrame, kPart, kAll };
+
+// Walks the stack of the caller of the function with this frame address, from the two words that lie there.
+// `*outermost`: the stack pointer of the last frame.
+Extent walk_from_frame(std::uint64_t frame, unw_word_t* outermost) {
+  ucontext_t registers = {};
+  WalkReader reader(&registers);
+  reader.begin_guessing();  // nothing is known of that memory
+  std::uint64_t rbp = 0, address = 0;
+  if (!reader.read(frame, &rbp) || !reader.read(frame + 8, &address) || culprit_is_return_address_at(frame) == 0)
+    return Extent::kNone;
+  registers.uc_mcontext.gregs[REG_RBP] = static_cast<greg_t>(rbp);
+  registers.uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(address);
+  const std::uint64_t stack_pointer = frame + 16;
+  registers.uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(stack_pointer);
+  unw_cursor_t cursor;
+  if (unw_init_local(&cursor, &registers) != 0) return Extent::kNone;
+  for (int i = 0; i < kMostFrames; ++i) {
+    const int guesses = reader.guesses();
+    unw_word_t next = 0;
+    unw_get_reg(&cursor, UNW_REG_SP, outermost);
+    const int result = unw_step(&cursor);
+    if (result > 0) unw_get_reg(&cursor, UNW_REG_IP, &next);
+    // The function of makecontext() has a caller at address 0.
+    if ((result == 0 && reader.guesses() == guesses) || (result > 0 && next == 0)) return Extent::kAll;
+    if (result <= 0) return i == 0 ? Extent::kFirstFrame : Extent::kPart;
+  }
+  return Extent::kPart;
+}
+
+// Whether a frame that the walk of the calling thread's stack did not find belongs to a user thread that was switched
+// away. A function that was left by a jump has left its frame on this stack: in the part that was walked, or below it.
+bool is_on_other_stack(std::uint64_t frame, const Walked& walked) {
+  if (frame >= walked.begin && frame <= walked.outermost) return false;
+  unw_word_t end = 0;
+  switch (walk_from_frame(frame, &end)) {
+    case Extent::kNone:
+      return false;
+    case Extent::kFirstFrame:
+      return true;  // called by code without unwind information
+    case Extent::kPart:
+      // Frames that are left of calls on this stack lead into it.
+      return frame > walked.outermost || end < walked.begin;
+    case Extent::kAll:
+      break;
+  }
+  return end != walked.outermost;
+}
+
+}  // namespace
+
 FrameSearch find_frame(std::uint64_t frame) {
-  return search_frames([frame](unw_word_t address, unw_word_t stack_pointer, unw_word_t cfa) {
-    return in_own_module(address) && stack_pointer <= frame && frame < cfa;
-  });
+  Walked walked;
+  const FrameSearch result =
+      search_frames(&walked, [frame](unw_word_t address, unw_word_t stack_pointer, unw_word_t cfa) {
+        return in_own_module(address) && stack_pointer <= frame && frame < cfa;
+      });
+  const bool gone = result == FrameSearch::kGone || result == FrameSearch::kGoneBehindSignal;
+  return gone && is_on_other_stack(frame, walked) ? FrameSearch::kOnOtherStack : result;
 }
 
 bool runs_code(std::uint64_t begin, std::uint64_t bytes) {
-  const FrameSearch found =
-      search_frames([=](unw_word_t address, unw_word_t, unw_word_t) { return address - begin < bytes; });
+  Walked walked;
+  const auto is_there = [=](unw_word_t address, unw_word_t, unw_word_t) { return address - begin < bytes; };
+  const FrameSearch found = search_frames(&walked, is_there);
   return found == FrameSearch::kFound || found == FrameSearch::kBehindSignal;
+}
+
+std::uint64_t find_hook_frame() {
+  unw_context_t context;
+  unw_getcontext(&context);
+  unw_cursor_t cursor;
+  WalkReader reader(&context);
+  if (unw_init_local(&cursor, &context) != 0) return 0;
+  constexpr int kMostOwn = 100;
+  for (int i = 0; i < kMostOwn && unw_step(&cursor) > 0; ++i) {
+    unw_word_t address = 0;
+    unw_word_t stack_pointer = 0;
+    if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || in_own_module(address)) continue;
+    unw_get_reg(&cursor, UNW_REG_SP, &stack_pointer);
+    // The words below it: the caller's rbp, and the return address.
+    std::uint64_t found = 0;
+    return reader.read(stack_pointer - 8, &found) && found == address ? stack_pointer - 16 : 0;
+  }
+  return 0;
 }
 
 void forget_unwind_information() { unw_flush_cache(unw_local_addr_space, 0, 0); }

@@ -135,7 +135,7 @@ void StackMemo::choose_comparison() {
   compare_eight(cost(true) < pairs);
 }
 
-void StackMemo::forget_all() {
+void StackMemo::forget_slots() {
   std::atomic_thread_fence(std::memory_order_release);
   for (std::uint32_t part = 0; part < 64; ++part) {
     for (std::uint32_t i = 0; i < kPart && (used_entries_ >> part & 1) != 0; ++i) entries_[part * kPart + i].stack = 0;
@@ -223,6 +223,7 @@ const StackMemo::Entry* StackMemo::search(const std::uint64_t* frame, std::uint3
 
 void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                          const StackChecks& checks) {
+  if (!checks.complete) walks_.remember(frame, generation, stack, path, checks.words);
   if (!checks.complete || stack == 0) return;
   // An overwritten stack was copied to its users before: see stack_collection.h.
   std::atomic_thread_fence(std::memory_order_release);
@@ -251,7 +252,7 @@ void StackMemo::remember(const std::uint64_t* frame, std::uint32_t generation, f
   // The value that differed from the previous stack must be a check of this one, at the same place.
   if (miss_.value != 0 && (miss_.block >= count || blocks[miss_.block].values[miss_.place] != miss_.value)) return;
   if (used_ + count > kArenaBlocks) {
-    forget_all();
+    forget_slots();
     miss_ = {first_key(base, frame[1]), 0, 0, 0};
   }
   Entry* entry = place_for(miss_.key, generation);

@@ -29,15 +29,18 @@
 #include "interpose/base/placement.h"
 #include "interpose/format/dump_format.h"
 #include "interpose/stacks/stack.h"
+#include "interpose/stacks/walk_memo.h"
+#include "interpose/stacks/walked_words.h"
 
 namespace culprit {
 
 // The checks of one stack, as capture_stack() found them.
 struct StackChecks {
   static constexpr int kMost = 2 * kMaxStackDepth + 2;
-  bool complete;  // false: the stack must not be remembered
+  bool complete;  // false: the slots are not enough to recognize the stack; perhaps `words` are (WalkMemo)
   int count;
   std::uint64_t slots[kMost];  // addresses
+  WalkedWords words;
   // Complete or not: the stack pointer that each frame has after the return to it (see ThreadPaths).
   std::uint64_t pointers[kMaxStackDepth];
 };
@@ -56,7 +59,10 @@ class StackMemo {
     return compare_last(frame, generation, path, &different);
   }
 
-  // Call after look_up() returned 0, with the same stack.
+  // For stacks that only WalkMemo recognizes. Call its two functions for looking up after look_up() returned 0.
+  WalkMemo& walks() { return walks_; }
+
+  // Call after these three functions returned 0, with the same stack.
   void remember(const std::uint64_t* frame, std::uint32_t generation, format::Ref stack, std::uint32_t path,
                 const StackChecks& checks);
 
@@ -66,13 +72,22 @@ class StackMemo {
   void for_each_stack(Visit visit) const {
     for (const Entry& entry : entries_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
     for (const Recent& entry : recent_) visit(__atomic_load_n(&entry.stack, __ATOMIC_ACQUIRE));
+    walks_.for_each_stack(visit);
   }
 
-  // Forgets all stacks: the paths were renumbered, or another thread begins to use this.
-  void forget_all();
+  // Forgets all stacks: the paths were renumbered.
+  void forget_all() {
+    forget_slots();
+    walks_.forget_all();
+  }
+  // The same, when another thread begins to use this.
+  void change_thread() {
+    forget_slots();
+    walks_.change_thread();
+  }
 
   // Whether few stacks were remembered since the last forget_all().
-  bool used_little() const { return used_ <= kArenaBlocks / 32; }
+  bool used_little() const { return used_ <= kArenaBlocks / 32 && walks_.used_little(); }
 
   // Chooses the comparison of slots for all objects: eight with one instruction, or two at a time. Returns false,
   // without a change, if the processor lacks the instruction.
@@ -81,6 +96,7 @@ class StackMemo {
   static void choose_comparison();
 
  private:
+  void forget_slots();
   static constexpr std::uint32_t kEntries = 1024;          // a power of two
   static constexpr std::uint32_t kWays = 8;                // entries per key: conflict misses are rare
   static constexpr std::uint32_t kArenaBlocks = 5 * 1024;  // checks of about 700 stacks of 40 frames
@@ -183,6 +199,7 @@ class StackMemo {
   std::uint32_t used_;
   std::uint32_t numbers_;
   Block blocks_[kArenaBlocks];
+  WalkMemo walks_;
 };
 
 __attribute__((always_inline)) inline format::Ref StackMemo::compare_last(const std::uint64_t* frame,

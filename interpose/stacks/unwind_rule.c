@@ -18,9 +18,8 @@ int culprit_unwind_step(unw_cursor_t* cursor, struct culprit_unwind_rule* rule) 
   c->frame_info.rsp_cfa_offset = -1;
   c->dwarf.stash_frames = 1;
   int result = unw_step(cursor);
-  rule->known =
-      c->frame_info.frame_type == UNW_X86_64_FRAME_STANDARD || c->frame_info.frame_type == UNW_X86_64_FRAME_GUESSED;
-  rule->from_rbp = c->frame_info.frame_type == UNW_X86_64_FRAME_GUESSED || c->frame_info.cfa_reg_rsp == 0;
+  rule->known = c->frame_info.frame_type == UNW_X86_64_FRAME_STANDARD;
+  rule->from_rbp = c->frame_info.cfa_reg_rsp == 0;
   rule->rbp_saved = c->frame_info.rbp_cfa_offset != -1;
   rule->rbp_cfa_offset = c->frame_info.rbp_cfa_offset;
   return result;

@@ -1,33 +1,30 @@
 #include "interpose/stacks/unwind_services.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
-#include "interpose/base/os.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/valgrind_requests.h"
+#include "interpose/stacks/walk_reader.h"
 
 namespace {
 
-constexpr unsigned long kPage = 4096;  // the smallest page size of any machine
+using culprit::WalkedWords;
+using Kind = culprit::WalkedWords::Kind;
 
-// A readable part of the calling thread's stack, for one walk only: it may be unmapped before the next one.
-struct Range {
-  unsigned long begin;
-  unsigned long end;
-};
-__thread Range readable __attribute__((tls_model("initial-exec")));
-
-bool ask_kernel(unsigned long address) {
-  static const bool on_valgrind = culprit::ask_valgrind(culprit::kRunningOnValgrind, 0, 0) != 0;
-  if (!on_valgrind) {
-    // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil does
-    // so, too. Every seccomp filter allows this call.
-    return culprit::system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
+// Whether a module's code is at `data`, an address.
+int visit_for_code(struct dl_phdr_info* module, std::size_t, void* data) {
+  const std::uint64_t address = *static_cast<const std::uint64_t*>(data);
+  for (int i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module->dlpi_phdr[i];
+    const bool in = address - (module->dlpi_addr + header.p_vaddr) < header.p_memsz;
+    if (header.p_type == PT_LOAD && in) return (header.p_flags & PF_X) != 0 ? 1 : -1;
   }
-  // valgrind would report that as an error of the program.
-  std::uint64_t word = 0;
-  return culprit::os.read_own_memory(&word, address, sizeof(word)) == static_cast<std::int64_t>(sizeof(word));
+  return 0;
+}
+
+// Whether the bytes before a return address, the nearest one being the highest of `code`, end with a call: E8 and four
+// bytes, or FF with the second of its operations and up to five bytes more.
+bool ends_with_call(std::uint64_t code) {
+  const auto byte = [code](int before) { return static_cast<unsigned>(code >> (64 - 8 * before)) & 0xff; };
+  if (byte(5) == 0xe8) return true;
+  const auto is_indirect = [byte](int length) { return byte(length) == 0xff && (byte(length - 1) >> 3 & 7) == 2; };
+  return is_indirect(2) || is_indirect(3) || is_indirect(4) || is_indirect(6) || is_indirect(7);
 }
 
 }  // namespace
@@ -40,21 +37,38 @@ int culprit_visit_module_at(unsigned long address, culprit::ModuleVisitor visit,
 
 __attribute__((weak)) void* culprit_unwind_cache(std::size_t) { return nullptr; }
 
-void culprit_begin_unwinding() { readable = {0, 0}; }
+int culprit_read_word(unsigned long address, unsigned long* value) {
+  return culprit::walk_reader != nullptr && culprit::walk_reader->read(address, value) ? 1 : 0;
+}
 
-// Needs one system call per page of the stack: one walk calls this for nearly every word that it reads.
 int culprit_can_read(unsigned long address) {
-  if (address >= readable.begin && address + sizeof(std::uint64_t) <= readable.end) return 1;
-  if (!ask_kernel(address)) return 0;
-  const unsigned long page = address & ~(kPage - 1);
-  if (address + sizeof(std::uint64_t) > page + kPage) return 1;  // spans two pages: do not cache
-  if (page == readable.end) {
-    readable.end += kPage;
-  } else if (page + kPage == readable.begin) {
-    readable.begin = page;
-  } else {
-    readable = {page, page + kPage};
-  }
-  return 1;
+  unsigned long unused;
+  return culprit_read_word(address, &unused);
+}
+
+void culprit_begin_guessing() {
+  if (culprit::walk_reader != nullptr) culprit::walk_reader->begin_guessing();
+}
+
+int culprit_is_frame_pointer(unsigned long value, unsigned long cfa) {
+  return WalkedWords::is_frame_pointer(value, cfa) ? 1 : 0;
+}
+
+int culprit_read_frame_pointer(unsigned long address, unsigned long cfa, unsigned long* value) {
+  culprit::WalkReader* reader = culprit::walk_reader;
+  if (reader == nullptr || !reader->read(address, value, Kind::kFramePointer, cfa)) return -1;
+  return culprit_is_frame_pointer(*value, cfa);
+}
+
+int culprit_is_return_address_at(unsigned long frame_pointer) {
+  culprit::WalkReader* reader = culprit::walk_reader;
+  unsigned long address = 0, callers_rbp = 0, code = 0;
+  if (reader == nullptr || !reader->read(frame_pointer + 8, &address, Kind::kReturnAddress) ||
+      !WalkedWords::is_program_address(address))
+    return 0;
+  const int in_code = culprit_visit_module_at(address, visit_for_code, &address);
+  if (in_code != 0) return in_code > 0 ? 1 : 0;
+  if (reader->read(address - 8, &code, Kind::kWord, 0, false) && ends_with_call(code)) return 1;
+  return culprit_read_frame_pointer(frame_pointer, frame_pointer + 16, &callers_rbp) > 0 ? 1 : 0;
 }
 }

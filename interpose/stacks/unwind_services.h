@@ -1,5 +1,5 @@
 // Functions that our patched libunwind calls (scripts/libunwind/libunwind.patch): they replace the loader's lock, a
-// cache that all threads share under a mutex, and a pipe.
+// cache that all threads share under a mutex, and a pipe. Those that read memory use the calling thread's WalkReader.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,22 @@ CULPRIT_OWN int culprit_visit_module_at(unsigned long address, culprit::ModuleVi
 // unit tests of the unwinder; recorder/process.cpp defines the function of the running library.
 CULPRIT_OWN void* culprit_unwind_cache(std::size_t bytes);
 
-// Whether eight bytes can be read at `address`, which a wrong frame pointer or wrong unwind tables may have led to.
+// Reads eight bytes at `address`, which a wrong frame pointer or wrong unwind tables may have led to. Returns whether
+// that was possible.
+CULPRIT_OWN int culprit_read_word(unsigned long address, unsigned long* value);
+// The same without the value.
 CULPRIT_OWN int culprit_can_read(unsigned long address);
 
-// Call before a stack is walked: clears the cache of readable memory from the previous walk.
-CULPRIT_OWN void culprit_begin_unwinding();
+// The walk goes on without unwind information.
+CULPRIT_OWN void culprit_begin_guessing();
+
+// Whether `value` can be the frame pointer of a frame whose stack pointer is `cfa`. culprit_read_frame_pointer() reads
+// the value at `address`; a negative number: impossible.
+CULPRIT_OWN int culprit_is_frame_pointer(unsigned long value, unsigned long cfa);
+CULPRIT_OWN int culprit_read_frame_pointer(unsigned long address, unsigned long cfa, unsigned long* value);
+
+// Whether the two words at a frame pointer look like the caller's rbp and a return address: it is an address in the
+// code of a module; elsewhere a call stands before it, or the caller's rbp can be a frame pointer. (The interpreter of
+// a JVM has return addresses that no call made, but keeps frame pointers.)
+CULPRIT_OWN int culprit_is_return_address_at(unsigned long frame_pointer);
 }

@@ -63,4 +63,14 @@ TEST_CASE("the handler for SIGBUS is seen by a program that asks for it, and by 
   }
 }
 
+TEST_CASE("a timer switches user threads in the middle of calls, and program and recording go on", "[signals][users]") {
+  for (const std::vector<std::string>& how : {std::vector<std::string>{"24"}, {"32", "jump"}}) {
+    Situation situation{"user_threads", how};
+    situation.fake_driver_only = true;
+    situation.environment["GUEST_SECONDS"] = "0.5";
+    const BothWays runs = both_ways(situation);
+    check_live_or_dropped(runs);
+  }
+}
+
 }  // namespace culprit::test

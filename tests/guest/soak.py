@@ -183,6 +183,8 @@ class Soak:
             ("fork in a handler", lambda: self.storm("fork_in_handler", "fork")),
             ("handlers at 20 kHz", lambda: self.storm("signal_storm")),
             ("jumps out of calls", lambda: self.storm("jump_out", "3", leaves=True)),
+            ("switched user threads", lambda: self.storm("user_threads", "24", leaves=True)),
+            ("user threads that jump", lambda: self.storm("user_threads", "32", "jump", leaves=True)),
             ("asynchronous cancellation", lambda: self.storm("cancel_async", leaves=True)),
             ("threads by the thousand", lambda: self.storm("thread_crowd", "storm", "1200" if self.long else "300",
                                                            leaves=True)),

@@ -41,4 +41,24 @@ TEST_CASE("a call takes at most 2 KiB of stack more than the driver alone", "[st
   }
 }
 
+TEST_CASE("code without unwind information calls CUDA with any value in its registers", "[stacks][unwind]") {
+  const BothWays runs = both_ways({"any_registers", {}});
+  check_leaks_or_dropped(runs, 0);
+}
+
+TEST_CASE("stacks of code without unwind information are walked a few times, not at each call", "[stacks][unwind]") {
+  for (const char* what : {"counter", "depth", "pointer", "switched"}) {
+    Situation situation{"walked_once", {what, "2000"}};
+    situation.environment["CULPRIT_VERIFY_STACKS"] = "1";
+    const BothWays runs = both_ways(situation);
+    check_leaks_or_dropped(runs, 0);
+    if (!runs.ran) continue;
+    INFO(what);
+    const nlohmann::json summary = read_report(runs.under.dump()).json.at("summary");
+    // 4,000 allocations, 4,000 frees.
+    CHECK(summary.at("stacks_verified").get<int>() >= 3900);
+    CHECK(summary.at("stack_mismatches") == 0);
+  }
+}
+
 }  // namespace culprit::test
