@@ -199,6 +199,6 @@ CULPRIT_EXPORT int dlclose(void* handle) {
   culprit::begin_unloading();
   int result = close_library(handle);
   culprit::end_unloading();
-  culprit::note_module_unloaded();
+  culprit::note_module_closed();
   return result;
 }

@@ -35,6 +35,7 @@ TEST_CASE("CUDA used in another namespace or by a library that prefers its own n
 TEST_CASE("threads that close libraries leave the library all memory that it reads", "[libraries]") {
   const std::string plugin = guest_path("namespace_plugin.so").string();
   check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin}}), 1);
+  check_leaks_or_dropped(both_ways({"unloading", {"walk", plugin, "libc"}}), 1);
   for (int i = 0; i < 5; ++i) {
     Situation situation{"unloading", {"exit", plugin}};
     situation.environment["GUEST_SECONDS"] = "0.1";
