@@ -44,6 +44,43 @@ TEST_CASE("threads that close libraries leave the library all memory that it rea
   }
 }
 
+TEST_CASE("weak references are null where they are null alone", "[weak]") {
+  const std::vector<std::string> libraries = {guest_path("weak_plugin.so").string(),
+                                              guest_path("weak_plugin_again.so").string(),
+                                              guest_path("weak_user.so").string()};
+  for (const char* program : {"weak_pie", "weak_pie_now", "weak_fixed", "weak_fixed_now"}) {
+    for (const char* how : {"none", "later", "linked", "bound"}) {
+      INFO(program << ' ' << how);
+      Situation situation{program, {how}};
+      situation.arguments.insert(situation.arguments.end(), libraries.begin(), libraries.end());
+      const BothWays runs = both_ways(situation);
+      CHECK(has(runs.alone.out, "preinit: dlsym"));
+      if (has("linked bound", how)) check_leaks_or_dropped(runs, 1);
+    }
+  }
+  Situation at_once{"weak_pie", {"later"}};
+  at_once.arguments.insert(at_once.arguments.end(), libraries.begin(), libraries.end());
+  at_once.environment["LD_BIND_NOW"] = "1";
+  both_ways(at_once);
+}
+
+// The loader does not tell for which module it asks.
+TEST_CASE("a library opened later takes a driver that another one opened for itself for its own", "[weak]") {
+  const std::string plugin = guest_path("weak_plugin.so").string();
+  const std::string again = guest_path("weak_plugin_again.so").string();
+  for (const bool preload : {false, true}) {
+    RunOptions options;
+    options.preload = preload;
+    const Run run = run_preloaded(guest_path("weak_pie").string(),
+                                  {"local", plugin, again, guest_path("weak_user.so").string()}, options);
+    INFO(run.out << run.err);
+    REQUIRE(run.exit_code == 0);
+    const std::string last = run.out.substr(run.out.rfind("library:"));
+    CHECK(has(last, "cuInit") == preload);
+    CHECK_FALSE(has(last, "cudaFree"));
+  }
+}
+
 TEST_CASE("a program of musl starts under the library", "[libraries]") {
   if (!guest_built("musl_guest", "musl-gcc")) return;
   Situation situation{"musl_guest", {}};
