@@ -44,6 +44,11 @@ TEST_CASE("threads that close libraries leave the library all memory that it rea
   }
 }
 
+TEST_CASE("dladdr finds a function of the driver in the driver", "[dladdr]") {
+  const BothWays runs = both_ways({"function_places", {}});
+  CHECK(has(runs.alone.out, "dlsym: libcuda.so.1 cuMemFree_v2 begins there"));
+}
+
 TEST_CASE("weak references are null where they are null alone", "[weak]") {
   const std::vector<std::string> libraries = {guest_path("weak_plugin.so").string(),
                                               guest_path("weak_plugin_again.so").string(),
