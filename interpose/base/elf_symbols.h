@@ -27,6 +27,9 @@ struct ElfModule {
 // Describes a module of loader_modules.h. Returns false when it has no dynamic symbols with a GNU hash.
 bool describe_module(const struct dl_phdr_info& info, ElfModule* module);
 
+// Describes a module that the loader may not have completed yet, from a node of its list; `end` is not known then.
+bool describe_node(const struct link_map& node, ElfModule* module);
+
 // A module's relocations; an empty table when it has none.
 struct Relocations {
   struct Table {
@@ -65,5 +68,19 @@ constexpr std::uint32_t gnu_hash_of(const char* name) {
   return hash;
 }
 std::uint64_t find_symbol(const ElfModule& module, const char* name, std::uint32_t hash);
+
+// Whether `module` defines `name` for the loader, also as an IFUNC or a thread-local variable.
+bool defines_symbol(const ElfModule& module, const char* name, std::uint32_t hash);
+
+// The symbols that the hash table lists, which are the module's definitions: indexes of its symbol table.
+struct HashedSymbols {
+  std::uint32_t first;
+  std::uint32_t end;
+};
+HashedSymbols hashed_symbols_of(const ElfModule& module);
+
+// How many symbols come before them, among which are all that the module refers to. 0 = not known: the hash table of a
+// program that defines nothing is empty.
+std::uint32_t symbols_before_hashed(const ElfModule& module);
 
 }  // namespace culprit

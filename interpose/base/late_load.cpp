@@ -45,16 +45,32 @@ void find_out_when_loaded() {
 
 bool loaded_late() { return late; }
 
-std::uint64_t libc_function(const char* name) {
+namespace {
+
+int find_libc() {
   int count = libc_part_count.load(std::memory_order_acquire);
-  if (count == 0) {
-    // Concurrent searches store equal values.
-    any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
-      if (is_libc(info, module)) libc_parts[count++] = module;
-      return count == kMostParts;
-    });
-    libc_part_count.store(count, std::memory_order_release);
+  if (count != 0) return count;
+  // Concurrent searches store equal values.
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (is_libc(info, module)) libc_parts[count++] = module;
+    return count == kMostParts;
+  });
+  libc_part_count.store(count, std::memory_order_release);
+  return count;
+}
+
+}  // namespace
+
+bool in_libc(std::uint64_t address) {
+  const int count = find_libc();
+  for (int i = 0; i < count; ++i) {
+    if (libc_parts[i].contains(address)) return true;
   }
+  return false;
+}
+
+std::uint64_t libc_function(const char* name) {
+  const int count = find_libc();
   for (int i = 0; i < count; ++i) {
     std::uint64_t address = find_symbol(libc_parts[i], name);
     if (address != 0) return address;

@@ -24,6 +24,9 @@ bool is_libc(const struct dl_phdr_info& info, const ElfModule& module);
 // Found in libc's symbol table, which avoids sanitizers' interceptors and other interposers.
 std::uint64_t libc_function(const char* name);
 
+// Whether an address lies in libc or the loader.
+bool in_libc(std::uint64_t address);
+
 // The first definition of a function after this library in lookup order: another interposer's, or libc's. 0 = none.
 std::uint64_t next_definition(const char* name);
 

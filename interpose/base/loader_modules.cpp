@@ -250,6 +250,16 @@ int visit_modules(ModuleVisitor visit, void* data) {
   return know_loader() ? walk_list(loader.debug->r_map, {visit, data}) : 0;
 }
 
+bool visit_nodes(bool (*visit)(const struct link_map& node, void* data), void* data) {
+  Walking walking;
+  if (!know_loader()) return false;
+  const struct link_map* node = loader.debug->r_map;
+  for (int i = 0; node != nullptr && i < kMostModules; ++i, node = node->l_next) {
+    if (visit(*node, data)) return true;
+  }
+  return false;
+}
+
 const struct r_debug* loader_lists() { return know_loader() ? loader.debug : nullptr; }
 
 namespace {

@@ -32,6 +32,11 @@ bool any_loaded_module(Visit visit) {
                        &visit) != 0;
 }
 
+// Calls visit(node, data) for each node of that list until it returns true, and returns whether it did: also for
+// modules that the loader has mapped and not yet completed. Reads the list plainly: for code that the loader itself
+// calls.
+bool visit_nodes(bool (*visit)(const struct link_map& node, void* data), void* data);
+
 // The loader's data for debuggers: the list of the program's namespace; from r_version 2 on (glibc 2.35) it is followed
 // by the address of the next namespace's. nullptr if there is none.
 const struct r_debug* loader_lists();

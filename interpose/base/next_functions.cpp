@@ -16,6 +16,8 @@ void* function(void** known, const char* name) {
 void* exit_now;
 void* exit_quickly;
 void* close_library;
+void* address_information;
+void* more_address_information;
 void* exit_thread;
 void* cancel_thread;
 
@@ -26,6 +28,10 @@ ExitFunction next_exit() { return reinterpret_cast<ExitFunction>(function(&exit_
 ExitFunction next_quick_exit() { return reinterpret_cast<ExitFunction>(function(&exit_quickly, "quick_exit")); }
 
 CloseFunction next_dlclose() { return reinterpret_cast<CloseFunction>(function(&close_library, "dlclose")); }
+
+void* next_dladdr() { return function(&address_information, "dladdr"); }
+
+void* next_dladdr1() { return function(&more_address_information, "dladdr1"); }
 
 void* next_pthread_exit() { return function(&exit_thread, "pthread_exit"); }
 

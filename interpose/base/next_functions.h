@@ -12,6 +12,8 @@ using CloseFunction = int (*)(void* handle);
 ExitFunction next_exit();  // _exit()
 ExitFunction next_quick_exit();
 CloseFunction next_dlclose();
+void* next_dladdr();
+void* next_dladdr1();
 void* next_pthread_exit();  // to be jumped to
 void* next_pthread_cancel();
 

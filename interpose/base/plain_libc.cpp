@@ -130,8 +130,12 @@ int __libc_current_sigrtmax() noexcept {
 // A program may have a copy of libc's variable: the loader binds to the one in use.
 extern __attribute__((weak, visibility("default"))) char** environ;
 
+char** culprit_environment_at_load = nullptr;
+
 char* getenv(const char* name) noexcept {
   char** entries = &environ != nullptr ? environ : nullptr;
+  // Our constructor runs before libc's (-z initfirst).
+  if (entries == nullptr) entries = culprit_environment_at_load;
   const size_t length = strlen(name);
   for (; entries != nullptr && *entries != nullptr; ++entries) {
     if (strncmp(*entries, name, length) == 0 && (*entries)[length] == '=') return *entries + length + 1;

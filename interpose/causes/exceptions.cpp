@@ -93,7 +93,7 @@ void note_flight(const void* object, const std::uint64_t* frame, bool again) {
     HookScope stub(frame, thread_state.outermost_hook);
     format::Ref stack = current_stack(*process);
     ThreadPaths::Path path = path_of_throw(*process, frame, stack);
-    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    paths.forget_verdicts(module_generation());
     look_at_owners(paths, path, find_function);
     if (again && known != nullptr) stack = known->stack;
     Flight* flight = paths.begin_flight(object, path, stack);
@@ -221,7 +221,7 @@ void note_landing(const void* unwind_exception, const std::uint64_t* frame) {
     ThreadPaths::Path caught = thread_state.paths.current;
     judged.clock = flight->clock;
     judged.epoch = paths.epoch();
-    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    paths.forget_verdicts(module_generation());
     if (flight->epoch == judged.epoch && flight->path != 0 && caught != 0) {
       Landing landing = find_landing(paths, flight->path, caught, find_function);
       collect(flight->path, caught, landing, &judged);
@@ -254,7 +254,7 @@ void note_raise(const void* unwind_exception, const std::uint64_t* frame) {
     judged.epoch = paths.epoch();
     judged.clock = paths.clock();
     if (thrown == 0) return;
-    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    paths.forget_verdicts(module_generation());
     look_at_owners(paths, thrown, find_function);
     add_counter(process->dump.header()->throws, 1);
     TypeInfo type = judged.object.type;
@@ -285,7 +285,7 @@ void note_thread_exit(const std::uint64_t* frame) {
     if (exited == 0) return;
     judged.epoch = paths.epoch();
     judged.clock = paths.clock();
-    paths.forget_verdicts(module_generation.load(std::memory_order_acquire));
+    paths.forget_verdicts(module_generation());
     look_at_owners(paths, exited, find_function);
     collect(exited, exited, {Landing::How::kUncaught, ThreadPaths::kOutermost, 0}, &judged);
     judged.thrown = {nullptr, stack, 0, thread_state.index, format::kThrowForced, now_ns(*process)};

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "interpose/base/hash.h"
+#include "interpose/base/loader_count.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/stacks/stack_memo.h"
@@ -83,7 +84,7 @@ bool PythonFrames::take_interpreter(const ElfModule& module, DumpWriter& dump) {
 
 void PythonFrames::look(DumpWriter& dump) {
   if (found_.load(std::memory_order_relaxed) || searching_.exchange(true, std::memory_order_acquire)) return;
-  if (!found_ && modules_were_added(&list_end_))
+  if (!found_ && more_modules_were_added(&list_end_))
     any_module([&](const ElfModule& module, const struct dl_phdr_info&) { return take_interpreter(module, dump); });
   searching_.store(false, std::memory_order_release);
 }

@@ -27,6 +27,7 @@
 #include "interpose/causes/holder_search.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/entry_points.h"
+#include "interpose/entry/references.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/audit_state.h"
@@ -38,6 +39,9 @@
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/thread_end.h"
 #include "interpose/view/python_view.h"
+
+// plain_libc.cpp: the environment, as long as libc has none.
+extern "C" CULPRIT_OWN char** culprit_environment_at_load;
 
 namespace culprit {
 namespace {
@@ -151,10 +155,12 @@ void at_the_very_quick_end() {
   if (quick_exit_called.load()) finish(quick_exit_status.load());
 }
 
-__attribute__((constructor)) void on_load() {
+__attribute__((constructor)) void on_load(int, char**, char** environment) {
+  culprit_environment_at_load = environment;
   // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
   // looked up when they are called.
   find_out_when_loaded();
+  answer_references();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
   // Other processes do this at the first call, after a check for a seccomp filter.
@@ -200,6 +206,6 @@ CULPRIT_EXPORT int dlclose(void* handle) {
   culprit::begin_unloading();
   int result = close_library(handle);
   culprit::end_unloading();
-  culprit::note_module_unloaded();
+  culprit::note_module_closed();
   return result;
 }

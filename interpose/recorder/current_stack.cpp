@@ -38,13 +38,16 @@ std::uint32_t intern_path(const RawStack& stack, const StackChecks& checks) {
 
 namespace {
 
-// Runs once per process after a module was unloaded; each thread's memo checks the generation itself.
-void forget_unloaded(Process& process, std::uint32_t generation) {
-  std::uint32_t known = process.stacks.unloads_handled.load(std::memory_order_acquire);
-  if (known == generation || !process.stacks.unloads_handled.compare_exchange_strong(known, generation)) return;
+// Runs once per process in a new generation of modules; each thread's memo checks the generation itself. Other threads
+// wait: a stack that is interned before the old addresses are dropped would get an old name.
+void forget_addresses(Process& process) {
+  SpinGuard guard(process.stacks.renewing);
+  const std::uint32_t generation = module_generation();
+  if (process.stacks.generation.load(std::memory_order_relaxed) == generation) return;
   process.stacks.modules.refresh(process.dump);
   process.stacks.table.forget_addresses();
   forget_unwind_information();
+  process.stacks.generation.store(generation, std::memory_order_release);
 }
 
 // `checks` may be null; else the calling thread's `path` is set too.
@@ -88,9 +91,8 @@ format::Ref find_current_stack_here(Process& process) {
     thread_state.paths.current = 0;
     return 0;
   }
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
-  if (process.stacks.unloads_handled.load(std::memory_order_relaxed) != generation)
-    forget_unloaded(process, generation);
+  std::uint32_t generation = module_generation();
+  if (process.stacks.generation.load(std::memory_order_acquire) != generation) forget_addresses(process);
   if ((process.mode.load(std::memory_order_relaxed) & kModeUserThreads) != 0) {
     if (const std::uint64_t hook = find_hook_frame()) thread_state.outermost_hook = reinterpret_cast<const char*>(hook);
   }

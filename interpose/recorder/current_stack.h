@@ -41,7 +41,7 @@ inline format::Ref with_python_frames(Process& process, format::Ref native) {
 
 // The calling thread's stack as a number in the dump, 0 if it could not be stored.
 CULPRIT_HOT inline format::Ref current_stack(Process& process) {
-  std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+  std::uint32_t generation = module_generation();
   // The saved rbp and the return address of the hook that the user's thread called.
   const auto* frame = reinterpret_cast<const std::uint64_t*>(thread_state.outermost_hook);
   const std::uint32_t slow = process.mode.load(std::memory_order_relaxed) & kModesOfStacks;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_count.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
@@ -86,6 +87,7 @@ int start_recording(Process& process, bool called) {
   look_at_restrictions();
   process.clock.start();
   StackMemo::choose_comparison();
+  find_loader_count();
   char path[Options::kPathBytes];
   const bool fits = expand_path(process.options.out, process.pid, path, sizeof(path)) && !process.options.paths_cut;
   const int error = fits ? process.dump.start(path, process.options.max_dump) : ENAMETOOLONG;

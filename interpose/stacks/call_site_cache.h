@@ -1,4 +1,5 @@
-// Remembers for a call site of the program which function its module is bound to, until a module is unloaded.
+// Remembers for a call site of the program which function its module is bound to, until another module may lie
+// there.
 #pragma once
 
 #include <atomic>
@@ -18,13 +19,17 @@ class CallSiteCache {
   template <typename Find>
   void* target(std::uint64_t number, const void* caller, Find find) {
     const std::uint64_t site = reinterpret_cast<std::uint64_t>(caller) * 8 + number;
-    const std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+    std::uint32_t generation = module_generation();
     Slot& slot = slots_[mix(site) % kSlots];
     if (slot.site.load(std::memory_order_acquire) == site) {
       void* known = slot.target.load(std::memory_order_relaxed);
       const std::uint32_t when = slot.generation.load(std::memory_order_relaxed);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (slot.site.load(std::memory_order_relaxed) == site && when == generation) return known;
+    }
+    if (!loader_count_is_known()) {
+      find_loader_count();
+      generation = module_generation();
     }
     void* found = find();
     slot.site.store(0, std::memory_order_relaxed);

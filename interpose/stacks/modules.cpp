@@ -15,7 +15,7 @@
 
 namespace culprit {
 
-std::atomic<std::uint32_t> module_generation;
+std::atomic<std::uint32_t> modules_closed;
 
 using format::ModuleRecord;
 
@@ -67,7 +67,32 @@ void ModuleTable::unmap(Entry& entry) {
                     __ATOMIC_RELEASE);
 }
 
-const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
+// Fills a record's place and build ID, and path_. Returns the module's identity.
+std::uint64_t ModuleTable::describe(const struct dl_phdr_info& info, ModuleRecord* record, std::size_t* path_length) {
+  *record = {};
+  module_extent(info, &record->begin, &record->end);
+  record->load_bias = info.dlpi_addr;
+  record->build_id_bytes = build_id_of(info, record->build_id, sizeof(record->build_id));
+  *path_length = module_path(info, path_, sizeof(path_));
+  return hash_bytes(path_, *path_length,
+                    hash_bytes(record->build_id, record->build_id_bytes, record->end - record->begin));
+}
+
+// Whether the entry's module is at this address still. Another one may have its mark.
+bool ModuleTable::stands(Entry& entry, std::uint64_t address, std::uint32_t generation) {
+  if (entry.generation == generation) return true;
+  struct dl_phdr_info now;
+  ModuleRecord record;
+  std::size_t length = 0;
+  if (!find_module(address, &now) || describe(now, &record, &length) != entry.identity || record.begin != entry.begin) {
+    unmap(entry);
+    return false;
+  }
+  entry.generation = generation;
+  return true;
+}
+
+const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info, std::uint32_t generation) {
   std::uint64_t begin = 0, end = 0;
   if (dump_ == nullptr || !module_extent(info, &begin, &end)) return nullptr;
   for (int i = 0; i < count_; ++i) {
@@ -76,10 +101,9 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   }
   ModuleMark mark;
   if (!find_module_mark(begin, &mark)) return nullptr;
-  std::size_t length = module_path(info, path_, sizeof(path_));
-  ModuleRecord record = {};
-  record.build_id_bytes = build_id_of(info, record.build_id, sizeof(record.build_id));
-  std::uint64_t identity = hash_bytes(path_, length, hash_bytes(record.build_id, record.build_id_bytes, end - begin));
+  std::size_t length = 0;
+  ModuleRecord record;
+  const std::uint64_t identity = describe(info, &record, &length);
   for (int i = 0; i < count_; ++i) {
     Entry& entry = entries_[i];
     if (entry.identity != identity || entry.mapped || entry.free) continue;
@@ -87,6 +111,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
     entry.end = end;
     entry.load_bias = info.dlpi_addr;
     entry.mark = mark;
+    entry.generation = generation;
     entry.mapped = entry.needed = true;
     auto* stored = dump_->at<ModuleRecord>(entry.record);
     stored->load_bias = info.dlpi_addr;
@@ -100,9 +125,6 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
     add_counter(dump_->header()->dropped_others, 1);
     return nullptr;
   }
-  record.load_bias = info.dlpi_addr;
-  record.begin = begin;
-  record.end = end;
   store_path(entry, &record, path_, length);
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == '\0') record.flags |= format::kModuleExecutable;
   if (path_[0] != '/') record.flags |= format::kModuleNoFile;
@@ -112,6 +134,7 @@ const ModuleTable::Entry* ModuleTable::add(const struct dl_phdr_info& info) {
   entry->load_bias = info.dlpi_addr;
   entry->mark = mark;
   entry->identity = identity;
+  entry->generation = generation;
   entry->mapped = entry->needed = true;
   entry->free = false;
   return entry;
@@ -183,13 +206,15 @@ void ModuleTable::refresh(DumpWriter& dump) {
 
 std::uint64_t ModuleTable::frame_of(std::uint64_t address) {
   SpinGuard guard(lock_);
+  const std::uint32_t generation = module_generation();
   const Entry* found = nullptr;
   for (int i = count_ - 1; i >= 0 && found == nullptr; --i) {
-    const Entry& entry = entries_[i];
-    if (entry.mapped && address >= entry.begin && address < entry.end) found = &entry;
+    Entry& entry = entries_[i];
+    if (entry.mapped && address >= entry.begin && address < entry.end && stands(entry, address, generation))
+      found = &entry;
   }
   struct dl_phdr_info module;
-  if (found == nullptr && find_module(address, &module)) found = add(module);
+  if (found == nullptr && find_module(address, &module)) found = add(module, generation);
   if (found == nullptr) return address & format::kFrameOffsetMask;
   return (static_cast<std::uint64_t>(found->index + 1) << format::kFrameModuleShift) |
          ((address - found->load_bias) & format::kFrameOffsetMask);

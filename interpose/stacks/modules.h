@@ -5,17 +5,23 @@
 #include <atomic>
 #include <cstdint>
 
+#include "interpose/base/loader_count.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/placement.h"
 #include "interpose/dump/dump_writer.h"
 
 namespace culprit {
 
-// Number of times that a module may have been unloaded.
-extern CULPRIT_OWN std::atomic<std::uint32_t> module_generation;
+// Number of times that the program closed a library.
+extern CULPRIT_OWN std::atomic<std::uint32_t> modules_closed;
+inline void note_module_closed() { modules_closed.fetch_add(1, std::memory_order_release); }
 
-// A module may have been unloaded: cached addresses may be stale.
-inline void note_module_unloaded() { module_generation.fetch_add(1, std::memory_order_release); }
+// Grows when another module may lie at an address than before: each cache of addresses is of one generation.
+// A library opened while none was closed raises it too: code that a program wrote itself may have been at its place.
+inline std::uint32_t module_generation() {
+  return static_cast<std::uint32_t>(__atomic_load_n(modules_added, __ATOMIC_ACQUIRE)) +
+         modules_closed.load(std::memory_order_acquire);
+}
 
 class ModuleTable {
  public:
@@ -24,7 +30,8 @@ class ModuleTable {
   void refresh(DumpWriter& dump);
 
   // Turns an absolute address into the format's frame (without kFrameExact). Asks the loader about an address outside
-  // the table's modules. Thread-safe, takes no lock of the loader.
+  // the table's modules, and in a new generation about the others too. `address` must be in a module that stays loaded:
+  // on the calling thread's stack, e.g. Thread-safe, takes no lock of the loader.
   std::uint64_t frame_of(std::uint64_t address);
 
   // A program may load new modules without end (a just-in-time compiler that writes libraries). When the table is full,
@@ -47,8 +54,9 @@ class ModuleTable {
     std::uint64_t begin;
     std::uint64_t end;
     std::uint64_t load_bias;
-    ModuleMark mark;         // as it was when the module was found
-    std::uint64_t identity;  // hash of path and build ID: a module loaded again keeps its number
+    ModuleMark mark;           // as it was when the module was found
+    std::uint64_t identity;    // hash of path and build ID: a module loaded again keeps its number
+    std::uint32_t generation;  // in which this module was last seen at its place
     format::Ref record;
     std::uint16_t index;      // in the dump, and here
     std::uint16_t path_room;  // capacity of its record's path
@@ -57,7 +65,9 @@ class ModuleTable {
     bool free;
   };
   void unmap(Entry& entry);
-  const Entry* add(const struct dl_phdr_info& info);
+  std::uint64_t describe(const struct dl_phdr_info& info, format::ModuleRecord* record, std::size_t* path_length);
+  bool stands(Entry& entry, std::uint64_t address, std::uint32_t generation);
+  const Entry* add(const struct dl_phdr_info& info, std::uint32_t generation);
   Entry* new_entry();
   void store_path(Entry* entry, format::ModuleRecord* record, const char* path, std::size_t length);
 

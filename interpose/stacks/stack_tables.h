@@ -14,7 +14,10 @@ struct StackTables {
   ModuleTable modules;
   StackTable table;
   SiteTable sites;
-  std::atomic<std::uint32_t> unloads_handled;  // the module_generation up to which unloads were handled
+  // The module_generation() of the tables and of libunwind's cache. The lock is held while those of an older one are
+  // emptied.
+  std::atomic<std::uint32_t> generation;
+  SpinLock renewing;
 
   // Gives the memory of all indexes back. Not while other threads use the tables.
   void free_memory() {
