@@ -125,7 +125,7 @@ format::Ref find_current_stack(Process& process) {
   if (slow == 0 && frame != nullptr && thread_state.memory != nullptr) {
     // Without the tracker's own stack.
     WalkMemo& walks = thread_state.memory->stacks.walks();
-    const std::uint32_t generation = module_generation.load(std::memory_order_acquire);
+    const std::uint32_t generation = module_generation();
     const format::Ref ref = walks.look_up_in_place(frame, generation, &thread_state.paths.current);
     if (ref != 0) {
       if (thread_state.paths.all != nullptr) thread_state.paths.all->see(thread_state.paths.current);

@@ -6,8 +6,7 @@
 
 #include "interpose/base/os.h"
 #include "interpose/base/own_stack.h"
-#include "interpose/base/raw_calls.h"
-#include "interpose/base/valgrind_requests.h"
+#include "interpose/base/readable_word.h"
 
 namespace culprit {
 
@@ -18,19 +17,6 @@ namespace {
 // Whether [address, address + 8) lies in [begin, end).
 bool contains(std::uint64_t begin, std::uint64_t end, std::uint64_t address) {
   return address >= begin && address < end && end - address >= sizeof(std::uint64_t);
-}
-
-// Whether the kernel can read eight bytes.
-bool ask_kernel(std::uint64_t address) {
-  static const bool on_valgrind = ask_valgrind(kRunningOnValgrind, 0, 0) != 0;
-  if (!on_valgrind) {
-    // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil does
-    // so, too. Every seccomp filter allows this call.
-    return system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
-  }
-  // valgrind would report that as an error of the program.
-  std::uint64_t word = 0;
-  return os.read_own_memory(&word, address, sizeof(word)) == static_cast<std::int64_t>(sizeof(word));
 }
 
 }  // namespace
@@ -86,7 +72,7 @@ bool WalkReader::fetch(std::uint64_t address, std::uint64_t* value) {
   if (guesses_ != 0 || !contains(page, page + kPage, address)) return fetch_copy(address, value);
   const bool first = begin_ == end_;
   if (!first && page != end_ && page + kPage != begin_) return fetch_copy(address, value);
-  if (!ask_kernel(address)) return false;
+  if (!is_readable_word(address)) return false;
   if (first) begin_ = page;
   if (first || page == end_) {
     end_ = page + kPage;
@@ -115,7 +101,7 @@ bool WalkReader::fetch_copy(std::uint64_t address, std::uint64_t* value) {
   }
   if (got >= 0 || got == -EFAULT) return false;
   // That call is forbidden here.
-  if (!ask_kernel(address)) return false;
+  if (!is_readable_word(address)) return false;
   *value = read_in_place(address);
   return true;
 }
