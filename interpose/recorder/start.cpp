@@ -8,6 +8,8 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_count.h"
+#include "interpose/base/os.h"
+#include "interpose/base/own_module.h"
 #include "interpose/base/process_names.h"
 #include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
@@ -85,6 +87,8 @@ int start_recording(Process& process, bool called) {
   if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
   if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
   look_at_restrictions();
+  // mlockall() locked this library's image too. It must not use up the program's RLIMIT_MEMLOCK, like later mappings.
+  if (memory_locked()) os.unlock(const_cast<char*>(__ehdr_start), static_cast<std::uint64_t>(_end - __ehdr_start));
   process.clock.start();
   StackMemo::choose_comparison();
   find_loader_count();
