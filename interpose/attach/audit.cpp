@@ -3,17 +3,19 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "interpose/attach/cupti.h"
 #include "interpose/base/keep_errno.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
+#include "interpose/base/text_writer.h"
 #include "interpose/driver/audited.h"
 #include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/hook_entry.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
@@ -91,8 +93,12 @@ namespace culprit {
 
 void start_audit() {
   // For a program that has none loaded.
-  const char* chosen = std::getenv("CULPRIT_CUPTI");
-  if (chosen == nullptr) chosen = "";
+  static char chosen[Options::kPathBytes];  // the audit begins once
+  on_own_stack([] {
+    const Variables variables;
+    const char* value = variables.value("CULPRIT_CUPTI");
+    copy_text(chosen, sizeof(chosen), value != nullptr ? value : "");
+  });
   const char* const given[] = {chosen, nullptr};
   constexpr const char* kUsual[] = {"libcupti.so.13",
                                     "libcupti.so.12",

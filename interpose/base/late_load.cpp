@@ -6,11 +6,13 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/placement.h"
 
 namespace culprit {
 namespace {
 
-bool late = false;
+enum class Load : std::uint8_t { kNotKnown, kAtStart, kLate };
+std::atomic<Load> load;
 
 // libc's modules, kept: they are never unloaded.
 constexpr int kMostParts = 4;
@@ -35,15 +37,18 @@ bool is_libc(const struct dl_phdr_info& info, const ElfModule& module) {
 }
 
 // Modules are listed in load order. Modules loaded at the program's start come before libc, which they need.
-void find_out_when_loaded() {
-  any_module([](const ElfModule& module, const struct dl_phdr_info& info) {
+bool loaded_late() {
+  const Load known = load.load(std::memory_order_relaxed);
+  if (CULPRIT_LIKELY(known != Load::kNotKnown)) return known == Load::kLate;
+  bool late = false;
+  any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (is_own_module(module)) return true;
     late = late || is_libc(info, module);
     return false;
   });
+  load.store(late ? Load::kLate : Load::kAtStart, std::memory_order_relaxed);
+  return late;
 }
-
-bool loaded_late() { return late; }
 
 namespace {
 
@@ -79,7 +84,7 @@ std::uint64_t libc_function(const char* name) {
 }
 
 std::uint64_t next_definition(const char* name) {
-  if (late) return libc_function(name);
+  if (loaded_late()) return libc_function(name);
   bool past_us = false;
   std::uint64_t found = 0;
   any_module([&](const ElfModule& module, const struct dl_phdr_info&) {

@@ -11,9 +11,7 @@ struct dl_phdr_info;
 
 namespace culprit {
 
-// Call at load, before anything else.
-void find_out_when_loaded();
-
+// Found out at the first call. Thread-safe.
 bool loaded_late();
 
 // Whether a module is part of libc or the loader: CUDA and C++ symbols need not be looked up there.

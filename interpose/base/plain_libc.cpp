@@ -125,24 +125,6 @@ int __libc_current_sigrtmax() noexcept {
   return real != nullptr ? real() : 64;
 }
 
-// ---- the environment -------------------------------------------------------------------------------------------
-
-// A program may have a copy of libc's variable: the loader binds to the one in use.
-extern __attribute__((weak, visibility("default"))) char** environ;
-
-char** culprit_environment_at_load = nullptr;
-
-char* getenv(const char* name) noexcept {
-  char** entries = &environ != nullptr ? environ : nullptr;
-  // Our constructor runs before libc's (-z initfirst).
-  if (entries == nullptr) entries = culprit_environment_at_load;
-  const size_t length = strlen(name);
-  for (; entries != nullptr && *entries != nullptr; ++entries) {
-    if (strncmp(*entries, name, length) == 0 && (*entries)[length] == '=') return *entries + length + 1;
-  }
-  return nullptr;
-}
-
 // ---- system calls ----------------------------------------------------------------------------------------------
 
 long syscall(long number, ...) noexcept {

@@ -7,6 +7,7 @@
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/prepared.h"
 #include "interpose/driver/entry_points.h"
 
 namespace culprit {
@@ -49,6 +50,7 @@ const Driver& driver() { return calls; }
 
 bool driver_ready() {
   if (found.load(std::memory_order_acquire) != 0) return true;
+  ensure_prepared();
   return on_own_stack([] { return find_libcuda(); });
 }
 

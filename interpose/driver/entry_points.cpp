@@ -11,12 +11,12 @@
 namespace culprit {
 
 void* driver_addresses[kApiCount];  // libcuda's own
-void* next_addresses[kApiCount];    // called by our hooks: libcuda's, or another interposer's
+void* next_addresses[kApiCount];    // called by our hooks: libcuda's, another interposer's, or a stand-in
 
 namespace {
 
-void* addresses_behind[kApiCount];  // the next address behind a stand-in
-void** found_addresses = next_addresses;
+void* found_addresses[kApiCount];  // the next addresses, without stand-ins
+void* (*stand_in_for)(Api);
 
 // libcuda's address -> row. Filled before driver_ready() returns true. No HashIndex, because threads fill it without a
 // lock (see find_libcuda()).
@@ -70,26 +70,34 @@ bool find_hooked_name(const char* symbol, Api* api) {
   return false;
 }
 
-void* find_address(void* const* addresses, Api api) {
-  return driver_ready() ? addresses[static_cast<int>(api)] : nullptr;
+void* find_driver_address(Api api) { return driver_ready() ? driver_addresses[static_cast<int>(api)] : nullptr; }
+
+void* find_next_address(Api api) {
+  const int row = static_cast<int>(api);
+  driver_ready();  // also prepares the library
+  void* stand_in = stand_in_for != nullptr ? stand_in_for(api) : nullptr;
+  void* found = stand_in;
+  do {
+    if (stand_in == nullptr) found = __atomic_load_n(&found_addresses[row], __ATOMIC_SEQ_CST);
+    if (found == nullptr) return nullptr;
+    __atomic_store_n(&next_addresses[row], found, __ATOMIC_SEQ_CST);
+    // Another thread may have set an address meanwhile.
+  } while (stand_in == nullptr && __atomic_load_n(&found_addresses[row], __ATOMIC_SEQ_CST) != found);
+  return found;
 }
 
 void set_next_address(Api api, void* address) {
-  __atomic_store_n(&found_addresses[static_cast<int>(api)], address, __ATOMIC_RELAXED);
+  __atomic_store_n(&found_addresses[static_cast<int>(api)], address, __ATOMIC_SEQ_CST);
+  // The next call looks it up.
+  __atomic_store_n(&next_addresses[static_cast<int>(api)], nullptr, __ATOMIC_SEQ_CST);
 }
 
-void put_in_front(void* (*stand_in)(Api)) {
-  for (int i = 0; i < kApiCount; ++i) {
-    addresses_behind[i] = next_addresses[i];
-    next_addresses[i] = stand_in(static_cast<Api>(i));
-  }
-  found_addresses = addresses_behind;
-}
+void prepare_stand_ins(void* (*stand_in)(Api)) { stand_in_for = stand_in; }
 
 void* address_behind_stand_in(Api api) {
-  void* address = __atomic_load_n(&addresses_behind[static_cast<int>(api)], __ATOMIC_RELAXED);
+  void* address = __atomic_load_n(&found_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
   if (address != nullptr || !driver_ready()) return address;
-  return addresses_behind[static_cast<int>(api)];
+  return found_addresses[static_cast<int>(api)];
 }
 
 void find_other_interposers() {

@@ -23,24 +23,25 @@ bool find_hooked_name(const char* symbol, Api* api);
 
 extern CULPRIT_OWN void* driver_addresses[kApiCount];
 extern CULPRIT_OWN void* next_addresses[kApiCount];
-// Looks for libcuda when the address is not known yet.
-void* find_address(void* const* addresses, Api api);
+// Look for libcuda when the address is not known yet. find_next_address() also asks for a stand-in.
+void* find_driver_address(Api api);
+void* find_next_address(Api api);
 
 // driver_address(): libcuda's own function of a row. next_address(): the function that our hook calls, either the same
 // or that of another interposer between us and libcuda. nullptr when this driver lacks the function.
 __attribute__((always_inline)) inline void* driver_address(Api api) {
   void* address = __atomic_load_n(&driver_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  return CULPRIT_LIKELY(address != nullptr) ? address : find_address(driver_addresses, api);
+  return CULPRIT_LIKELY(address != nullptr) ? address : find_driver_address(api);
 }
 __attribute__((always_inline)) inline void* next_address(Api api) {
   void* address = __atomic_load_n(&next_addresses[static_cast<int>(api)], __ATOMIC_RELAXED);
-  return CULPRIT_LIKELY(address != nullptr) ? address : find_address(next_addresses, api);
+  return CULPRIT_LIKELY(address != nullptr) ? address : find_next_address(api);
 }
 void set_next_address(Api api, void* address);
 
-// From now on each hook calls stand_in(api), which forwards to address_behind_stand_in(api). Call once, before there
-// are other threads.
-void put_in_front(void* (*stand_in)(Api));
+// Call once, at load: stand_in(api) is asked at the first call of each hook. Where it gives a function, the hook calls
+// that one, which forwards to address_behind_stand_in(api).
+void prepare_stand_ins(void* (*stand_in)(Api));
 void* address_behind_stand_in(Api api);
 
 // Finds other preloaded libraries that define CUDA functions and come after us in lookup order. Call once, at load.

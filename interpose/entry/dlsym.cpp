@@ -19,6 +19,7 @@
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
+#include "interpose/base/prepared.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
@@ -80,6 +81,7 @@ using culprit::Api;
 
 DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const void*) {
   constexpr DlsymAnswer kForward = {nullptr, 0};
+  culprit::ensure_prepared();
   // After a dlopen() a program looks up symbols before it calls the library.
   if (culprit::loaded_late()) culprit::look_at_new_modules();
   auto real = culprit::real_dlsym();

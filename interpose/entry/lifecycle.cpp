@@ -21,6 +21,7 @@
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/placement.h"
+#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/exceptions.h"
@@ -38,10 +39,9 @@
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/thread_end.h"
+#include "interpose/recorder/variables.h"
+#include "interpose/stacks/stack.h"
 #include "interpose/view/python_view.h"
-
-// plain_libc.cpp: the environment, as long as libc has none.
-extern "C" CULPRIT_OWN char** culprit_environment_at_load;
 
 namespace culprit {
 namespace {
@@ -155,14 +155,40 @@ void at_the_very_quick_end() {
   if (quick_exit_called.load()) finish(quick_exit_status.load());
 }
 
+// The environment of the start, which the loader passes to constructors; nullptr when other code calls us first.
+char* const* environment_at_load = nullptr;
+
+// In a signal handler that interrupted exit() or on_exit(), this would wait for their lock for ever. Then the
+// constructor does it.
+void watch_very_end() {
+  static std::atomic<bool> watched;
+  if (environment_at_load == nullptr && is_in_signal_handler()) return;
+  // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
+  if (watched.exchange(true)) return;
+  on_exit(at_the_very_end, nullptr);
+  at_quick_exit(at_the_very_quick_end);
+}
+
 __attribute__((constructor)) void on_load(int, char**, char** environment) {
-  culprit_environment_at_load = environment;
+  environment_at_load = environment;
+  preparation.run([] { culprit_do_preparation(); });
+  watch_very_end();
+}
+
+}  // namespace
+
+}  // namespace culprit
+
+// Each step may be repeated: see Once.
+void culprit_do_preparation() {
+  using namespace culprit;
   // Only the necessary work: every process pays for each page that is touched here. Interposed functions of libc are
   // looked up when they are called.
-  find_out_when_loaded();
-  answer_references();
+  static std::atomic<bool> answered;
+  if (!answered.exchange(true)) answer_references();
   loaded_pid = static_cast<int>(getpid());
   remember_stderr();
+  keep_variables(environment_at_load);
   // Other processes do this at the first call, after a check for a seccomp filter.
   if (!loaded_late() && cuda_is_loaded()) prepare_to_meet_threads();
   prepare_cxx_runtime();
@@ -173,14 +199,8 @@ __attribute__((constructor)) void on_load(int, char**, char** environment) {
   prepare_exit_handlers(begin_exit, begin_quick_exit);
   prepare_view(serve_view_requests);
   prepare_audit(start_audit);
-  // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
-  on_exit(at_the_very_end, nullptr);
-  at_quick_exit(at_the_very_quick_end);
+  watch_very_end();
 }
-
-}  // namespace
-
-}  // namespace culprit
 
 // A process that ends by _exit() runs no handlers. A vfork child that fails also calls _exit(): it shares our memory
 // but not our pid, which finish() checks.

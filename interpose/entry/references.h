@@ -19,7 +19,7 @@
 
 namespace culprit {
 
-// Call at load, after find_out_when_loaded(). Does nothing in a library that was loaded late: lookups do not reach it.
+// Call at load. Does nothing in a library that was loaded late: lookups do not reach it.
 void answer_references();
 
 }  // namespace culprit

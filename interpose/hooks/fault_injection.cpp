@@ -3,17 +3,19 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-
+#include "interpose/base/own_stack.h"
+#include "interpose/base/prepared.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/current_stack.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
 
-FailRules rules;
+FailRules rules;  // of the first call
+Once rules_read;
 
 // Calls that match each rule; the last element counts allocation calls. A fork child counts anew.
 std::atomic<std::uint32_t> counts[FailRules::kMost + 1];
@@ -71,6 +73,13 @@ bool fails(Api api, CUresult* code) {
 #include "interpose/driver/hooks.def"
 
 void* stub_of(Api api) {
+  rules_read.run([] {
+    on_own_stack([] {
+      const Variables variables;
+      if (!parse_fail_rules(variables.value("CULPRIT_FAIL"), &rules)) rules = {};
+    });
+  });
+  if (!rules.any()) return nullptr;
   switch (api) {
 #define HOOK_ANY(symbol, ...) \
   case Api::symbol:           \
@@ -84,8 +93,6 @@ void* stub_of(Api api) {
 
 }  // namespace
 
-void prepare_failures() {
-  if (parse_fail_rules(getenv("CULPRIT_FAIL"), &rules) && rules.any()) put_in_front(stub_of);
-}
+void prepare_failures() { prepare_stand_ins(stub_of); }
 
 }  // namespace culprit

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
+#include "interpose/base/own_stack.h"
+#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 using format::AuditState;
 
 void (*begin_it)() = nullptr;
+Once asked;
+bool is_asked = false;
 std::atomic<int> audited_pid;  // 0 = the audit has not begun
 std::atomic<AuditState> state_here;
 std::atomic<std::int32_t> error_here;
@@ -31,8 +35,14 @@ AuditState state_of(int pid) {
 void prepare_audit(void (*begin)()) { begin_it = begin; }
 
 bool is_audit_asked() {
-  const char* value = std::getenv("CULPRIT_AUDIT");
-  return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
+  asked.run([] {
+    on_own_stack([] {
+      const Variables variables;
+      const char* value = variables.value("CULPRIT_AUDIT");
+      is_asked = value != nullptr && std::strcmp(value, "0") != 0;
+    });
+  });
+  return is_asked;
 }
 
 void begin_audit() {

@@ -12,8 +12,8 @@ struct Process;
 // Call once, at load: the function that begins the audit.
 void prepare_audit(void (*begin)());
 
-// Whether the environment asks for the audit. For calls before a recording has read its options, and with recording
-// off.
+// Whether the environment asked for the audit when this was called first. For calls before a recording has read its
+// options, and with recording off.
 bool is_audit_asked();
 
 // For the hook of cuInit: begins the audit, once, if it was asked for. On the program's stack, because it loads CUPTI,

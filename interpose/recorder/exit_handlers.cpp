@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "interpose/base/prepared.h"
 #include "interpose/stacks/stack.h"
 
 namespace culprit {
@@ -22,7 +23,8 @@ void prepare_exit_handlers(void (*at_exit)(int status, void*), void (*at_quick_e
 
 void register_exit_handlers() {
   // Already registered: a second attach, or a fork child.
-  if (registered.load(std::memory_order_relaxed)) return;
+  ensure_prepared();
+  if (registered.load(std::memory_order_relaxed) || exit_handler == nullptr) return;
   // A signal handler may have interrupted exit(), which holds the lock of on_exit(): then the next new thread or stack
   // registers the handlers.
   if (is_in_signal_handler() || registered.exchange(true)) return;

@@ -1,6 +1,6 @@
 #include "interpose/recorder/job_rank.h"
 
-#include <stdlib.h>
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
@@ -17,9 +17,8 @@ constexpr Launcher kLaunchers[] = {
 };
 
 // -1 when the variable is unset or invalid.
-int number_of(const char* variable) {
-  const char* text = getenv(variable);
-  if (text == nullptr || *text == '\0') return -1;
+int number_of(const char* text) {
+  if (text == nullptr) return -1;
   int number = 0;
   for (; *text != '\0'; ++text) {
     if (*text < '0' || *text > '9' || number > 99999999) return -1;
@@ -30,10 +29,10 @@ int number_of(const char* variable) {
 
 }  // namespace
 
-JobRank find_job_rank() {
+JobRank find_job_rank(const Variables& variables) {
   for (const Launcher& launcher : kLaunchers) {
-    int rank = number_of(launcher.rank);
-    int size = number_of(launcher.size);
+    int rank = number_of(variables.value(launcher.rank));
+    int size = number_of(variables.value(launcher.size));
     if (rank < 0 || (launcher.needs_size && size <= 0)) continue;
     return {rank, size > 0 ? size : 0};
   }

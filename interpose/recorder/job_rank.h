@@ -8,7 +8,8 @@ struct JobRank {
   int size = 0;   // ranks of the job; 0: not known
 };
 
-// Reads the environment. Never allocates.
-JobRank find_job_rank();
+class Variables;
+
+JobRank find_job_rank(const Variables& variables);
 
 }  // namespace culprit

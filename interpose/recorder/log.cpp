@@ -120,8 +120,8 @@ void warn_not_recording(const Options& options, const char* path, int error) {
 }
 
 void warn_signal_refused(const char* chosen, int used) {
-  if (chosen_log_level() < LogLevel::kWarn) return;
   on_own_stack([&] {
+    if (chosen_log_level() < LogLevel::kWarn) return;
     Line line;
     *line << "warning: CULPRIT_SIGNAL=";
     add_value(*line, chosen);
@@ -132,8 +132,8 @@ void warn_signal_refused(const char* chosen, int used) {
 }
 
 void warn_signal_taken(int number, bool ignored) {
-  if (chosen_log_level() < LogLevel::kWarn) return;
   on_own_stack([&] {
+    if (chosen_log_level() < LogLevel::kWarn) return;
     Line line;
     *line << "warning: signal ";
     add_signal(*line, number);

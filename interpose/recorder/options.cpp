@@ -13,22 +13,21 @@
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/fail_rules.h"
 #include "interpose/format/signal_names.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
 
 // Returns false when the text is cut off.
-bool read_text(char* member, std::size_t capacity, const char* variable, const char* otherwise) {
-  const char* value = getenv(variable);
+bool read_text(char* member, std::size_t capacity, const char* value, const char* otherwise) {
   TextWriter to(member, capacity);
-  to << (value != nullptr && value[0] != '\0' ? value : otherwise);
+  to << (value != nullptr ? value : otherwise);
   return !to.cut();
 }
 
-bool read_number(int* member, const char* variable, int otherwise, int least, int most) {
+bool read_number(int* member, const char* value, int otherwise, int least, int most) {
   *member = otherwise;
-  const char* value = getenv(variable);
-  if (value == nullptr || value[0] == '\0') return true;
+  if (value == nullptr) return true;
   char* end = nullptr;
   long number = std::strtol(value, &end, 10);
   if (*end != '\0' || number < least || number > most) return false;
@@ -37,11 +36,10 @@ bool read_number(int* member, const char* variable, int otherwise, int least, in
 }
 
 // "4096", "64K", "64KiB", "2GB": K, M and G are powers of 1024, in any case.
-bool read_bytes(std::uint64_t* member, const char* variable, std::uint64_t otherwise, std::uint64_t least,
+bool read_bytes(std::uint64_t* member, const char* value, std::uint64_t otherwise, std::uint64_t least,
                 std::uint64_t most) {
   *member = otherwise;
-  const char* value = getenv(variable);
-  if (value == nullptr || value[0] == '\0') return true;
+  if (value == nullptr) return true;
   std::uint64_t bytes = 0;
   const char* p = value;
   for (; *p >= '0' && *p <= '9' && bytes <= most; ++p) bytes = bytes * 10 + static_cast<std::uint64_t>(*p - '0');
@@ -59,10 +57,9 @@ bool read_bytes(std::uint64_t* member, const char* variable, std::uint64_t other
   return true;
 }
 
-bool read_flag(bool* member, const char* variable, bool otherwise) {
+bool read_flag(bool* member, const char* value, bool otherwise) {
   *member = otherwise;
-  const char* value = getenv(variable);
-  if (value == nullptr || value[0] == '\0') return true;
+  if (value == nullptr) return true;
   for (const char* yes : {"1", "on", "yes", "true"}) {
     if (strcasecmp(value, yes) == 0) return *member = true;
   }
@@ -80,9 +77,12 @@ bool parse_scan(const char* text, bool* search_holders) {
   return !*search_holders || strcasecmp(text, "exit") == 0;
 }
 
-void refuse(Options* options, const char* variable, const char* used) {
+void refuse(Options* options, const Variables& variables, const char* variable, const char* used) {
   if (options->refused_count == Options::kMostRefused) return;
-  options->refused[options->refused_count++] = {variable, getenv(variable), used};
+  RefusedOption& refused = options->refused[options->refused_count++];
+  refused.variable = variable;
+  copy_text(refused.value, sizeof(refused.value), variables.value(variable));
+  refused.used = used;
 }
 
 bool parse_log_level(const char* text, LogLevel* level) {
@@ -111,36 +111,39 @@ void add_program_name(TextWriter& to) {
 
 }  // namespace
 
-void read_options(Options* options) {
+void read_options(const Variables& variables, Options* options) {
   options->refused_count = 0;
   options->paths_cut = false;
-#define OPTION_TEXT(member, variable, value, help) read_text(options->member, sizeof(options->member), variable, value);
+  const auto set = [&](const char* name) { return variables.value(name); };
+#define OPTION_TEXT(member, variable, value, help) \
+  read_text(options->member, sizeof(options->member), set(variable), value);
 #define OPTION_PATH(member, variable, value, help) \
-  if (!read_text(options->member, sizeof(options->member), variable, value)) options->paths_cut = true;
+  if (!read_text(options->member, sizeof(options->member), set(variable), value)) options->paths_cut = true;
 #define OPTION_NUMBER(member, variable, value, least, most, help) \
-  if (!read_number(&options->member, variable, value, least, most)) refuse(options, variable, #value);
+  if (!read_number(&options->member, set(variable), value, least, most)) refuse(options, variables, variable, #value);
 #define OPTION_BYTES(member, variable, value, least, most, help) \
-  if (!read_bytes(&options->member, variable, value, least, most)) refuse(options, variable, #value);
+  if (!read_bytes(&options->member, set(variable), value, least, most)) refuse(options, variables, variable, #value);
 #define OPTION_FLAG(member, variable, value, help) \
-  if (!read_flag(&options->member, variable, value)) refuse(options, variable, value ? "1" : "0");
+  if (!read_flag(&options->member, set(variable), value)) refuse(options, variables, variable, value ? "1" : "0");
 #include "interpose/recorder/options.def"
-  if (!parse_log_level(options->log, &options->log_level)) refuse(options, "CULPRIT_LOG", "warn");
-  // Only checked here: fault_injection.cpp has read the rules at load, and ignores an invalid value.
+  if (!parse_log_level(options->log, &options->log_level)) refuse(options, variables, "CULPRIT_LOG", "warn");
+  // Only checked here: fault_injection.cpp reads the rules at the first call, and ignores an invalid value.
   FailRules rules;
-  if (!parse_fail_rules(getenv("CULPRIT_FAIL"), &rules)) refuse(options, "CULPRIT_FAIL", "no rule");
+  if (!parse_fail_rules(set("CULPRIT_FAIL"), &rules)) refuse(options, variables, "CULPRIT_FAIL", "no rule");
   if (strcasecmp(options->start, "signal") != 0 && strcasecmp(options->start, "now") != 0)
-    refuse(options, "CULPRIT_START", "now");
-  if (!parse_scan(options->scan, &options->search_holders)) refuse(options, "CULPRIT_SCAN", "exit");
+    refuse(options, variables, "CULPRIT_START", "now");
+  if (!parse_scan(options->scan, &options->search_holders)) refuse(options, variables, "CULPRIT_SCAN", "exit");
 }
 
 LogLevel chosen_log_level() {
   LogLevel level = LogLevel::kWarn;
-  const char* value = getenv("CULPRIT_LOG");
-  if (value != nullptr && value[0] != '\0') parse_log_level(value, &level);
+  const Variables variables;
+  const char* value = variables.value("CULPRIT_LOG");
+  if (value != nullptr) parse_log_level(value, &level);
   return level;
 }
 
-bool expand_path(const char* pattern, int pid, char* path, std::size_t capacity) {
+bool expand_path(const char* pattern, int pid, const Variables& variables, char* path, std::size_t capacity) {
   TextWriter to(path, capacity);
   if (pattern[0] != '/') {
     char folder[4096];
@@ -170,7 +173,7 @@ bool expand_path(const char* pattern, int pid, char* path, std::size_t capacity)
       std::size_t length = static_cast<std::size_t>(end - p - 3);
       std::memcpy(name, p + 3, length);
       name[length] = '\0';
-      const char* value = getenv(name);
+      const char* value = variables.value(name);
       add_as_name(to, value != nullptr ? value : "");
       p = end;
     } else {

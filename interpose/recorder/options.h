@@ -1,4 +1,4 @@
-// The options of libculprit.so, read from the environment once, at the first CUDA call.
+// The options of libculprit.so, read from the environment (variables.h) once, at the first CUDA call.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@ namespace culprit {
 
 enum class LogLevel { kOff, kError, kWarn, kInfo, kDebug };
 
-// A variable of the environment whose value cannot be used. The texts stay valid until the program changes the
-// variable.
+class Variables;
+
+// A variable of the environment whose value cannot be used.
 struct RefusedOption {
   const char* variable;
-  const char* value;
+  char value[64];    // cut if it is longer
   const char* used;  // the value used instead
 };
 
@@ -32,14 +33,13 @@ struct Options {
   RefusedOption refused[kMostRefused];
 };
 
-// Reads the environment. Never allocates.
-void read_options(Options* options);
+void read_options(const Variables& variables, Options* options);
 
-// CULPRIT_LOG alone, for messages before the options are read.
+// CULPRIT_LOG alone, for messages before the options are read. On the tracker's own stack only.
 LogLevel chosen_log_level();
 
 // Expands the pattern `out` into an absolute path. Unknown % sequences stay as they are. Returns false when the path
 // does not fit and is cut off.
-bool expand_path(const char* pattern, int pid, char* path, std::size_t capacity);
+bool expand_path(const char* pattern, int pid, const Variables& variables, char* path, std::size_t capacity);
 
 }  // namespace culprit

@@ -14,6 +14,7 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/driver/api.h"
@@ -137,6 +138,7 @@ constexpr std::uint32_t kPollUs = 100;
 
 // `called`: a hook was called. See begin_without_calls().
 Process* begin_process(bool called) {
+  ensure_prepared();
   if (loaded_late() && !attached_here()) return nullptr;
   if (the_process.load(std::memory_order_acquire) == nullptr && !recording_wanted()) return nullptr;
   Process* process = mapped_process();
@@ -252,6 +254,7 @@ bool may_record() {
 
 Process* Recording::begin(int* saved_errno, bool* first_of_thread) {
   *saved_errno = errno;
+  ensure_prepared();
   if (!may_record()) return nullptr;
   if (thread_state.known.past_its_end && !on_own_stack(resume_in_exit)) {
     if (!is_on_own_stack()) release_own_stack(false);  // the end of the thread will not be seen again

@@ -4,18 +4,20 @@
 #include <signal.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_modules.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/base/prepared.h"
 #include "interpose/base/store_release.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/relaxed_capture.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
+#include "interpose/recorder/variables.h"
 
 namespace culprit {
 namespace {
@@ -24,8 +26,11 @@ namespace {
 std::atomic<int> switched_off;
 std::atomic<int> late;  // recording was off once, or the program ran before it
 
-// The signal for which to install our handler at the first sign of CUDA; 0 = none, or already done.
+// Whether to install our handler at the first sign of CUDA.
 std::atomic<int> pending_signal;
+
+Once start_decided;
+std::atomic<bool> was_switched;  // by the signal or a call of the program's
 
 void on_signal(int, siginfo_t* info, void*) {
   KeepErrno keep;
@@ -98,16 +103,51 @@ void take_signal(int number) {
 }  // namespace
 
 void note_sign_of_cuda() {
-  if (CULPRIT_LIKELY(pending_signal.load(std::memory_order_relaxed) == 0)) return;
-  int number = pending_signal.exchange(0);
-  if (number == 0) return;
+  if (CULPRIT_LIKELY(pending_signal.load(std::memory_order_relaxed) == 0) || pending_signal.exchange(0) == 0) return;
   KeepErrno keep;
-  const char* chosen = getenv("CULPRIT_SIGNAL");
-  if (chosen != nullptr && chosen[0] != '\0' && parse_signal(chosen) == 0) warn_signal_refused(chosen, number);
-  take_signal(number);
+  on_own_stack([] {
+    const Variables variables;
+    const char* chosen = variables.value("CULPRIT_SIGNAL");
+    int number = chosen == nullptr ? SIGUSR2 : parse_signal(chosen);
+    if (number == 0) {
+      number = SIGUSR2;
+      warn_signal_refused(chosen, number);
+    }
+    take_signal(number);
+  });
 }
 
+namespace {
+
+bool starts_by_signal(const char* start) { return start != nullptr && strcasecmp(start, "signal") == 0; }
+
+void wait_for_signal() {
+  begin_late();
+  switched_off.store(1, std::memory_order_release);
+  pending_signal.store(1, std::memory_order_release);
+}
+
+// CULPRIT_START as it is at the first call, where that differs from the value at load.
+void decide_start() {
+  if (start_decided.is_done() || loaded_late()) return;
+  start_decided.run([] {
+    on_own_stack([] {
+      const Variables variables;
+      const bool by_signal = starts_by_signal(variables.value("CULPRIT_START"));
+      if (by_signal == starts_by_signal(value_at_load("CULPRIT_START")) || was_switched.load()) return;
+      if (by_signal) {
+        wait_for_signal();
+      } else {
+        switched_off.store(0, std::memory_order_release);
+      }
+    });
+  });
+}
+
+}  // namespace
+
 bool recording_wanted() {
+  decide_start();
   if (CULPRIT_LIKELY(switched_off.load(std::memory_order_acquire) == 0)) return true;
   note_sign_of_cuda();
   return switched_off.load(std::memory_order_acquire) == 0;
@@ -167,6 +207,7 @@ void begin_span_at_attach(Process& process) {
 }
 
 void switch_recording(bool on) {
+  was_switched.store(true);
   if (!on) begin_late();
   if (switched_off.exchange(on ? 0 : 1) == (on ? 0 : 1)) return;
   Process* process = process_if_recording();
@@ -188,14 +229,9 @@ void switch_recording(bool on) {
 }
 
 void prepare_recording_switch() {
-  if (loaded_late()) return;  // install no handler without the program's request
-  const char* start = getenv("CULPRIT_START");
-  if (start == nullptr || strcasecmp(start, "signal") != 0) return;
-  begin_late();
-  switched_off.store(1, std::memory_order_release);
-  const char* chosen = getenv("CULPRIT_SIGNAL");
-  int number = chosen == nullptr || chosen[0] == '\0' ? 0 : parse_signal(chosen);
-  pending_signal.store(number != 0 ? number : SIGUSR2, std::memory_order_release);
+  // Install no handler without the program's request.
+  if (loaded_late() || !starts_by_signal(value_at_load("CULPRIT_START"))) return;
+  wait_for_signal();
   if (cuda_is_loaded()) note_sign_of_cuda();
 }
 

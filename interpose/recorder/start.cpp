@@ -22,12 +22,13 @@
 #include "interpose/recorder/log.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/run_starts.h"
+#include "interpose/recorder/variables.h"
 #include "interpose/stacks/stack_memo.h"
 
 namespace culprit {
 namespace {
 
-void describe_process(Process& process, bool called) {
+void describe_process(Process& process, const Variables& variables, bool called) {
   format::Header* header = process.dump.header();
   header->pid = static_cast<std::uint32_t>(process.pid);
   const bool all_calls = !calls_restricted();
@@ -50,7 +51,7 @@ void describe_process(Process& process, bool called) {
   if (all_calls && getcwd(text, sizeof(text)) != nullptr)
     header->working_directory = process.dump.add_string(text, std::strlen(text));
   header->tool_version = process.dump.add_string(CULPRIT_VERSION, std::strlen(CULPRIT_VERSION));
-  const JobRank rank = find_job_rank();
+  const JobRank rank = find_job_rank(variables);
   header->rank = static_cast<std::uint32_t>(rank.rank + 1);
   header->job_size = static_cast<std::uint32_t>(rank.size);
   header->hook_calls = called ? 1 : 0;
@@ -82,18 +83,19 @@ int start_recording(Process& process, bool called) {
   process.pid = static_cast<int>(getpid());
   drop_copy(process);
   process.in_use = true;
-  read_options(&process.options);
+  const Variables variables(attached_here() ? attach_request().out : nullptr);
+  read_options(variables, &process.options);
   apply_attach_options(&process.options);
   if (process.options.verify_stacks) process.mode.fetch_or(kModeVerify);
   if (process.options.depth == 0) process.mode.fetch_or(kModeNoStacks);
-  look_at_restrictions();
   // mlockall() locked this library's image too. It must not use up the program's RLIMIT_MEMLOCK, like later mappings.
   if (memory_locked()) os.unlock(const_cast<char*>(__ehdr_start), static_cast<std::uint64_t>(_end - __ehdr_start));
   process.clock.start();
   StackMemo::choose_comparison();
   find_loader_count();
   char path[Options::kPathBytes];
-  const bool fits = expand_path(process.options.out, process.pid, path, sizeof(path)) && !process.options.paths_cut;
+  const bool fits =
+      expand_path(process.options.out, process.pid, variables, path, sizeof(path)) && !process.options.paths_cut;
   const int error = fits ? process.dump.start(path, process.options.max_dump) : ENAMETOOLONG;
   if (error != 0) {
     warn_not_recording(process.options, path, error);
@@ -104,7 +106,7 @@ int start_recording(Process& process, bool called) {
   process.stacks.table.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);
   warn_refused_options(process.options);
-  describe_process(process, called);
+  describe_process(process, variables, called);
   begin_switched(process);
   note_audit_state(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.

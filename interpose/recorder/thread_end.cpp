@@ -7,6 +7,7 @@
 #include "interpose/base/late_load.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/prepared.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/known_threads.h"
 #include "interpose/recorder/marks.h"
@@ -64,6 +65,7 @@ void thread_ends(void*) {
 
 void prepare_thread_end(void (*note)(Process& process)) {
   note_end = note;
+  if (thread_end_key_made) return;
   thread_end_key_made = pthread_key_create(&thread_end_key, thread_ends) == 0;
   // Other threads may make keys at the same time.
   if (loaded_late()) return;
@@ -85,6 +87,7 @@ void prepare_thread_end(void (*note)(Process& process)) {
 }
 
 void watch_thread_end() {
+  ensure_prepared();
   if (thread_end_key_made) pthread_setspecific(thread_end_key, &thread_state);
 }
 

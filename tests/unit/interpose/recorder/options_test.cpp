@@ -1,6 +1,7 @@
 #include "interpose/recorder/options.h"
 #include "interpose/format/signal_names.h"
 #include "interpose/recorder/job_rank.h"
+#include "interpose/recorder/variables.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ using Variable = culprit::test::EnvironmentVariable;
 
 std::string expand(const char* pattern) {
   char path[4096];
-  CHECK(expand_path(pattern, 4242, path, sizeof(path)));
+  CHECK(expand_path(pattern, 4242, Variables(), path, sizeof(path)));
   return path;
 }
 
@@ -38,7 +39,7 @@ std::string refused(const Options& options) {
 
 TEST_CASE("without variables the defaults stand") {
   Options options;
-  read_options(&options);
+  read_options(Variables(), &options);
   CHECK(std::string(options.out) == "culprit.%n.%p.dump");
   CHECK(options.depth == 64);
   CHECK(options.log_level == LogLevel::kWarn);
@@ -48,7 +49,7 @@ TEST_CASE("without variables the defaults stand") {
 
 TEST_CASE("sizes have units") {
   Options options;
-  read_options(&options);
+  read_options(Variables(), &options);
   CHECK(options.max_dump == 1ULL << 30);
   struct Row {
     const char* text;
@@ -59,7 +60,7 @@ TEST_CASE("sizes have units") {
                          Row{"2GG", 0}, Row{"M", 0}, Row{"99999999999999999999999", 0}, Row{"7T", 0}}) {
     INFO(row.text);
     Variable variable("CULPRIT_MAX_DUMP", row.text);
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(options.max_dump == (row.bytes != 0 ? row.bytes : 1ULL << 30));
     CHECK((options.refused_count == 0) == (row.bytes != 0));
   }
@@ -71,30 +72,30 @@ TEST_CASE("the rank in a job is what the launcher says") {
                                "PMIX_RANK", "PMI_RANK",   "PALS_RANKID",          "FLUX_TASK_RANK"};
   for (const char* name : known) unsetenv(name);
   unsetenv("SLURM_STEP_NUM_TASKS");
-  CHECK(find_job_rank().rank == -1);
+  CHECK(find_job_rank(Variables()).rank == -1);
   SECTION("Open MPI") {
     Variable rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "8");
-    CHECK(find_job_rank().rank == 3);
-    CHECK(find_job_rank().size == 8);
+    CHECK(find_job_rank(Variables()).rank == 3);
+    CHECK(find_job_rank(Variables()).size == 8);
     Variable inner("RANK", "11"), inner_size("WORLD_SIZE", "16");
-    CHECK(find_job_rank().rank == 11);
-    CHECK(find_job_rank().size == 16);
+    CHECK(find_job_rank(Variables()).rank == 11);
+    CHECK(find_job_rank(Variables()).size == 16);
   }
   SECTION("a size without a usual name") {
     Variable rank("PMI_RANK", "0");
-    CHECK(find_job_rank().rank == 0);
-    CHECK(find_job_rank().size == 0);
+    CHECK(find_job_rank(Variables()).rank == 0);
+    CHECK(find_job_rank(Variables()).size == 0);
   }
   SECTION("a variable of some other program") {
     Variable rank("RANK", "3");
-    CHECK(find_job_rank().rank == -1);
+    CHECK(find_job_rank(Variables()).rank == -1);
     Variable slurm("SLURM_PROCID", "0");
-    CHECK(find_job_rank().rank == -1);
+    CHECK(find_job_rank(Variables()).rank == -1);
   }
   SECTION("no number") {
     for (const char* bad : {"", "x", "-1", "3 ", "99999999999999999999"}) {
       Variable rank("PMIX_RANK", bad);
-      CHECK(find_job_rank().rank == -1);
+      CHECK(find_job_rank(Variables()).rank == -1);
     }
   }
 }
@@ -103,7 +104,7 @@ TEST_CASE("variables are read, and one that cannot be used is named") {
   Options options;
   SECTION("good") {
     Variable depth("CULPRIT_DEPTH", "256"), log("CULPRIT_LOG", "Debug"), quiet("CULPRIT_QUIET", "1");
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(options.depth == 256);
     CHECK(options.log_level == LogLevel::kDebug);
     CHECK(options.quiet);
@@ -111,18 +112,18 @@ TEST_CASE("variables are read, and one that cannot be used is named") {
   }
   SECTION("a number out of range") {
     Variable depth("CULPRIT_DEPTH", "257");
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(options.depth == 64);
     CHECK(refused(options) == "CULPRIT_DEPTH=257: 64");
   }
   SECTION("no number") {
     Variable depth("CULPRIT_DEPTH", "64k");
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(refused(options) == "CULPRIT_DEPTH=64k: 64");
   }
   SECTION("an unknown level") {
     Variable log("CULPRIT_LOG", "loud");
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(options.log_level == LogLevel::kWarn);
     CHECK(chosen_log_level() == LogLevel::kWarn);
     CHECK(refused(options) == "CULPRIT_LOG=loud: warn");
@@ -130,7 +131,7 @@ TEST_CASE("variables are read, and one that cannot be used is named") {
   SECTION("each of several") {
     Variable depth("CULPRIT_DEPTH", "abc"), quiet("CULPRIT_QUIET", "perhaps"), fail("CULPRIT_FAIL", "garbage"),
         start("CULPRIT_START", "soon"), scan("CULPRIT_SCAN", "maybe");
-    read_options(&options);
+    read_options(Variables(), &options);
     CHECK(refused(options) ==
           "CULPRIT_DEPTH=abc: 64, CULPRIT_QUIET=perhaps: 0, CULPRIT_FAIL=garbage: no rule, CULPRIT_START=soon: now, "
           "CULPRIT_SCAN=maybe: exit");
@@ -141,7 +142,7 @@ TEST_CASE("variables are read, and one that cannot be used is named") {
 }
 
 TEST_CASE("the path pattern") {
-  Variable rank("RANK", "3"), evil("EVIL", "../../etc");
+  Variable rank("RANK", "3"), evil("EVIL", "../../etc"), out("CULPRIT_OUT", "%q{EVIL}%q{NONE}");
   char here[4096];
   REQUIRE(getcwd(here, sizeof(here)) != nullptr);
   CHECK(expand("/tmp/a.%p.dump") == "/tmp/a.4242.dump");
@@ -157,7 +158,7 @@ TEST_CASE("the path pattern") {
 TEST_CASE("a path that does not fit is cut off, never written past") {
   char path[16];
   std::memset(path, '#', sizeof(path));
-  CHECK_FALSE(expand_path("/0123456789/0123456789/0123456789", 1, path, 12));
+  CHECK_FALSE(expand_path("/0123456789/0123456789/0123456789", 1, Variables(), path, 12));
   CHECK(std::string(path) == "/0123456789");
   CHECK(path[12] == '#');
 }
@@ -166,11 +167,11 @@ TEST_CASE("a path of up to 4,095 bytes is kept, a longer one is known to be cut 
   const std::string longest = "/" + std::string(4094, 'x'), longer = longest + "x";
   Options options;
   Variable fits("CULPRIT_OUT", longest.c_str());
-  read_options(&options);
+  read_options(Variables(), &options);
   CHECK(options.out == longest);
   CHECK_FALSE(options.paths_cut);
   Variable cut("CULPRIT_OUT", longer.c_str());
-  read_options(&options);
+  read_options(Variables(), &options);
   CHECK(options.paths_cut);
 }
 
