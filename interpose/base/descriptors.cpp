@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "interpose/base/os.h"
+#include "interpose/base/raw_calls.h"
 #include "interpose/base/restrictions.h"
 
 namespace culprit {
@@ -84,6 +86,11 @@ OpenedFile open_high(const char* path, int flags, unsigned mode) {
   if (high.fd < 0) return {first, false};
   os.close_file(first);
   return high;
+}
+
+int datagram_socket() {
+  const RaisedLimit raised;
+  return static_cast<int>(system_call(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 }  // namespace culprit

@@ -24,4 +24,7 @@ struct OpenedFile {
 // Thread- and signal-safe; never allocates.
 OpenedFile open_high(const char* path, int flags, unsigned mode);
 
+// A socket for a datagram, to be closed at once. A descriptor or -errno. Not under a filter that may forbid it.
+int datagram_socket();
+
 }  // namespace culprit

@@ -58,6 +58,14 @@ bool calls_restricted_now() {
 
 bool may_raise_limits() { return raises_limits.load(std::memory_order_relaxed); }
 
+int seccomp_filters() {
+  char text[4096];
+  constexpr char kField[] = "\nSeccomp_filters:";
+  if (read_small_file("/proc/thread-self/status", text, sizeof(text)) == 0) return -1;
+  const char* place = std::strstr(text, kField);
+  return place == nullptr ? -1 : static_cast<int>(std::strtol(place + sizeof(kField) - 1, nullptr, 10));
+}
+
 bool memory_locked() { return locked.load(std::memory_order_relaxed); }
 
 }  // namespace culprit

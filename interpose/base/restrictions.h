@@ -18,6 +18,9 @@ bool calls_restricted_now();
 // The process has the right to raise hard limits, at the last look.
 bool may_raise_limits();
 
+// How many filters this thread has, -1: not known (before Linux 5.9).
+int seccomp_filters();
+
 // The process locks memory: new mappings may be locked, see own_memory.h.
 bool memory_locked();
 

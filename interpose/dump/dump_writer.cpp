@@ -73,7 +73,7 @@ void add_suffix(const char* path, int suffix, char* to, std::size_t capacity) {
 
 }  // namespace
 
-int DumpWriter::open_new(const char* path, OpenedFile* file) {
+int DumpWriter::open_new(const char* path, bool makes_folders, OpenedFile* file) {
   std::size_t length = std::strlen(path);
   if (length == 0 || length + 8 >= kPathBytes) return ENAMETOOLONG;
   int error = 0;
@@ -83,7 +83,7 @@ int DumpWriter::open_new(const char* path, OpenedFile* file) {
   for (int suffix = 1; suffix <= kMostSuffixes; ++suffix) {
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
     *file = open_high(path_, kFlags, 0600);
-    if (file->fd == -ENOENT && suffix == 1) {
+    if (file->fd == -ENOENT && suffix == 1 && makes_folders) {
       error = make_folders(path_);
       if (error != 0) return error;
       *file = open_high(path_, kFlags, 0600);
@@ -109,12 +109,12 @@ int DumpWriter::map_piece(int fd, std::uint64_t bytes) {
   return error;
 }
 
-int DumpWriter::start(const char* path, std::uint64_t limit) {
+int DumpWriter::start(const char* path, std::uint64_t limit, bool makes_folders) {
   look_at_restrictions();
   limit_ = limit < kLargestDump ? limit / format::kChunkAlignment * format::kChunkAlignment : kLargestDump;
   OpenedFile file = {-1, false};
   fd_ = -1;
-  int error = open_new(path, &file);
+  int error = open_new(path, makes_folders, &file);
   if (error != 0) return error;
   if (!in_memory_) error = -os.identify(file.fd, &id_);
   if (error == 0) error = map_header(file.fd);

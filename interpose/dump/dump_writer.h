@@ -23,12 +23,12 @@ namespace culprit {
 // All zeros = not started.
 class DumpWriter {
  public:
-  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600) and the folders of its path that do not exist, and writes the
-  // header's fixed part. When a file or a dangling link has the name "a.dump", the file is "a.1.dump", "a.2.dump", ...
-  // `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for a file that cannot be mapped (a FIFO, a
-  // socket, a block device). With a character device (/dev/null) the dump leaves no
-  // file. Call once. The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
-  int start(const char* path, std::uint64_t limit = kLargestDump);
+  // Creates the file (O_EXCL, O_NOFOLLOW, mode 0600) and, with `makes_folders`, the folders of its path that do not
+  // exist, and writes the header's fixed part. When a file or a dangling link has the name "a.dump", the file is
+  // "a.1.dump", "a.2.dump", ... `path` is copied. Returns 0 or an errno: EISDIR for a folder, ESPIPE for a file that
+  // cannot be mapped (a FIFO, a socket, a block device). With a character device (/dev/null) the dump leaves no file.
+  // Call once. The file grows up to `limit` bytes (CULPRIT_MAX_DUMP).
+  int start(const char* path, std::uint64_t limit = kLargestDump, bool makes_folders = true);
 
   // Unmaps and closes the file, which stays. All zeros afterwards. No other thread may use this any more.
   void close();
@@ -134,7 +134,7 @@ class DumpWriter {
   bool extend_file(std::uint64_t bytes);
   bool extend_by_name(std::uint64_t bytes);
   int map_header(int fd);
-  int open_new(const char* path, OpenedFile* file);
+  int open_new(const char* path, bool makes_folders, OpenedFile* file);
   int map_piece(int fd, std::uint64_t bytes);
 
   // Read on every call: together, in the first cache line.

@@ -106,7 +106,8 @@ const char* reason_text(format::StopReason reason, int error) {
 }  // namespace
 
 void warn_not_recording(const Options& options, const char* path, int error) {
-  if (options.log_level < LogLevel::kWarn) return;
+  static std::atomic<bool> told{false};  // inherited by fork children
+  if (options.log_level < LogLevel::kWarn || told.exchange(true)) return;
   on_own_stack([&] {
     Line line;
     *line << "warning: nothing is recorded: cannot create " << path << ": ";

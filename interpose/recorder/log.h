@@ -8,7 +8,7 @@ namespace culprit {
 
 struct Process;
 
-// The dump could not be created. Written once, at the first CUDA call.
+// The dump could not be created. Written once, at the first CUDA call, fork children included.
 void warn_not_recording(const Options& options, const char* path, int error);
 
 // With CULPRIT_START=signal: the value `chosen` of CULPRIT_SIGNAL cannot be used; signal `used` is used instead.

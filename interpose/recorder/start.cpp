@@ -96,7 +96,8 @@ int start_recording(Process& process, bool called) {
   char path[Options::kPathBytes];
   const bool fits =
       expand_path(process.options.out, process.pid, variables, path, sizeof(path)) && !process.options.paths_cut;
-  const int error = fits ? process.dump.start(path, process.options.max_dump) : ENAMETOOLONG;
+  const bool makes_folders = !is_in_folder_of_run(process.options, path);
+  const int error = fits ? process.dump.start(path, process.options.max_dump, makes_folders) : ENAMETOOLONG;
   if (error != 0) {
     warn_not_recording(process.options, path, error);
     note_run_start(process.options, process.pid, error, path);

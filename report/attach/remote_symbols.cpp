@@ -69,7 +69,10 @@ RemoteModule find_module(const TracedProcess& process, const std::vector<MappedR
   return {};
 }
 
-std::uint64_t find_function(const RemoteModule& module, const std::string& name) {
+namespace {
+
+// `type`: STT_FUNC or STT_OBJECT.
+std::uint64_t find_symbol(const RemoteModule& module, const std::string& name, unsigned char type) {
   const ElfFile file(module.file);
   const std::uint64_t bias = module.begin - first_address(file.get());
   for (Elf_Scn* section = ::elf_nextscn(file.get(), nullptr); section != nullptr;
@@ -82,13 +85,23 @@ std::uint64_t find_function(const RemoteModule& module, const std::string& name)
     for (int i = 0; i < count; ++i) {
       GElf_Sym symbol;
       if (::gelf_getsym(data, i, &symbol) == nullptr || symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 ||
-          GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+          GELF_ST_TYPE(symbol.st_info) != type)
         continue;
       const char* text = ::elf_strptr(file.get(), header.sh_link, symbol.st_name);
       if (text != nullptr && name == text) return bias + symbol.st_value;
     }
   }
   return 0;
+}
+
+}  // namespace
+
+std::uint64_t find_function(const RemoteModule& module, const std::string& name) {
+  return find_symbol(module, name, STT_FUNC);
+}
+
+std::uint64_t find_variable(const RemoteModule& module, const std::string& name) {
+  return find_symbol(module, name, STT_OBJECT);
 }
 
 }  // namespace culprit::report

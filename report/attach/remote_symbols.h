@@ -24,5 +24,7 @@ RemoteModule find_module(const TracedProcess& process, const std::vector<MappedR
 // The address of an exported function; 0 when the module does not define it. Throws AttachError when the file cannot be
 // read.
 std::uint64_t find_function(const RemoteModule& module, const std::string& name);
+// The same for a variable.
+std::uint64_t find_variable(const RemoteModule& module, const std::string& name);
 
 }  // namespace culprit::report

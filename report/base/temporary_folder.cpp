@@ -72,11 +72,16 @@ TemporaryFolder::TemporaryFolder() {
   ::rename(made.c_str(), (path_ + "/" + kLockName).c_str());
 }
 
+// A process may make a file in the folder at any moment, as long as the folder has its name: what is made while the
+// content is removed would stay, with the folder and without the lock. The new name is one that the next run removes,
+// if this one is killed meanwhile.
 TemporaryFolder::~TemporaryFolder() {
   if (!at_end_) return;
   try {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    std::string renamed = path_;
+    renamed.back() = '~';
+    fs::remove_all(::rename(path_.c_str(), renamed.c_str()) == 0 ? renamed : path_, ignored);
   } catch (const std::bad_alloc&) {  // the next run removes it
   }
 }

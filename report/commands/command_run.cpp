@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "interpose/format/run_starts.h"
+#include "report/attach/untold_starts.h"
 #include "report/base/clock.h"
 #include "report/base/environment.h"
 #include "report/base/exit_codes.h"
@@ -95,6 +97,22 @@ void forget_dumps(std::vector<Report>* reports) {
   }
 }
 
+std::vector<Report> reports_of(const std::vector<UntoldStart>& untold) {
+  std::vector<Report> reports;
+  for (const UntoldStart& start : untold) {
+    if (start.error == 0) {
+      reports.push_back(report_of_deed(
+          start.pid, start.program, "runs on after the command: it has loaded the driver, and records nothing so far"));
+    } else if (start.error == format::kUntoldRecording) {
+      reports.push_back(report_of_deed(start.pid, start.program,
+                                       "recorded in a root directory or with mounts of its own: its dump is not here"));
+    } else {
+      reports.push_back(report_without_dump(start.pid, start.program, reason_without_dump(start.error, "")));
+    }
+  }
+  return reports;
+}
+
 // The report's part of the exit code; `failed`: the processes that could not record.
 int report_run(const std::vector<std::string>& paths, std::vector<Report> failed, const ChildResult& child,
                const RunCommand& command, Selection* selection, bool kept) {
@@ -159,7 +177,7 @@ class RunPlace {
     if (kept_) try_pattern(pattern_);
   }
   const std::string& pattern() const { return pattern_; }
-  const RunStartsFile& run_starts() const { return run_starts_; }
+  RunStartsFile& run_starts() { return run_starts_; }
   bool kept() const { return kept_; }
   // The report could not be made: the dumps stay, for another one.
   void keep(const std::vector<std::string>& dumps) {
@@ -179,6 +197,7 @@ class RunPlace {
 int run_program(const RunCommand& command) {
   std::optional<Selection> selection;
   std::optional<RunPlace> place;
+  std::optional<UntoldStarts> untold;
   Environment environment;
   std::string failures;
   try {
@@ -194,7 +213,9 @@ int run_program(const RunCommand& command) {
     if (place->pattern() == pattern_of_path(absolute_path(command.output.output)))
       throw FileError(command.output.output + ": is the dump of --out, and would be lost; choose another file for -o");
     environment = preload_environment(place->pattern());
-    environment.push_back(place->run_starts().variable());
+    const Environment starts = place->run_starts().variables();
+    environment.insert(environment.end(), starts.begin(), starts.end());
+    untold.emplace(starts.front().first + "=" + starts.front().second);
   } catch (const std::exception& error) {
     log::failure(error);
     return kExitUnreadable;
@@ -214,7 +235,15 @@ int run_program(const RunCommand& command) {
   forward_environment(&program, &environment);
   const std::uint64_t start = realtime_ns();
   FailureWatch watch(place->pattern(), start);
-  const ChildResult child = run_child(program, environment, [&] { return watch.look(); });
+  const ChildResult child = run_child(program, environment, [&] {
+    try {
+      place->run_starts().look();
+      untold->look();
+    } catch (const std::exception& error) {
+      log::debug(std::string("the processes of the run cannot be watched: ") + error.what());
+    }
+    return watch.look();
+  });
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
   log::debug("the program ended with " +
              (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
@@ -229,8 +258,11 @@ int run_program(const RunCommand& command) {
   int found = kExitUnreadable;
   std::vector<std::string> dumps;
   try {
+    std::vector<Report> failed = reports_of(untold->finish());
     dumps = find_dumps(place->pattern(), start);
-    found = report_run(dumps, place->run_starts().reports(dumps.size()), child, command, &*selection, place->kept());
+    std::vector<Report> told = place->run_starts().reports(dumps);
+    std::move(told.begin(), told.end(), std::back_inserter(failed));
+    found = report_run(dumps, std::move(failed), child, command, &*selection, place->kept());
   } catch (const std::exception& error) {  // FileError, or no memory for the report
     log::failure(error);
   }

@@ -74,7 +74,7 @@ class Dumps {
     fs::create_directories(own(part));
     const RunStartsFile& starts = starts_.try_emplace(part, own(part)).first->second;
     Environment environment = preload_environment(pattern(part));
-    environment.push_back(starts.variable());
+    for (auto& variable : starts.variables()) environment.push_back(std::move(variable));
     return environment;
   }
   // Reads the dumps of a run that has ended; false, with a message on stderr, when one of them cannot be read. The
@@ -91,7 +91,7 @@ class Dumps {
       }
     }
     try {
-      for (Report& without_dump : starts_.at(part).reports(paths.size()))
+      for (Report& without_dump : starts_.at(part).reports(paths))
         reports->push_back(std::make_shared<const Report>(std::move(without_dump)));
     } catch (const FileError& error) {
       log::error(error.what());

@@ -24,6 +24,7 @@ std::string dropped_text(const Report& report) {
   const Dropped& dropped = report.dropped;
   if (!report.hook_called) {
     if (report.process.pid == 0 && !dropped.reason.empty()) return printable(dropped.reason);  // of several processes
+    if (dropped.reason_tells_deed) return "the process " + printable(dropped.reason);
     return dropped.reason.empty() ? "a CUDA library was loaded, but none of its calls was seen"
                                   : "the process recorded nothing: " + printable(dropped.reason);
   }

@@ -69,6 +69,8 @@ struct Dropped {
 #define COUNTER_DETAIL(name) std::uint64_t name = 0;
 #include "interpose/format/counters.def"
   std::string reason;  // why recording stopped and how to avoid that; empty: it did not stop
+  // Of a process without a dump: `reason` goes on behind "the process", and is no reason why it recorded nothing.
+  bool reason_tells_deed = false;
   std::uint64_t stop_time_ns = 0;
   // Events that were not recorded.
   std::uint64_t total() const {

@@ -1,5 +1,6 @@
 #include "report/run/run_starts.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -22,13 +23,24 @@ std::string text_of(const char (&field)[size]) {
   return std::string(field, ::strnlen(field, sizeof(field)));
 }
 
-std::string reason_of(const FailedStart& start) {
-  const std::string path = text_of(start.path);
-  if (start.error == ESPIPE) return "no dump could be made: " + path + " is no regular file; choose another --out";
-  return "no dump could be made: " + path + " (" + std::strerror(start.error) + "); choose another --out";
+bool is_one_of(const std::string& path, const std::vector<std::string>& dumps) {
+  // A number may stand before the extension, if the file existed.
+  const std::size_t dot = path.rfind('.');
+  const std::string beginning = path.substr(0, dot) + ".";
+  return std::any_of(dumps.begin(), dumps.end(), [&](const std::string& dump) {
+    return dump == path || dump.compare(0, beginning.size(), beginning) == 0;
+  });
 }
 
-Report report_of(int pid, const std::string& program, const std::string& reason) {
+}  // namespace
+
+std::string reason_without_dump(int error, const std::string& path) {
+  const std::string where = path.empty() ? "" : ": " + path;
+  if (error == ESPIPE) return "no dump could be made" + where + " is no regular file; choose another --out";
+  return "no dump could be made" + where + " (" + std::strerror(error) + "); choose another --out";
+}
+
+Report report_without_dump(int pid, const std::string& program, const std::string& reason) {
   Report report;
   report.process.pid = static_cast<std::uint32_t>(pid);
   report.process.executable = program;
@@ -36,7 +48,11 @@ Report report_of(int pid, const std::string& program, const std::string& reason)
   return report;
 }
 
-}  // namespace
+Report report_of_deed(int pid, const std::string& program, const std::string& deed) {
+  Report report = report_without_dump(pid, program, deed);
+  report.dropped.reason_tells_deed = true;
+  return report;
+}
 
 RunStartsFile::RunStartsFile(const std::string& folder) : path_(folder + "/run-starts") {
   const auto starts = std::make_unique<RunStarts>();
@@ -50,7 +66,13 @@ RunStartsFile::RunStartsFile(const std::string& folder) : path_(folder + "/run-s
   }
 }
 
-std::vector<Report> RunStartsFile::reports(std::size_t found) const {
+std::vector<std::pair<std::string, std::string>> RunStartsFile::variables() const {
+  std::vector<std::pair<std::string, std::string>> variables = {{"CULPRIT_RUN_STARTS", path_}};
+  if (!socket_.variable().empty()) variables.emplace_back("CULPRIT_RUN_SOCKET", socket_.variable());
+  return variables;
+}
+
+std::vector<Report> RunStartsFile::reports(const std::vector<std::string>& dumps) {
   const auto starts = std::make_unique<RunStarts>();
   std::ifstream file(path_, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(starts.get()), sizeof(*starts)))
@@ -59,14 +81,29 @@ std::vector<Report> RunStartsFile::reports(std::size_t found) const {
   for (std::uint32_t i = 0; i < starts->failed && i < RunStarts::kEntries; ++i) {
     const FailedStart& start = starts->entries[i];
     const bool complete = start.pid != 0;
-    reports.push_back(report_of(start.pid, complete ? text_of(start.program) : "",
-                                complete ? reason_of(start) : "no dump could be made"));
+    reports.push_back(report_without_dump(
+        start.pid, complete ? text_of(start.program) : "",
+        complete ? reason_without_dump(start.error, text_of(start.path)) : "no dump could be made"));
+  }
+  socket_.look();
+  std::size_t found = dumps.size();
+  for (const FailedStart& start : socket_.starts()) {
+    const std::string path = text_of(start.path);
+    if (start.error != 0) {
+      reports.push_back(report_without_dump(start.pid, text_of(start.program), reason_without_dump(start.error, path)));
+    } else if (is_one_of(path, dumps)) {
+      found -= found != 0 ? 1 : 0;  // it is not counted in the file
+    } else {
+      reports.push_back(report_of_deed(start.pid, text_of(start.program),
+                                       "recorded into " + path + ", in a root directory or with mounts of its own"));
+    }
   }
   const auto add_rest = [&](std::size_t count, const std::string& reason) {
     const std::string processes = plural(count, "more process", "more processes");
-    if (count != 0) reports.push_back(report_of(0, processes, processes + " " + reason));
+    if (count != 0) reports.push_back(report_without_dump(0, processes, processes + " " + reason));
   };
   add_rest(starts->failed > RunStarts::kEntries ? starts->failed - RunStarts::kEntries : 0, "could not make a dump");
+  add_rest(socket_.more(), "could not make a dump, or recorded where the run does not see it");
   add_rest(starts->recording > found ? starts->recording - found : 0,
            "recorded, but the dump was not found: it was removed, or CULPRIT_OUT was changed");
   return reports;

@@ -6,25 +6,38 @@
 #include <utility>
 #include <vector>
 
-namespace culprit::report {
+#include "report/model/report.h"
+#include "report/run/run_socket.h"
 
-struct Report;
+namespace culprit::report {
 
 class RunStartsFile {
  public:
   // Makes the file in `folder`. Throws FileError.
   explicit RunStartsFile(const std::string& folder);
 
-  // The variable of the environment that names the file to the library.
-  std::pair<std::string, std::string> variable() const { return {"CULPRIT_RUN_STARTS", path_}; }
+  // The variables of the environment that name the file and a socket to the library.
+  std::vector<std::pair<std::string, std::string>> variables() const;
+
+  // Takes messages from the socket: to be called from time to time, because its queue is short.
+  void look() { socket_.look(); }
 
   // A report without content for each process that recorded nothing, with the reason in `dropped`. When there were more
   // than the file has entries for, one stands for the rest; and one for the processes that recorded without any of the
-  // `found` dumps. Throws FileError.
-  std::vector<Report> reports(std::size_t found) const;
+  // `dumps`, which were found. Throws FileError.
+  std::vector<Report> reports(const std::vector<std::string>& dumps);
 
  private:
   std::string path_;
+  RunSocket socket_;
 };
+
+// A report without content, for a process that recorded nothing for this reason. `pid` 0: not known.
+Report report_without_dump(int pid, const std::string& program, const std::string& reason);
+// The same for a process that did `deed`: "recorded into ...".
+Report report_of_deed(int pid, const std::string& program, const std::string& deed);
+
+// Why a process with this errno has no dump; `path`: of the dump, if that is known.
+std::string reason_without_dump(int error, const std::string& path);
 
 }  // namespace culprit::report

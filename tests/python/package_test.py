@@ -221,6 +221,17 @@ print(culprit._caches._has_context(7))
         line = "LIVE IN CACHES 5,000 bytes more than before\n"
         self.assertIn(out, (line + line + "False\n", line + "False\n"))
 
+    def test_a_test_that_clears_the_environment(self):
+        out = self.run_with_fakes("""
+import culprit, os, unittest.mock
+from culprit import _library
+with unittest.mock.patch.dict(os.environ, clear=True):
+    print(_library.command(), _library.library_beside("/x/y"))
+    os.environ["CULPRIT_COMMAND"] = "/other"
+    print(_library.command())
+""", CULPRIT_COMMAND="/the/command", CULPRIT_LIBRARY="/the/library.so")
+        self.assertEqual(out, "/the/command /the/library.so\n/other\n")
+
     def test_nothing_happens_without_the_library(self):
         done = self.run_python("""
 import culprit

@@ -45,7 +45,7 @@ def parse_bytes(size):
 def _run_report(command, snapshot, name, form):
     # The command itself must not run under culprit.
     environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "CULPRIT_SUPPRESSIONS")}
-    suppressions = os.environ.get("CULPRIT_SUPPRESSIONS")
+    suppressions = _library.setting("CULPRIT_SUPPRESSIONS")
     if suppressions:
         environment["CULPRIT_SUPPRESSIONS"] = suppressions
     arguments = [command, "report", snapshot, "--since-mark", name, "--format", form,

@@ -64,6 +64,15 @@ def library():
     return _found
 
 
+# A test may clear the environment: mock.patch.dict(os.environ, clear=True).
+_AT_IMPORT = {name: os.environ.get(name) for name in ("CULPRIT_COMMAND", "CULPRIT_LIBRARY", "CULPRIT_SUPPRESSIONS")}
+
+
+def setting(name):
+    """The value of a variable of the package's, or without one its value when the package was imported."""
+    return os.environ.get(name) or _AT_IMPORT[name]
+
+
 def _command_of_this_wheel():
     """The culprit command inside this package; None: this package does not come from the wheel that has it."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native", "bin", "culprit")
@@ -73,7 +82,7 @@ def _command_of_this_wheel():
 def command():
     """The path of the culprit command: from CULPRIT_COMMAND, beside the library, of the same wheel, or from PATH;
     None: not found."""
-    chosen = os.environ.get("CULPRIT_COMMAND")
+    chosen = setting("CULPRIT_COMMAND")
     if chosen:
         return chosen
     path = library_path()
@@ -100,7 +109,7 @@ def _this_program():
 
 def how_to_load():
     """The command after which the library is in the process, as the end of a message."""
-    chosen = os.environ.get("CULPRIT_LIBRARY")
+    chosen = setting("CULPRIT_LIBRARY")
     if chosen and not os.path.exists(chosen):
         return f"CULPRIT_LIBRARY names no file ({chosen}). Run: unset CULPRIT_LIBRARY"
     found = command()
@@ -113,7 +122,7 @@ def how_to_load():
 
 def library_beside(command_path):
     """The libculprit.so in the tree of a culprit command; None: there is none."""
-    chosen = os.environ.get("CULPRIT_LIBRARY")
+    chosen = setting("CULPRIT_LIBRARY")
     if chosen:
         return chosen
     root = os.path.dirname(os.path.dirname(os.path.realpath(command_path)))

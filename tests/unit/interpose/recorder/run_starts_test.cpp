@@ -1,14 +1,19 @@
 #include "interpose/recorder/run_starts.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "interpose/base/restrictions.h"
 #include "interpose/base/text_writer.h"
 #include "interpose/format/run_starts.h"
 #include "tests/catch.h"
@@ -77,4 +82,43 @@ TEST_CASE("a file of another version, a short file, a missing file and a link ar
   CHECK(contents_of(other)->failed == 0);
   CHECK(contents_of(small)->failed == 0);
   CHECK(access(folder.file("missing").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a process that cannot reach the file sends a message, once") {
+  const std::string name(32, 'a'), token(32, 'b');
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = std::string(1, '\0') + format::kRunSocketPrefix + name;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&address),
+               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size())) == 0);
+  const auto options = options_with("/nowhere/run-starts");
+  // Another number of filters is not this process's: a filter may forbid the calls.
+  const std::string filters = std::to_string(std::max(seccomp_filters(), 0));
+  copy_text(options->run_socket, sizeof(options->run_socket), (name + "-" + token + "-" + filters).c_str());
+  note_run_start(*options, 5, EROFS, "/read-only/a.dump");
+  format::RunMessage message = {};
+  REQUIRE(recv(fd, &message, sizeof(message), MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(message)));
+  CHECK(std::string(message.token, sizeof(message.token)) == token);
+  CHECK(message.start.pid == 5);
+  CHECK(message.start.error == EROFS);
+  CHECK(std::string(message.start.path) == "/read-only/a.dump");
+  CHECK(recv(fd, &message, sizeof(message), MSG_DONTWAIT) == -1);
+  for (const std::string& bad : {std::string(), name, name + "-" + token, name + "-" + token + "-x",
+                                 name + "_" + token + "-0", std::string(1000, 'a')}) {
+    copy_text(options->run_socket, sizeof(options->run_socket), bad.c_str());
+    note_run_start(*options, 5, EROFS, "/read-only/a.dump");
+    CHECK(recv(fd, &message, sizeof(message), MSG_DONTWAIT) == -1);
+  }
+  close(fd);
+}
+
+TEST_CASE("the folder of the run is known, and no other one") {
+  const auto options = options_with("/tmp/culprit.x/run-starts");
+  CHECK(is_in_folder_of_run(*options, "/tmp/culprit.x/a.dump"));
+  CHECK_FALSE(is_in_folder_of_run(*options, "/tmp/culprit.x/b/a.dump"));
+  CHECK_FALSE(is_in_folder_of_run(*options, "/tmp/culprit.y/a.dump"));
+  CHECK_FALSE(is_in_folder_of_run(*options_with(""), "/a.dump"));
+  CHECK_FALSE(is_in_folder_of_run(*options_with(""), "a.dump"));
 }
