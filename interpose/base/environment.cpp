@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpose/base/hash.h"
 #include "interpose/base/os.h"
 
 // libc's variable, by the name that libc itself uses. The loader binds it to a program's copy of it, if there is one.
@@ -58,30 +59,42 @@ class Reader {
  public:
   Reader(WantsVariable wants, const void* data, VariableCopies* copies) : wants_(wants), data_(data), copies_(copies) {}
 
-  // Copies what it can. False: an entry was not there any more when it had been copied, or the array was not.
+  // Copies what it can, besides what is there already. False: an entry was not there any more when it had been copied,
+  // or the array changed meanwhile. A new array may have the address of an old one, so all words are read twice.
   bool read(std::uint64_t where) {
-    copies_->clear();
+    Pass first = {}, second = {};
+    if (!pass(where, &first, true) || !pass(where, &second, false)) return false;
+    return first.array == second.array && first.entries == second.entries && first.mixed == second.mixed;
+  }
+
+ private:
+  struct Pass {
+    std::uint64_t array;
+    std::uint64_t entries;
+    std::uint64_t mixed;  // all entries' addresses
+  };
+
+  bool pass(std::uint64_t where, Pass* pass, bool copies) {
     words_.forget();
     strings_.forget();
-    std::uint64_t array = 0;
-    if (!read_word(where, &array)) return false;
-    if (array == 0) return true;  // a program without an environment
+    if (!read_word(where, &pass->array)) return false;
     bool is_certain = true;
-    for (std::uint64_t i = 0; i < kMostEntries; ++i) {
-      const std::uint64_t place = array + i * sizeof(std::uint64_t);
+    while (pass->array != 0 && pass->entries < kMostEntries) {
+      const std::uint64_t place = pass->array + pass->entries * sizeof(std::uint64_t);
       std::size_t bytes = 0;
       std::uint64_t entry = 0;
       const char* word = words_.at(place, sizeof(entry), &bytes);
       if (bytes < sizeof(entry)) return false;
       std::memcpy(&entry, word, sizeof(entry));
       if (entry == 0) break;
-      is_certain = read_entry(place, entry) && is_certain;
+      ++pass->entries;
+      pass->mixed = mix(pass->mixed ^ entry);
+      if (copies) is_certain = read_entry(place, entry) && is_certain;
     }
     std::uint64_t now = 0;
-    return is_certain && read_word(where, &now) && now == array;
+    return is_certain && read_word(where, &now) && now == pass->array;
   }
 
- private:
   bool read_entry(std::uint64_t place, std::uint64_t entry) {
     std::size_t bytes = 0;
     const char* text = strings_.at(entry, VariableCopies::kLongestName + 1, &bytes);
@@ -92,7 +105,7 @@ class Reader {
     const std::size_t length = ::strnlen(text, std::min(bytes, wanted));
     std::uint64_t now = 0;
     if (length <= name || !read_word(place, &now) || now != entry) return false;
-    copies_->add(text, length);
+    if (copies_->find(text, name) == nullptr) copies_->add(text, length);
     return true;
   }
 
@@ -153,6 +166,7 @@ bool copy_variables_of_start(WantsVariable wants, const void* data, VariableCopi
 }
 
 bool copy_variables_of(char** const* where, WantsVariable wants, const void* data, VariableCopies* copies) {
+  copies->clear();
   Reader reader(wants, data, copies);
   for (int i = 0; i < kMostTries; ++i) {
     if (reader.read(reinterpret_cast<std::uint64_t>(where))) return true;
