@@ -63,10 +63,13 @@ std::size_t program_path(char* path, std::size_t capacity) {
     const long read = syscall(SYS_readlink, "/proc/thread-self/exe", path, capacity - 1);
     length = read > 0 ? static_cast<std::size_t>(read) : mapped_program_path(path, capacity);
   }
-  // In a root directory without /proc: the name by which the program was started.
-  const std::uint64_t name = length == 0 ? auxiliary_value(AT_EXECFN) : 0;
-  const std::int64_t copied = name != 0 ? os.read_own_memory(path, name, capacity - 1) : 0;
-  if (copied > 0) length = ::strnlen(path, static_cast<std::size_t>(copied));
+  // In a root directory without /proc: the name by which the program was started, in the last bytes of the stack,
+  // behind which the kernel has put zeros.
+  const auto* name = reinterpret_cast<const char*>(length == 0 ? auxiliary_value(AT_EXECFN) : 0);
+  if (name != nullptr) {
+    length = ::strnlen(name, capacity - 1);
+    std::memcpy(path, name, length);
+  }
   path[length] = '\0';
   return length;
 }

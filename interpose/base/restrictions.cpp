@@ -16,6 +16,7 @@ namespace {
 std::atomic<bool> restricted;
 std::atomic<bool> locked;
 std::atomic<bool> raises_limits;
+std::atomic<int> filters{-1};
 std::atomic<std::uint64_t> looked_at;  // in hundredths of a second
 
 // Whether the number after `field` is not 0.
@@ -42,6 +43,9 @@ void look_at_restrictions() {
   char text[4096];
   if (read_own_file("status", text, sizeof(text)) == 0) return;
   if (is_set(text, "\nSeccomp:")) restricted.store(true, std::memory_order_relaxed);
+  constexpr char kFilters[] = "\nSeccomp_filters:";
+  if (const char* place = std::strstr(text, kFilters))
+    filters.store(static_cast<int>(std::strtol(place + sizeof(kFilters) - 1, nullptr, 10)), std::memory_order_relaxed);
   if (is_set(text, "\nVmLck:")) locked.store(true, std::memory_order_relaxed);
   raises_limits.store(has_resource_right(text), std::memory_order_relaxed);
 }
@@ -58,13 +62,7 @@ bool calls_restricted_now() {
 
 bool may_raise_limits() { return raises_limits.load(std::memory_order_relaxed); }
 
-int seccomp_filters() {
-  char text[4096];
-  constexpr char kField[] = "\nSeccomp_filters:";
-  if (read_small_file("/proc/thread-self/status", text, sizeof(text)) == 0) return -1;
-  const char* place = std::strstr(text, kField);
-  return place == nullptr ? -1 : static_cast<int>(std::strtol(place + sizeof(kField) - 1, nullptr, 10));
-}
+int seccomp_filters() { return filters.load(std::memory_order_relaxed); }
 
 bool memory_locked() { return locked.load(std::memory_order_relaxed); }
 

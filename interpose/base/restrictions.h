@@ -18,7 +18,8 @@ bool calls_restricted_now();
 // The process has the right to raise hard limits, at the last look.
 bool may_raise_limits();
 
-// How many filters this thread has, -1: not known (before Linux 5.9).
+// How many filters the process had at the last look; -1: not known (before Linux 5.9). In a root directory without
+// /proc there is no later look.
 int seccomp_filters();
 
 // The process locks memory: new mappings may be locked, see own_memory.h.

@@ -84,7 +84,8 @@ bool parse_socket(const char* text, RunSocket* socket) {
 bool send_message(const Options& options, int pid, int error, const char* path) {
   RunSocket target;
   if (!parse_socket(options.run_socket, &target)) return false;
-  if (calls_restricted_now() && seccomp_filters() != target.filters) return false;
+  look_at_restrictions();
+  if (calls_restricted() && seccomp_filters() != target.filters) return false;
   struct sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   constexpr std::size_t kPrefix = sizeof(format::kRunSocketPrefix) - 1;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <ctime>
 #include <optional>
 #include <thread>
 
@@ -21,7 +21,14 @@ namespace {
 
 constexpr char kProc[] = "/proc";
 constexpr std::chrono::milliseconds kPause{500};
-constexpr int kShare = 100;  // looks take at most one part in so many of the time
+constexpr int kShare = 100;  // looks take at most one part in so many of a processor's time
+
+// Of this thread: on a busy machine a look takes longer, and costs no more.
+std::chrono::nanoseconds processor_time() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 bool has_mark(const ProcessFolder& process, const std::string& mark) {
   const std::string environment = process.text("environ");
@@ -89,11 +96,11 @@ bool UntoldStarts::look_at_all(bool at_end) {
 }
 
 void UntoldStarts::look() {
-  const auto begin = std::chrono::steady_clock::now();
-  if (begin < next_) return;
+  if (std::chrono::steady_clock::now() < next_) return;
+  const std::chrono::nanoseconds begin = processor_time();
   look_at_all(false);
-  const auto end = std::chrono::steady_clock::now();
-  next_ = end + std::max<std::chrono::steady_clock::duration>(kPause, (end - begin) * kShare);
+  const std::chrono::nanoseconds took = processor_time() - begin;
+  next_ = std::chrono::steady_clock::now() + std::max<std::chrono::nanoseconds>(kPause, took * kShare);
 }
 
 std::vector<UntoldStart> UntoldStarts::finish() {

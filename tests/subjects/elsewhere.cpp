@@ -60,6 +60,6 @@ int main(int argc, char** argv) {
   CHECKED(cuDevicePrimaryCtxRetain(&context, 0));
   CHECKED(cuCtxSetCurrent(context));
   CHECKED(cuMemAlloc(&memory, 11001));
-  if (how == "network" || how == "files") usleep(1500000);
+  if (how == "network" || how == "files") usleep(2500000);
   return 0;
 }
