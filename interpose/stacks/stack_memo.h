@@ -80,7 +80,7 @@ class StackMemo {
     forget_slots();
     walks_.forget_all();
   }
-  // The same, when another thread begins to use this.
+  // Forgets all stacks, when another thread begins to use this.
   void change_thread() {
     forget_slots();
     walks_.change_thread();
