@@ -169,8 +169,10 @@ void watch_very_end() {
   at_quick_exit(at_the_very_quick_end);
 }
 
-__attribute__((constructor)) void on_load(int, char**, char** environment) {
-  environment_at_load = environment;
+// musl passes nothing to constructors: its registers hold any values. The kernel lays the environment behind the
+// arguments.
+__attribute__((constructor)) void on_load(int count, char** arguments, char** environment) {
+  if (environment == arguments + count + 1) environment_at_load = environment;
   preparation.run([] { culprit_do_preparation(); });
   watch_very_end();
 }

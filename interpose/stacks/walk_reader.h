@@ -66,7 +66,7 @@ class WalkReader {
 };
 
 // The eight bytes at any address, which must be readable.
-__attribute__((no_sanitize("address"))) inline std::uint64_t read_in_place(std::uint64_t address) {
+__attribute__((no_sanitize("address", "thread"))) inline std::uint64_t read_in_place(std::uint64_t address) {
   struct __attribute__((packed, may_alias)) Word {
     std::uint64_t value;
   };
