@@ -28,8 +28,10 @@ if [ ! -f "examples/${example%_static}.cpp" ]; then
   exit 2
 fi
 if [ -z "$package" ] && ! $build && [ "$example" = "$shipped" ]; then
-  package=$(find . build/package -maxdepth 1 -name 'culprit-[0-9]*-linux-x86_64.tar.gz' ! -name '*gpu-tests*' \
-    2>/dev/null | sort -V | tail -1)
+  folders=(.)
+  if [ -d build/package ]; then folders+=(build/package); fi
+  package=$(find "${folders[@]}" -maxdepth 1 -name 'culprit-[0-9]*-linux-x86_64.tar.gz' ! -name '*gpu-tests*' |
+    sort -V | tail -1)
 fi
 
 if [ -n "$package" ]; then
