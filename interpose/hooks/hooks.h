@@ -27,10 +27,12 @@ namespace culprit {
 class Reentry {
  public:
   explicit Reentry(const char* frame) : interrupted_(thread_state.outermost_hook), entry_(enter_again(frame)) {
+    if (CULPRIT_UNLIKELY(has_several_drivers())) choose_driver(frame);
     if (is_users()) thread_state.outermost_hook = nullptr;
   }
   ~Reentry() {
     if (is_users()) thread_state.outermost_hook = interrupted_;
+    if (CULPRIT_UNLIKELY(changed_driver_)) called_driver = interrupted_driver_;
   }
   Reentry(const Reentry&) = delete;
   Reentry& operator=(const Reentry&) = delete;
@@ -43,6 +45,10 @@ class Reentry {
   }
 
  private:
+  void choose_driver(const char* frame);  // other_drivers.cpp
+
+  CalledDriver interrupted_driver_ = called_driver;
+  bool changed_driver_ = false;
   const char* interrupted_;
   Entry entry_;
 };
@@ -178,8 +184,9 @@ inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* desc
   return description == nullptr ? 0 : description->size;
 }
 
-// Our hook for a row.
+// Our hook for a row of the first driver; for a function of any driver.
 void* hook_address(Api api);
+void* hook_address(const HookedFunction& function);
 
 namespace custom {
 #define CULPRIT_UNPAREN(...) __VA_ARGS__

@@ -44,11 +44,12 @@ enum Mode : std::uint32_t {
   kModeExiting = 1,  // exit handlers are running
   kModeOff = 2,
   kModeJustOn = 4,  // switched on, no allocation since
-  // The modes in which a new allocation needs note_mode().
-  kModesOfNoting = kModeExiting | kModeOff | kModeJustOn,
   kModeVerify = 8,     // CULPRIT_VERIFY_STACKS
   kModeNoStacks = 16,  // CULPRIT_DEPTH=0
   kModePython = 32,    // there is an interpreter whose frames can be read
+  kModeSeveralLives = 64,  // a driver was opened again, or a second one (driver/loaded_drivers.h)
+  // The modes in which a new allocation needs note_mode().
+  kModesOfNoting = kModeExiting | kModeOff | kModeJustOn | kModeSeveralLives,
 };
 
 // The private data of one thread, in one mapping.

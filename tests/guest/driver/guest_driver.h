@@ -15,4 +15,10 @@ __attribute__((weak, visibility("default"))) uint64_t guestDriverLive(void);
 
 // From now on each call that allocates or frees memory uses this much stack (a page at most), as NVIDIA's driver does.
 __attribute__((weak, visibility("default"))) void guestDriverUseStack(uint64_t bytes);
+
+// What a function of a changed driver may be (changed_driver.h): it returns success and does nothing, is not supported,
+// or is that of the toolkit's stub library.
+__attribute__((weak, visibility("default"))) int guestDriverDoesNothing(void);
+__attribute__((weak, visibility("default"))) int guestDriverRefuses(void);
+__attribute__((weak, visibility("default"))) int guestDriverIsStub(void);
 }
