@@ -3,14 +3,17 @@
 #
 # Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
 # fuzz targets for 10 seconds each (build-asan/), and then all tests of build/ on the simulated driver; ctest's summary
-# comes last. With options, for example `-L unit` or `-R frees`, it runs only those tests of build/ and installs no
-# optional packages.
+# and the slowest 20 tests and files to compile come last. With options, for example `-L unit` or `-R frees`, it builds
+# the targets that those tests of build/ need, runs only them, and installs no optional packages.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then
-  scripts/build.sh
+  scripts/build.sh --configure
+  lines_of scripts/test_targets.py build "$@"
+  [ ${#lines[@]} -eq 0 ] || cmake --build build --target "${lines[@]}" </dev/null
   run_ctest --test-dir build "$@"
   exit
 fi
@@ -19,13 +22,13 @@ fi
 optional() {
   local effect=$1
   shift
-  "$@" || echo "test.sh: $effect" >&2
+  "$@" || say "$effect"
 }
 packages=scripts/install-packages.sh
 presets=(asan tsan)
 if ! scripts/clang-sanitizers.sh; then
-  echo "test.sh: without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
-    "exceptions are tested with one compiler" >&2
+  say "without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
+    "exceptions are tested with one compiler"
   presets=()
 fi
 # tests/subjects/other_worlds.cmake: programs of another libc, under valgrind, and with the sanitizers of clang.
@@ -42,6 +45,13 @@ optional "without Chromium HTML reports are not tested in a browser" $packages c
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin
 # Checks the manual pages.
 optional "without mandoc the manual pages are checked less" $packages mandoc
+# The test of a fresh clone (tests/package/newcomer_test.py) takes the objects of this build from a cache, where this
+# build is a new one. The cache lies in build/, because objects name the folder that they were compiled in.
+optional "without ccache the test of a fresh clone takes minutes" $packages ccache
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
+fi
 scripts/build.sh
 
 # TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
@@ -51,13 +61,15 @@ if "${without_randomization[@]}" true 2>/dev/null; then fixed_addresses=("${with
 
 # The targets called *_unit_test. Other tests preload the library, which a sanitizer's runtime does not allow. They run
 # while other things are built and run, because each has one thread only and takes minutes.
+unit_tests_of() {
+  ninja -C "$1" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u
+}
 failed=()
 running=()
 names=()
 for preset in "${presets[@]}"; do
-  cmake --preset "$preset" </dev/null >/dev/null
-  mapfile -t targets < <(ninja -C "build-$preset" -t targets all |
-    sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
+  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null
+  lines_of unit_tests_of "build-$preset"; targets=("${lines[@]}")
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names
   # them.
@@ -79,10 +91,11 @@ for i in "${!names[@]}"; do
 done
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
-scripts/has-gpu.sh >/dev/null || left_out=(--label-exclude '^gpu$')
+scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
-run_ctest --test-dir build "${left_out[@]}" || failed+=(build)
+rm -f build/tests.xml
+run_ctest --test-dir build --output-junit "$root/build/tests.xml" "${left_out[@]}" || failed+=(build)
+scripts/slowest.py build/tests.xml build build-asan build-tsan
 if [ ${#failed[@]} -gt 0 ]; then
-  echo "test.sh: failed: ${failed[*]}" >&2
-  exit 1
+  fail "failed: ${failed[*]}"
 fi
