@@ -9,6 +9,7 @@
 namespace culprit {
 
 bool is_readable_word(std::uint64_t address) {
+  if (address == 0) return false;  // to rt_sigprocmask a null pointer is no mask at all, which it reads nowhere
   static const bool on_valgrind = ask_valgrind(kRunningOnValgrind, 0, 0) != 0;
   if (!on_valgrind) {
     // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil does

@@ -155,14 +155,16 @@ void at_the_very_quick_end() {
   if (quick_exit_called.load()) finish(quick_exit_status.load());
 }
 
-// The environment of the start, which the loader passes to constructors; nullptr when other code calls us first.
+// The environment of the start, which the loader passes to constructors; nullptr when other code calls us first, in a
+// library that was loaded late, and with musl.
 char* const* environment_at_load = nullptr;
+bool constructing = false;
 
 // In a signal handler that interrupted exit() or on_exit(), this would wait for their lock for ever. Then the
 // constructor does it.
 void watch_very_end() {
   static std::atomic<bool> watched;
-  if (environment_at_load == nullptr && is_in_signal_handler()) return;
+  if (!constructing && is_in_signal_handler()) return;
   // on_exit instead of atexit, because it passes the exit status. Registered this early it needs no malloc either.
   if (watched.exchange(true)) return;
   on_exit(at_the_very_end, nullptr);
@@ -173,6 +175,7 @@ void watch_very_end() {
 // arguments.
 __attribute__((constructor)) void on_load(int count, char** arguments, char** environment) {
   if (environment == arguments + count + 1) environment_at_load = environment;
+  constructing = true;
   preparation.run([] { culprit_do_preparation(); });
   watch_very_end();
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "interpose/base/readable_word.h"
 #include "interpose/stacks/thread_stack.h"
 #include "interpose/stacks/walk_memo.h"
 #include "interpose/stacks/walk_reader.h"
@@ -115,6 +116,11 @@ TEST_CASE("every rbp near zero and near the end of all addresses is read safely"
       CHECK(walked->stack.frames[0] == jit_code());
     }
   }
+}
+
+TEST_CASE("a null pointer is no readable word, nor is any address near it", "[walks]") {
+  for (std::uint64_t address = 0; address < 4096; ++address) REQUIRE_FALSE(is_readable_word(address));
+  for (std::uint64_t before = 1; before < 64; ++before) REQUIRE_FALSE(is_readable_word(0 - before));
 }
 
 TEST_CASE("reading a word near the end of all addresses, of a mapping or of a file does no harm", "[walks]") {
