@@ -6,6 +6,7 @@
 # downloaded. Needs Python 3. A machine without a GPU needs --quick. Progress goes to stderr, the table to stdout. Exit
 # code 1: a measurement failed; measurements whose tool is not installed do not count.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 package=
 options=()
@@ -13,11 +14,11 @@ help=false
 while [ $# -gt 0 ]; do
   case "$1" in
     --package)
-      [ -f "${2:-}" ] || { echo "bench.sh: --package needs a file" >&2; exit 2; }
+      [ -f "${2:-}" ] || fail 2 "--package needs a file"
       package=$2
       shift
       ;;
-    --package=*) package=${1#*=}; [ -f "$package" ] || { echo "bench.sh: no file $package" >&2; exit 2; } ;;
+    --package=*) package=${1#*=}; [ -f "$package" ] || fail 2 "no file $package" ;;
     -h | --help | --list) help=true; options+=("$1") ;;
     *) options+=("$1") ;;
   esac
@@ -41,5 +42,5 @@ elif [ -f "$root/CMakeLists.txt" ]; then
 else
   tree=$root
 fi
-[ -f "$root/tests/bench/bench.py" ] || { echo "bench.sh: no tests/bench/bench.py in $root" >&2; exit 2; }
+[ -f "$root/tests/bench/bench.py" ] || fail 2 "no tests/bench/bench.py in $root"
 python3 "$root/tests/bench/bench.py" --tree "$tree" ${options[@]+"${options[@]}"}

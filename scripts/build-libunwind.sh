@@ -7,6 +7,7 @@
 # changes of libunwind/libunwind.patch, without a shared library, without C++ exceptions, and without compressed debug
 # information (which needs liblzma). CC chooses the compiler.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 deps=${1:?usage: scripts/build-libunwind.sh DEPS_FOLDER}
 prefix=$deps/libunwind
 scripts=$(cd "$(dirname "$0")" && pwd)
@@ -30,7 +31,7 @@ CFLAGS="${flags[*]}" ./configure --quiet --prefix="$prefix" --with-pic \
   --disable-shared --enable-static --disable-minidebuginfo --disable-zlibdebuginfo --disable-cxx-exceptions \
   --disable-ptrace --disable-coredump --disable-setjmp --disable-tests --disable-documentation --disable-debug-frame \
   --disable-block-signals >/dev/null
-make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; exit 1; }
+make -s -j"$(nproc)" >/dev/null 2>"$work/make.log" || { tail -20 "$work/make.log" >&2; fail "make failed, see above"; }
 make -s install >/dev/null 2>&1
 # The parts of libunwind that interpose/ uses must not take a mutex or the loader's lock, and must not change signal
 # masks.
@@ -38,7 +39,7 @@ forbidden=$(for object in Lparser Lfind_proc_info-lsb Lfind_unwind_table Lstep L
   flush_cache; do
   find src -name "$object.o" -not -path '*/.libs/*' -exec nm -u {} +
 done | grep -E 'pthread_mutex|sigprocmask|sigfillset|dl_iterate_phdr|__tls_get_addr|mem_validate' || true)
-[ -z "$forbidden" ] || { echo "build-libunwind.sh: libunwind still needs: $forbidden" >&2; exit 1; }
+[ -z "$forbidden" ] || fail "libunwind still needs: $forbidden"
 # interpose/stacks/unwind_rule.c reads the rule that an unwinding step applied. Only the private headers describe it.
 mkdir -p "$prefix/private"
 cp -rL include/. "$prefix/private/"

@@ -11,25 +11,27 @@
 # the libc++ of ziglang (PyPI) demangles names differently, so that the ids of leaks would change. A root made by
 # debootstrap needs root, and a download of everything.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 deps=${1:?usage: scripts/build-toolchain.sh DEPS_FOLDER}
 scripts=$(cd "$(dirname "$0")" && pwd)
 stamp=$(cat "$0" "$scripts"/toolchain/* | sha256sum | cut -c 1-64)
 root=$deps/toolchain
 [ "$(cat "$root/stamp" 2>/dev/null)" = "$stamp" ] && exit 0
-[ "$(uname -m)" = x86_64 ] || { echo "build-toolchain.sh: packages are made on x86-64 only" >&2; exit 1; }
+[ "$(uname -m)" = x86_64 ] || fail "packages are made on x86-64 only"
 unset LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH  # of other compilers
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 root=$deps/toolchain work=$deps/elfutils-source
 rm -rf "$root" "$work" && mkdir -p "$root" "$work"
 
-echo "build-toolchain.sh: getting gcc 11, glibc 2.31 and elfutils" >&2
+say "getting gcc 11, glibc 2.31 and elfutils"
+files=$("$scripts/fetch.py" "$scripts/toolchain/packages.txt" "$deps/downloads")
 while read -r file; do
   case $file in
     *.deb) ar p "$file" data.tar.xz | tar -C "$root" -xJ ;;
     *.tar.bz2) tar -C "$work" -xjf "$file" ;;
   esac
-done < <("$scripts/fetch.py" "$scripts/toolchain/packages.txt" "$deps/downloads")
+done <<<"$files"
 # The parts of gcc find the libraries that they need in the root folder.
 libraries=$root/usr/lib/x86_64-linux-gnu private=$root/usr/lib/culprit-gcc
 mkdir -p "$private"
@@ -58,13 +60,13 @@ if ! { CC=$cc CXX="$root/usr/bin/x86_64-linux-gnu-g++-11 --sysroot=$root" CFLAGS
   for folder in config libelf libebl libdwelf libdwfl libdw; do make -s -C "$folder" install DESTDIR="$root"; done; \
 } >"$log" 2>&1; then
   tail -30 "$log" >&2
-  exit 1
+  fail "elfutils cannot be built, see above"
 fi
 # Parts of a package: the shared libraries, which find each other, and the licences of all code in it.
 bundle=$root/bundle
 mkdir -p "$bundle/licences"
 for name in libdw.so.1 libelf.so.1 libz.so.1 liblzma.so.5 libbz2.so.1.0; do
-  file=$(find "$root/usr/lib" "$root/lib" -name "$name" | head -1)
+  file=$(find "$root/usr/lib" "$root/lib" -name "$name" -print -quit)
   cp -L "$file" "$bundle/$name"
   chmod 0644 "$bundle/$name"
   strip --strip-debug "$bundle/$name"

@@ -6,6 +6,7 @@
 # need, into build/:
 #   build/bin/culprit   build/lib/libculprit.so   build/simcuda/ (the simulated driver)   build/examples/
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 targets=()
@@ -18,5 +19,8 @@ scripts/install-packages.sh g++ cmake ninja-build make pkg-config python3 binuti
 [[ " $*" == *" -DCULPRIT_D3="* ]] || scripts/install-packages.sh node-d3
 scripts/cuda-headers.sh build/deps
 scripts/build-libunwind.sh build/deps
-cmake -S . -B build -G Ninja "$@" </dev/null >build/configure.log || { cat build/configure.log >&2; exit 1; }
+cmake -S . -B build -G Ninja "$@" </dev/null >build/configure.log || {
+  cat build/configure.log >&2
+  fail "cmake cannot configure the build, see above"
+}
 cmake --build build ${targets[@]+"${targets[@]}"} </dev/null

@@ -11,31 +11,41 @@
 #   words    spelling, with codespell, and the phrases of scripts/phrases.txt
 #   tidy     clang-tidy on changed C++ files, see scripts/tidy.sh
 # Installs missing tools, except clang-tidy. Prints each problem. Exit code 1: there are problems; 2: wrong usage.
+# shellcheck disable=SC2317  # problems_of calls functions
 set -uo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
-cd "$root" || exit 1
-usage() {
-  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+cd "$root" || fail "no folder $root"
 checks=(format layers log files shell python words tidy)
 chosen=("${checks[@]}")
 if [ "${1:-}" = --only ]; then
-  [[ " ${checks[*]} " == *" ${2:-} "* ]] || usage
+  [[ " ${checks[*]} " == *" ${2:-} "* ]] || wrong_usage "no check ${2:-is named}"
   chosen=("$2")
   shift 2
 fi
-[[ "${1:-}" != -* ]] || usage
+[[ "${1:-}" != -* ]] || wrong_usage "no option $1"
 files=("$@")
-[ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard)
+if [ $# -eq 0 ]; then lines_of git ls-files --cached --others --exclude-standard; files=("${lines[@]}"); fi
 
 problems=0
 problem() {
-  echo "check.sh: $*" >&2
+  say "$@"
   problems=$((problems + 1))
 }
-# Reads lines: each one is a problem, after the words that are given.
-each_is_a_problem() { while IFS= read -r line; do problem "$*$line"; done; }
+# problems_of WORDS COMMAND...: each line that COMMAND prints is a problem, after WORDS. A COMMAND that fails without a
+# line is one, too: it did not check.
+problems_of() {
+  local words=$1 text line status=0
+  shift
+  text=$("$@") || status=$?
+  if [ -n "$text" ]; then
+    while IFS= read -r line; do problem "$words$line"; done <<<"$text"
+  elif [ "$status" -ne 0 ]; then
+    problem "${words}nothing is known: $1 failed with exit code $status"
+  fi
+}
+# grep, for which it is no failure that no line matches.
+found() { grep "$@" || [ $? -eq 1 ]; }
 # The chosen files whose names match; not those that were deleted and are still in the index.
 matching() {
   local file
@@ -43,10 +53,10 @@ matching() {
     if [[ $file =~ $1 && -f $file ]]; then echo "$file"; fi
   done
 }
-mapfile -t cxx < <(matching '\.(c|cpp|h)$')
-mapfile -t shell < <(matching '\.sh$|^\.ci/run$')
-mapfile -t python < <(matching '\.py$')
-mapfile -t javascript < <(matching '\.js$')
+lines_of matching '\.(c|cpp|h)$'; cxx=("${lines[@]}")
+lines_of matching '\.sh$|^\.ci/run$'; shell=("${lines[@]}")
+lines_of matching '\.py$'; python=("${lines[@]}")
+lines_of matching '\.js$'; javascript=("${lines[@]}")
 
 check_format() {
   [ ${#cxx[@]} -gt 0 ] || return
@@ -59,33 +69,38 @@ check_format() {
       scripts/install-packages.sh clang-format-14 || problem "clang-format 14 is needed"
     fi
   fi
-  each_is_a_problem "not formatted ($format -i): " < <("$format" --dry-run "${cxx[@]}" 2>&1 |
-    sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq)
+  unformatted() {
+    "$format" --dry-run "${cxx[@]}" 2>&1 |
+      sed -nE 's/^([^:]+):[0-9]+:[0-9]+: warning: code should be clang-formatted.*/\1/p' | uniq
+  }
+  problems_of "not formatted ($format -i): " unformatted
 }
 
 check_layers() {
-  each_is_a_problem "report/ may include only interpose/format/ of interpose/: " < <(
-    grep -rnE '#include "interpose/' report | grep -vE '"interpose/format/')
-  each_is_a_problem "interpose/ may not include report/: " < <(grep -rnE '#include "report/' interpose)
-  each_is_a_problem < <(scripts/check-layers.py)
-  each_is_a_problem < <(scripts/check-headers.py)
-  each_is_a_problem < <(scripts/check-tables.py)
+  inside_the_library() { found -rnE '#include "interpose/' report | found -vE '"interpose/format/'; }
+  problems_of "report/ may include only interpose/format/ of interpose/: " inside_the_library
+  problems_of "interpose/ may not include report/: " found -rnE '#include "report/' interpose
+  problems_of "" scripts/check-layers.py
+  problems_of "" scripts/check-headers.py
+  problems_of "" scripts/check-tables.py
   # CLI11 is a large header: one file pays for it, and the rest of report/ declares its options in words of its own.
-  each_is_a_problem "only report/commands/option_list.cpp may include CLI11: " < <(
-    grep -rnE '#\s*include [<"]CLI/' report tests | grep -v '^report/commands/option_list\.cpp:')
+  cli11() { found -rnE '#\s*include [<"]CLI/' report tests | found -v '^report/commands/option_list\.cpp:'; }
+  problems_of "only report/commands/option_list.cpp may include CLI11: " cli11
 }
 
 # log.cpp has spdlog, the levels and the colours; a message beside it would have none of them, and no --quiet.
 check_log() {
-  each_is_a_problem "only report/base/log.cpp may include spdlog: " < <(
-    grep -rnE '#\s*include [<"](spdlog|fmt)/' report tests | grep -v '^report/base/log\.cpp:')
+  spdlog() { found -rnE '#\s*include [<"](spdlog|fmt)/' report tests | found -v '^report/base/log\.cpp:'; }
+  problems_of "only report/base/log.cpp may include spdlog: " spdlog
   # main.cpp makes the stream printable, and `culprit run` writes its report to it.
-  each_is_a_problem "diagnostics go through report/base/log.h: " < <(
-    grep -rnE 'std::(cerr|clog)\b|\bf(printf|puts|putc|write)\(.*\bstderr\b|\bperror\(|\bwrite\((2|STDERR_FILENO)\b' \
+  stderr_beside_the_log() {
+    found -rnE 'std::(cerr|clog)\b|\bf(printf|puts|putc|write)\(.*\bstderr\b|\bperror\(|\bwrite\((2|STDERR_FILENO)\b' \
       --include='*.cpp' --include='*.h' report |
-      grep -vE '^report/base/log\.cpp:' |
-      grep -vE '^report/main\.cpp:[0-9]+:.*PrintableStream' |
-      grep -vE '^report/commands/output_options\.cpp:[0-9]+:.*std::ostream& out = ')
+      found -vE '^report/base/log\.cpp:' |
+      found -vE '^report/main\.cpp:[0-9]+:.*PrintableStream' |
+      found -vE '^report/commands/output_options\.cpp:[0-9]+:.*std::ostream& out = '
+  }
+  problems_of "diagnostics go through report/base/log.h: " stderr_beside_the_log
 }
 
 check_files() {
@@ -99,18 +114,22 @@ check_files() {
     [ -x "$file" ] || problem "$file: not executable"
   done
   # clang-format cuts the lines of C++, except in tables. /dev/null stands for no file.
-  each_is_a_problem "more than 120 columns: " < <(
-    LC_ALL=C.UTF-8 grep -nE '^.{121,}' /dev/null "${shell[@]}" "${python[@]}" "${javascript[@]}" | cut -c 1-100)
-  each_is_a_problem "leftover: " < <(
-    grep -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' /dev/null "${cxx[@]}" "${python[@]}" "${shell[@]}" \
-      "${javascript[@]}" | grep -v '^scripts/check.sh:')
-  each_is_a_problem < <(scripts/check-readmes.py)
+  long_lines() {
+    LC_ALL=C.UTF-8 found -nE '^.{121,}' /dev/null "${shell[@]}" "${python[@]}" "${javascript[@]}" | cut -c 1-100
+  }
+  problems_of "more than 120 columns: " long_lines
+  leftovers() {
+    found -nE '\b(TODO|FIXME|XXX)\b|^(<<<<<<<|>>>>>>>) ' /dev/null "${cxx[@]}" "${python[@]}" "${shell[@]}" \
+      "${javascript[@]}" | found -v '^scripts/check.sh:'
+  }
+  problems_of "leftover: " leftovers
+  problems_of "" scripts/check-readmes.py
 }
 
 check_shell() {
   [ ${#shell[@]} -gt 0 ] || return
   if command -v shellcheck >/dev/null || scripts/install-packages.sh shellcheck; then
-    each_is_a_problem < <(shellcheck --external-sources --format gcc "${shell[@]}")
+    problems_of "" shellcheck --external-sources --format gcc "${shell[@]}"
   else
     problem "shellcheck is needed"
   fi
@@ -132,21 +151,26 @@ check_python() {
         { problem "ruff $version is needed (PyPI)"; return; }
     fi
   fi
-  each_is_a_problem < <("$ruff" check --quiet --no-cache --output-format concise "${python[@]}")
+  problems_of "" "$ruff" check --quiet --no-cache --output-format concise "${python[@]}"
 }
 
 check_words() {
-  mapfile -t texts < <(matching '\.(c|cpp|h|def|S|sh|py|js|css|html|md|txt|cmake|in|toml|yml|yaml|json)$|^\.ci/run$' |
-    grep -vE '^tests/golden/')
+  texts() {
+    matching '\.(c|cpp|h|def|S|sh|py|js|css|html|md|txt|cmake|in|toml|yml|yaml|json)$|^\.ci/run$' |
+      found -vE '^tests/golden/'
+  }
+  lines_of texts; texts=("${lines[@]}")
   [ ${#texts[@]} -gt 0 ] || return
   if ! command -v codespell >/dev/null && ! scripts/install-packages.sh codespell; then
     problem "codespell is needed"
     return
   fi
-  each_is_a_problem < <(codespell --ignore-words scripts/words.txt "${texts[@]}")
-  each_is_a_problem "see scripts/phrases.txt: " < <(
-    grep -nE -f <(grep -vE '^(#|$)' scripts/phrases.txt) /dev/null "${texts[@]}" |
-      grep -vE '^(scripts/phrases\.txt|\.github/CONTRIBUTING\.md):' | cut -c 1-150)
+  problems_of "" codespell --ignore-words scripts/words.txt "${texts[@]}"
+  phrases() {
+    found -nE -f <(grep -vE '^(#|$)' scripts/phrases.txt) /dev/null "${texts[@]}" |
+      found -vE '^(scripts/phrases\.txt|\.github/CONTRIBUTING\.md):' | cut -c 1-150
+  }
+  problems_of "see scripts/phrases.txt: " phrases
 }
 
 check_tidy() {
@@ -161,8 +185,7 @@ $output"
 
 for check in "${chosen[@]}"; do "check_$check" "$@"; done
 if [ "$problems" -gt 0 ]; then
-  echo "check.sh: $problems problems" >&2
-  exit 1
+  fail "$problems problems"
 fi
 echo "check.sh: ${chosen[*]}: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts, ${#python[@]} Python and" \
   "${#javascript[@]} JavaScript files are fine"

@@ -4,6 +4,7 @@
 # For the tests on a GPU (scripts/package.sh --with-tests): a program with the runtime of CUDA 13 loads libraries that
 # were linked with the runtimes of CUDA 11 and 12, and culprit must record the calls of all three.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/cudart-versions.sh DEPS_FOLDER}
 python3 -m pip --version >/dev/null 2>&1 || "$here/install-packages.sh" python3-pip

@@ -4,10 +4,11 @@
 # tests/package/roots_test.py runs the packages in DEPS_FOLDER/roots/SUITE. Needs root, debootstrap and the network.
 # Exit code 77, and the reason: the folder cannot be made here.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 suite=${1:?usage: scripts/debian-root.sh SUITE DEPS_FOLDER} deps=${2:?usage: scripts/debian-root.sh SUITE DEPS_FOLDER}
 root=$deps/roots/$suite
 [ -f "$root/complete" ] && exit 0
-cannot() { echo "debian-root.sh: $1" >&2; exit 77; }
+cannot() { fail 77 "$1"; }
 [ "$(id -u)" -eq 0 ] || cannot "only root can make a root folder"
 unshare --mount true 2>/dev/null || cannot "no permission to mount (unshare --mount)"
 "$(dirname "$0")/install-packages.sh" debootstrap >&2 || true

@@ -9,23 +9,23 @@
 # Progress goes to stderr. On a machine with an NVIDIA GPU the example runs there, elsewhere on the simulated driver;
 # the first line of the output tells which.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 package='' build=false shipped=out_of_memory_exception
 case "${1:-}" in
   --package)
     package=$(realpath "${2:?demo.sh: --package needs a file}")
-    [ -f "$package" ] || { echo "demo.sh: no file $package" >&2; exit 2; }
+    [ -f "$package" ] || fail 2 "no file $package"
     shift 2 ;;
   --build) build=true; shift ;;
-  -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
+  -*) wrong_usage "no option $1" ;;
 esac
 cd "$root"
 example=${1:-$shipped}
 [ $# -gt 0 ] && shift
 if [ ! -f "examples/${example%_static}.cpp" ]; then
-  echo "demo.sh: no example $example. There are:" >&2
   printf "%s\n" examples/*.cpp | sed -E "s|examples/(.*)\.cpp|  \1|" >&2
-  exit 2
+  fail 2 "no example $example; those above are there"
 fi
 if [ -z "$package" ] && ! $build && [ "$example" = "$shipped" ]; then
   folders=(.)
@@ -35,8 +35,8 @@ if [ -z "$package" ] && ! $build && [ "$example" = "$shipped" ]; then
 fi
 
 if [ -n "$package" ]; then
-  [ "$example" = "$shipped" ] || { echo "demo.sh: a package has the example $shipped only" >&2; exit 2; }
-  echo "demo.sh: with $package (--build builds instead)" >&2
+  [ "$example" = "$shipped" ] || fail 2 "a package has the example $shipped only"
+  say "with $package (--build builds instead)"
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   tar -C "$work" -xzf "$package" --strip-components=1
@@ -47,7 +47,7 @@ else
 fi
 
 libraries=${LD_LIBRARY_PATH:-}
-if gpu=$(scripts/has-gpu.sh); then
+if gpu=$(scripts/has-gpu.sh 2>/dev/null); then
   # A machine without the toolkit has no libcudart.so.13. The program with NVIDIA's static runtime inside needs none; it
   # exists only where the toolkit was found.
   if [ -z "$package" ]; then
@@ -55,7 +55,7 @@ if gpu=$(scripts/has-gpu.sh); then
     if [ -x "build/examples/${example}_nvstatic" ]; then program=build/examples/${example}_nvstatic; fi
   fi
   if [ -n "$package" ]; then
-    runtime=$(ldconfig -p | sed -nE 's|^\s*libcudart\.so\.13 .* => (/.*)/libcudart.*|\1|p' | head -1)
+    runtime=$(ldconfig -p | sed -nE 's|^\s*libcudart\.so\.13 .* => (/.*)/libcudart.*|\1|p' | sed -n 1p)
     if [ -n "$runtime" ]; then libraries=$runtime${libraries:+:$libraries}; else gpu=''; fi
   fi
 fi

@@ -9,6 +9,7 @@
 # - flamegraph.pl, from Debian's package of Devel::NYTProf.
 # The script does nothing when they are there. It installs xmllint and nothing else.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/format-readers.sh DEPS_FOLDER}
 packages=('sarif-pydantic==0.6.2' 'junitparser==3.2.0' 'jsonschema==4.26.0' 'check-jsonschema==0.39.0')
@@ -23,10 +24,10 @@ state="$(python3 --version) ${packages[*]} ${schemas[*]}"
 [ "$(cat "$target/complete" 2>/dev/null)" = "$state" ] && exit 0
 python3 -m pip --version >/dev/null 2>&1 || "$here/install-packages.sh" python3-pip
 "$here/install-packages.sh" libxml2-utils ||
-  echo "format-readers.sh: without xmllint JUnit reports are not compared with their schema" >&2
+  say "without xmllint JUnit reports are not compared with their schema"
 rm -rf "$target" && mkdir -p "$target"
 pip() { python3 -m pip "$@" -q --disable-pip-version-check </dev/null >&2; }
-echo "format-readers.sh: ${packages[*]}" >&2
+say "${packages[*]}"
 pip install --only-binary=:all: --target "$target" "${packages[@]}"
 
 download=$(mktemp -d)
@@ -34,7 +35,7 @@ trap 'rm -rf "$download"' EXIT
 requirements=()
 for schema in "${schemas[@]}"; do
   read -r package sum file <<<"$schema"
-  echo "format-readers.sh: $(basename "$file") of $package" >&2
+  say "$(basename "$file") of $package"
   requirements+=("$package --hash=sha256:$sum")
 done
 pip download --no-deps --no-binary "$(printf '%s,' "${requirements[@]%%==*}")" --dest "$download" \
@@ -49,6 +50,6 @@ if (cd "$download" && apt-get -qq download libdevel-nytprof-perl) >&2; then
   dpkg-deb -x "$download"/libdevel-nytprof-perl_*.deb "$download"
   cp "$download/usr/share/perl5/Devel/NYTProf/flamegraph.pl" "$target"
 else
-  echo "format-readers.sh: without flamegraph.pl no test reads the folded format" >&2
+  say "without flamegraph.pl no test reads the folded format"
 fi
 echo "$state" >"$target/complete"

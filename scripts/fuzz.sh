@@ -5,6 +5,7 @@
 # failed once (tests/fuzz/regressions) and those that earlier runs found. An input that fails stays in
 # build-asan/fuzz/failed/. Exit code 1: a target failed. Without clang's libFuzzer the script says so and ends with 0.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 seconds=60
@@ -16,7 +17,7 @@ targets=("$@")
 [ $# -gt 0 ] || targets=(dump merged report_json baseline suppressions options patterns walk)
 
 if ! scripts/clang-sanitizers.sh; then
-  echo "fuzz.sh: skipped: clang++ has no libFuzzer here" >&2
+  say "skipped: clang++ has no libFuzzer here"
   exit 0
 fi
 scripts/build.sh --target culprit >&2
@@ -55,6 +56,5 @@ for i in "${!targets[@]}"; do
   fi
 done
 if [ ${#failed[@]} -gt 0 ]; then
-  echo "fuzz.sh: failed: ${failed[*]}; the inputs are in $work/failed/" >&2
-  exit 1
+  fail "failed: ${failed[*]}; the inputs are in $work/failed/"
 fi

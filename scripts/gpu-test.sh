@@ -10,28 +10,29 @@
 # --check runs one check from a build tree, as ctest does: process, guests, examples, or the name of a script in
 # tests/gpu. Exit code 77: there is no GPU, or every row was skipped.
 set -uo pipefail
+. "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 check=''
 if [ "${1:-}" = --check ]; then
-  [ $# -eq 3 ] || { echo "usage: gpu-test.sh --check CHECK BUILD_FOLDER" >&2; exit 2; }
+  [ $# -eq 3 ] || wrong_usage "--check takes CHECK and BUILD_FOLDER"
   check=$2
   shift 2
 fi
 tree=${1:-$here/..}
 if [ -f "$tree" ]; then
-  tar -C "$work" -xzf "$tree" || exit 2
+  tar -C "$work" -xzf "$tree" || fail 2 "$tree is no package"
   tree=$(find "$work" -mindepth 1 -maxdepth 1 -type d)
 fi
-tree=$(cd "$tree" && pwd) || exit 2
-[ -n "$check" ] || [ -x "$tree/bin/process_test" ] || { echo "gpu-test.sh: no bin/process_test in $tree" >&2; exit 2; }
+tree=$(cd "$tree" && pwd) || fail 2 "no folder $tree"
+[ -n "$check" ] || [ -x "$tree/bin/process_test" ] || fail 2 "no bin/process_test in $tree"
 # A package has the scripts and the sources of the examples; a build tree has not.
 source=$tree examples=$tree/sources/examples pycuda_source=$tree/pycuda_source no_gpu=2
 if [ -n "$check" ]; then
   source=$(dirname "$here") examples=$(dirname "$here")/examples pycuda_source=$tree/deps/pycuda-source no_gpu=77
 fi
-gpu=$("$source/scripts/has-gpu.sh") || { echo "gpu-test.sh: this machine has no NVIDIA GPU" >&2; exit $no_gpu; }
+gpu=$("$source/scripts/has-gpu.sh" 2>/dev/null) || fail $no_gpu "this machine has no NVIDIA GPU"
 export CULPRIT_TREE=$tree PYTHONDONTWRITEBYTECODE=1
 
 # The examples and subjects need libcudart.so.13. They get a folder with that file only, because its own folder has
@@ -115,8 +116,8 @@ if [ -n "$check" ]; then
     examples) run_examples && rows_of_examples ;;
     *) run_check "$check" && rows_of "$check" ;;
   esac
-  if grep -q '^FAIL' "$rows"; then exit 1; fi
-  grep -q '^PASS' "$rows" || exit 77
+  if grep -q '^FAIL' "$rows"; then fail "$check: a row failed, see above"; fi
+  grep -q '^PASS' "$rows" || fail 77 "$check: every row was skipped"
   exit 0
 fi
 
@@ -183,4 +184,4 @@ echo "== $gpu"
 )
 awk -F '\t' '{ printf "%-4s  %-58s  %s\n", $1, $2, $3; count[$1]++ }
              END { printf "%d passed, %d failed, %d skipped\n", count["PASS"], count["FAIL"], count["SKIP"] }' "$rows"
-! grep -q '^FAIL' "$rows"
+if grep -q '^FAIL' "$rows"; then fail "$(grep -c '^FAIL' "$rows") rows failed, see above"; fi

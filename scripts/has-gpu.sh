@@ -3,11 +3,13 @@
 #
 # Containers often lack nvidia-smi. The device files and the driver's library then stand for a GPU.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 if command -v nvidia-smi >/dev/null &&
   name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed -n 1p) && [ -n "$name" ]; then
   echo "$name"
   exit 0
 fi
-compgen -G '/dev/nvidia[0-9]*' >/dev/null || exit 1
-ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || exit 1
+compgen -G '/dev/nvidia[0-9]*' >/dev/null || fail "no device /dev/nvidia0 and the like"
+libraries=$(ldconfig -p 2>/dev/null) || true
+[[ $libraries == *libcuda.so.1* ]] || fail "no libcuda.so.1 among the libraries that ldconfig -p names"
 echo "NVIDIA GPU"

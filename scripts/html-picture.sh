@@ -4,6 +4,7 @@
 # Builds, runs tests/browser/picture_program.cpp under culprit on the simulated driver, and takes a screenshot of the
 # report with Chromium.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 scripts/install-packages.sh chromium chromium-driver python3-selenium pngquant
@@ -17,6 +18,5 @@ SIMCUDA_DEVICES=2 LD_LIBRARY_PATH=build/simcuda build/bin/culprit run --format h
 pngquant --strip --force --output examples/report.png 96 -- "$folder/report.png"
 bytes=$(stat -c %s examples/report.png)
 if [ "$bytes" -gt $((200 << 10)) ]; then
-  echo "html-picture.sh: examples/report.png has $bytes bytes, more than 200 KiB" >&2
-  exit 1
+  fail "examples/report.png has $bytes bytes, more than 200 KiB"
 fi

@@ -4,6 +4,7 @@
 # Needs the network and root only when a package is missing. Another apt or dpkg that is running is waited for, ten
 # minutes at most. On a system without apt the script prints the names of the packages for dnf and conda (packages.txt).
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 names_for() {
   awk -v column="$1" -v wanted=" ${*:2} " '
     /^#/ { next }
@@ -34,8 +35,7 @@ done
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
-    echo "install-packages.sh: please run as root: apt-get install ${missing[*]}" >&2
-    exit 1
+    fail "please run as root: apt-get install ${missing[*]}"
   fi
   sudo=(sudo)
 fi
@@ -54,7 +54,7 @@ apt_get() {
       [ "$SECONDS" -ge "$deadline" ]; then
       break
     fi
-    $said || echo "install-packages.sh: waiting for another apt" >&2
+    $said || say "waiting for another apt"
     said=true
     sleep "${CULPRIT_APT_PAUSE:-3}"
   done
@@ -62,7 +62,7 @@ apt_get() {
   rm -f "$output"
   return "$status"
 }
-echo "install-packages.sh: installing ${missing[*]}" >&2
+say "installing ${missing[*]}"
 # Package lists may be old, or absent in a container. A mirror that does not answer is fatal only if the installation
 # fails.
 apt_get update || true

@@ -6,10 +6,10 @@
 #
 # This is culprit-nightly of build/, which `cmake --install` puts beside culprit; --help describes files and exit codes.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 command -v python3 >/dev/null || "$root/scripts/install-packages.sh" python3
 if [ ! -x "$root/build/bin/culprit-nightly" ]; then
-  echo "nightly.sh: there is no build/bin/culprit-nightly yet: run scripts/build.sh first" >&2
-  exit 3
+  fail 3 "there is no build/bin/culprit-nightly yet: run scripts/build.sh first"
 fi
 exec "$root/build/bin/culprit-nightly" "$@"

@@ -12,13 +12,14 @@
 # made. They contain the libraries that the command needs beyond glibc, in lib/culprit/, and find them by a relative
 # path. tests/package/ tests them (ctest -L artefacts).
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 with_tests=false
 case "${1:-}" in
   "") ;;
   --with-tests) with_tests=true ;;
-  *) sed -n '2,9s/^# //p' "$0" >&2; exit 2 ;;
+  *) wrong_usage "no option $1" ;;
 esac
 scripts/install-packages.sh cmake ninja-build make patch pkg-config python3 python3-pip \
   binutils patchelf xz-utils bzip2 m4
@@ -43,7 +44,10 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$toolchain/toolchain.cma
   -DCULPRIT_CUDA_INCLUDE="$cuda" -DCULPRIT_BUNDLE="$toolchain/bundle" -DCULPRIT_BUILD_DEMO=ON \
   -DCULPRIT_BUILD_TESTS=OFF -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_C_FLAGS_RELEASE='-O2 -DNDEBUG' -DCMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' \
-  -DCMAKE_MODULE_LINKER_FLAGS=-Wl,--strip-debug </dev/null >"$build.log" || { cat "$build.log" >&2; exit 1; }
+  -DCMAKE_MODULE_LINKER_FLAGS=-Wl,--strip-debug </dev/null >"$build.log" || {
+    cat "$build.log" >&2
+    fail "cmake cannot configure the build, see above"
+  }
 cmake --build "$build" </dev/null >&2
 rm -rf "$out" && mkdir -p "$out"
 cmake --install "$build" --prefix "$tree" >/dev/null
@@ -55,14 +59,16 @@ pack() {
   tar -C "$out" --owner=0 --group=0 --sort=name --mtime="@$SOURCE_DATE_EPOCH" -c "$1" | gzip -n >"$file"
   bytes=$(stat -c %s "$file")
   if [ "$bytes" -gt $((limit_mib << 20)) ]; then
-    echo "package.sh: $file has $bytes bytes, more than $limit_mib MiB" >&2
-    exit 1
+    fail "$file has $bytes bytes, more than $limit_mib MiB"
   fi
   echo "$file: $bytes bytes, glibc $glibc"
 }
 pack "$name" 30
 cmake -DCULPRIT_GLIBC="$glibc" "$build" >/dev/null
-(cd "$build" && cpack -G DEB -B "$out" >"$build.log" 2>&1) || { cat "$build.log" >&2; exit 1; }
+(cd "$build" && cpack -G DEB -B "$out" >"$build.log" 2>&1) || {
+  cat "$build.log" >&2
+  fail "cpack cannot make the Debian package, see above"
+}
 rm -rf "$out/_CPack_Packages"
 scripts/packaging/wheel.py "$tree" interpose/python README.md "$out"
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
@@ -74,7 +80,7 @@ if [ "$(cat "$deps/auditwheel/complete" 2>/dev/null)" != "$auditwheel" ]; then
     --target "$deps/auditwheel" "$auditwheel" </dev/null >&2; then
     echo "$auditwheel" >"$deps/auditwheel/complete"
   else
-    echo "package.sh: without PyPI the tag of the wheel is not tested" >&2
+    say "without PyPI the tag of the wheel is not tested"
   fi
 fi
 
@@ -95,7 +101,7 @@ cp -r "$root/build/deps/pycuda-source" pycuda_source
 mkdir -p sources/examples/python scripts tests/gpu tests/bench tests/support
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
 cp "$root"/examples/python/*.py sources/examples/python/
-cp "$root"/scripts/{bench.sh,check-examples.py,gpu-test.sh,has-gpu.sh} scripts/
+cp "$root"/scripts/{bench.sh,check-examples.py,fail.sh,gpu-test.sh,has-gpu.sh} scripts/
 cp "$root"/tests/gpu/*.py "$root"/tests/gpu/*.cu tests/gpu/
 cp "$root"/tests/bench/*.py tests/bench/
 cp "$root"/tests/support/*.py tests/support/

@@ -4,6 +4,7 @@
 # For the tests on a GPU (scripts/package.sh --with-tests): PyPI has no wheels of PyCUDA, and the machine with the GPU
 # may have no network. tests/gpu/build_pycuda.py builds PyCUDA there.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 deps=${1:?usage: scripts/pycuda-source.sh DEPS_FOLDER}
 version=2026.1

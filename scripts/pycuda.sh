@@ -5,14 +5,16 @@
 # tests have the simulated driver instead. The system's list of package sources does not change. On systems other than
 # Debian the tests with PyCUDA are left out.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 here=$(cd "$(dirname "$0")" && pwd)
-deps=$(realpath -m "${1:?usage: scripts/pycuda.sh DEPS_FOLDER}")
+deps=${1:?usage: scripts/pycuda.sh DEPS_FOLDER}
+deps=$(realpath -m "$deps")
 folder=$deps/pycuda
 [ -d "$folder/usr/lib/python3/dist-packages/pycuda" ] && exit 0
 # shellcheck source=/dev/null
 . /etc/os-release
 if [ "${ID:-}" != debian ] || ! command -v apt-get >/dev/null; then
-  echo "pycuda.sh: PyCUDA comes from Debian's packages; on other systems its tests are left out" >&2
+  say "PyCUDA comes from Debian's packages; on other systems its tests are left out"
   exit 0
 fi
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -27,8 +29,11 @@ apt=(apt-get -qq -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc:
 dpkg-deb -x "$folder"/python3-pycuda_*.deb "$folder/unpacked"
 # The dependencies, without the toolkit, the driver, and packages that every Python has. python3-numpy-abi9 and the like
 # are names of ABIs.
-mapfile -t needed < <(dpkg-deb -f "$folder"/python3-pycuda_*.deb Depends | tr ',' '\n' | sed -E 's/^ *//; s/[ :|].*//' |
-  grep -vE '^(nvidia-|libcu|python3$|lib(c6|gcc|stdc\+\+))|-(abi|py)[0-9]+$' | sort -u)
+dependencies() {
+  dpkg-deb -f "$folder"/python3-pycuda_*.deb Depends | tr ',' '\n' | sed -E 's/^ *//; s/[ :|].*//' |
+    grep -vE '^(nvidia-|libcu|python3$|lib(c6|gcc|stdc\+\+))|-(abi|py)[0-9]+$' | sort -u
+}
+lines_of dependencies; needed=("${lines[@]}")
 "$here/install-packages.sh" "${needed[@]}"
 mv "$folder/unpacked/usr" "$folder/usr"  # last, because the next run looks for it
 rm -rf "$folder/apt" "$folder/unpacked"

@@ -5,6 +5,7 @@
 # calls, user threads that a signal switches, cancelled threads, threads by the thousand, 200 times attach and detach,
 # 100 million stacks. Prints a row for each test. Exit code 1: a test failed.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 scripts/build.sh >&2

@@ -6,6 +6,7 @@
 # comes last. With options, for example `-L unit` or `-R frees`, it runs only those tests of build/ and installs no
 # optional packages.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
@@ -19,13 +20,13 @@ fi
 optional() {
   local effect=$1
   shift
-  "$@" || echo "test.sh: $effect" >&2
+  "$@" || say "$effect"
 }
 packages=scripts/install-packages.sh
 presets=(asan tsan)
 if ! scripts/clang-sanitizers.sh; then
-  echo "test.sh: without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
-    "exceptions are tested with one compiler" >&2
+  say "without clang++ and its sanitizers no unit test runs under ASan, UBSan and TSan, nothing is fuzzed," \
+    "exceptions are tested with one compiler"
   presets=()
 fi
 # tests/subjects/other_worlds.cmake: programs of another libc, under valgrind, and with the sanitizers of clang.
@@ -51,13 +52,15 @@ if "${without_randomization[@]}" true 2>/dev/null; then fixed_addresses=("${with
 
 # The targets called *_unit_test. Other tests preload the library, which a sanitizer's runtime does not allow. They run
 # while other things are built and run, because each has one thread only and takes minutes.
+unit_tests_of() {
+  ninja -C "$1" -t targets all | sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u
+}
 failed=()
 running=()
 names=()
 for preset in "${presets[@]}"; do
   cmake --preset "$preset" </dev/null >/dev/null
-  mapfile -t targets < <(ninja -C "build-$preset" -t targets all |
-    sed -nE 's/^([a-z0-9_]+_unit_test): phony.*/\1/p' | grep -v '^cmake_' | sort -u)
+  lines_of unit_tests_of "build-$preset"; targets=("${lines[@]}")
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names
   # them.
@@ -79,10 +82,9 @@ for i in "${!names[@]}"; do
 done
 # Tests with the label gpu would only say that they are skipped.
 left_out=()
-scripts/has-gpu.sh >/dev/null || left_out=(--label-exclude '^gpu$')
+scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
 run_ctest --test-dir build "${left_out[@]}" || failed+=(build)
 if [ ${#failed[@]} -gt 0 ]; then
-  echo "test.sh: failed: ${failed[*]}" >&2
-  exit 1
+  fail "failed: ${failed[*]}"
 fi

@@ -7,9 +7,10 @@
 # Where clang-tidy 14 or the compile commands are missing, or more than 20 files changed, one line says so, and the
 # exit code is 0.
 set -euo pipefail
+. "$(dirname "$0")/fail.sh"
 cd "$(dirname "$0")/.."
 left_out() {
-  echo "tidy.sh: left out: $*" >&2
+  say "left out: $*"
   exit 0
 }
 # Other versions have other checks, so that the tree would not pass them.
@@ -30,8 +31,8 @@ base() {
   git rev-parse --quiet --verify HEAD~1 || git rev-parse HEAD
 }
 changed() {
-  git diff --name-only --diff-filter=d "$(base)"
-  git ls-files --others --exclude-standard
+  git diff --name-only --diff-filter=d "$(base)" &&
+    git ls-files --others --exclude-standard
 }
 case "${1:-}" in
   --all) files() { git ls-files interpose report; } ;;
@@ -40,13 +41,16 @@ case "${1:-}" in
 esac
 # The files that are compiled. CMake's compile commands name each by its absolute path.
 compiled() { grep -oE '"file": "[^"]+"' build/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
-wanted() { files | grep -E '^(interpose|report)/.*\.cpp$' | sed "s|^|$PWD/|" | sort -u; }
-mapfile -t sources < <(comm -12 <(compiled) <(wanted))
+wanted() { files | sed -nE "s|^((interpose|report)/.*\.cpp)$|$PWD/\1|p" | sort -u; }
+lines_of wanted; all_wanted=("${lines[@]}")
+[ ${#all_wanted[@]} -gt 0 ] || exit 0
+lines_of compiled; all_compiled=("${lines[@]}")
+lines_of comm -12 <(printf '%s\n' "${all_compiled[@]}") <(printf '%s\n' "${all_wanted[@]}"); sources=("${lines[@]}")
 [ ${#sources[@]} -gt 0 ] || exit 0
 # A file takes about 5 s, so that a change of many files would make scripts/check.sh take minutes.
 most=20
 if [ "${1:-}" = --all ]; then
-  echo "tidy.sh: ${#sources[@]} files, about 5 s for each" >&2
+  say "${#sources[@]} files, about 5 s for each"
 elif [ ${#sources[@]} -gt $most ]; then
   left_out "${#sources[@]} changed files, more than $most: cmake --build build --target tidy checks all"
 fi
@@ -62,4 +66,5 @@ one_file() {
 }
 export -f one_file
 # shellcheck disable=SC2016  # the inner shell takes the file's name
-printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'one_file "$@"' _ || exit 1
+printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'one_file "$@"' _ ||
+  fail "clang-tidy found something, see above"
