@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Builds: scripts/build.sh [--target NAME]... [cmake options...]
+# Builds: scripts/build.sh [--configure | --target NAME...] [cmake options...]
 #
 # Installs missing packages (Debian, Ubuntu; no D3 with -DCULPRIT_D3=FILE), gets the CUDA headers where no toolkit is
-# installed, and builds the static libunwind. Then builds everything, or with --target only these targets and what they
-# need, into build/:
+# installed, and builds the static libunwind. Then builds everything, with --target only these targets and what they
+# need, with --configure nothing yet, into build/:
 #   build/bin/culprit   build/lib/libculprit.so   build/simcuda/ (the simulated driver)   build/examples/
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
-targets=()
+targets=() only_configure=false
+if [ "${1:-}" = --configure ]; then
+  only_configure=true
+  shift
+fi
 while [ "${1:-}" = --target ]; do
   targets+=(--target "${2:?build.sh: --target needs a name}")
   shift 2
@@ -23,4 +27,4 @@ cmake -S . -B build -G Ninja "$@" </dev/null >build/configure.log || {
   cat build/configure.log >&2
   fail "cmake cannot configure the build, see above"
 }
-cmake --build build ${targets[@]+"${targets[@]}"} </dev/null
+$only_configure || cmake --build build ${targets[@]+"${targets[@]}"} </dev/null

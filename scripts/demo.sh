@@ -46,7 +46,7 @@ else
   culprit=build/bin/culprit program=build/examples/$example simulator=build/simcuda
 fi
 
-libraries=${LD_LIBRARY_PATH:-}
+libraries=${LD_LIBRARY_PATH:-} without=''
 if gpu=$(scripts/has-gpu.sh 2>/dev/null); then
   # A machine without the toolkit has no libcudart.so.13. The program with NVIDIA's static runtime inside needs none; it
   # exists only where the toolkit was found.
@@ -56,13 +56,17 @@ if gpu=$(scripts/has-gpu.sh 2>/dev/null); then
   fi
   if [ -n "$package" ]; then
     runtime=$(ldconfig -p | sed -nE 's|^\s*libcudart\.so\.13 .* => (/.*)/libcudart.*|\1|p' | sed -n 1p)
-    if [ -n "$runtime" ]; then libraries=$runtime${libraries:+:$libraries}; else gpu=''; fi
+    if [ -n "$runtime" ]; then
+      libraries=$runtime${libraries:+:$libraries}
+    else
+      gpu='' without=' with libcudart.so.13'
+    fi
   fi
 fi
 if [ -n "$gpu" ]; then
   echo "On this machine's GPU: $gpu"
 else
-  echo "No GPU${package:+ with libcudart.so.13} here: on the simulated driver"
+  echo "No GPU$without here: on the simulated driver"
   libraries=$simulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 echo "\$ culprit run ${program#"${work:-$root}/"}${*:+ $*}"

@@ -21,7 +21,7 @@ if ! scripts/clang-sanitizers.sh; then
   exit 0
 fi
 scripts/build.sh --target culprit >&2
-cmake --preset asan </dev/null >/dev/null
+env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset asan </dev/null >/dev/null
 cmake --build build-asan --target fuzzers </dev/null >&2
 
 work=build-asan/fuzz

@@ -3,15 +3,17 @@
 #
 # Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
 # fuzz targets for 10 seconds each (build-asan/), and then all tests of build/ on the simulated driver; ctest's summary
-# comes last. With options, for example `-L unit` or `-R frees`, it runs only those tests of build/ and installs no
-# optional packages.
+# comes last. With options, for example `-L unit` or `-R frees`, it builds what those tests of build/ need, runs only
+# them, and installs no optional packages.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 run_ctest() { ctest --output-on-failure --parallel "$(nproc)" "$@" </dev/null; }
 if [ $# -gt 0 ]; then
-  scripts/build.sh
+  scripts/build.sh --configure
+  lines_of scripts/test_targets.py build "$@"
+  [ ${#lines[@]} -eq 0 ] || cmake --build build --target "${lines[@]}" </dev/null
   run_ctest --test-dir build "$@"
   exit
 fi
@@ -43,6 +45,13 @@ optional "without Chromium HTML reports are not tested in a browser" $packages c
 command -v mpirun >/dev/null || optional "without mpirun jobs of several ranks are not tested" $packages openmpi-bin
 # Checks the manual pages.
 optional "without mandoc the manual pages are checked less" $packages mandoc
+# The test of a fresh clone (tests/package/newcomer_test.py) takes the objects of this build from a cache, where this
+# build is a new one. The cache lies in build/, because objects name the folder that they were compiled in.
+optional "without ccache the test of a fresh clone takes minutes" $packages ccache
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  export CCACHE_DIR=${CCACHE_DIR:-$root/build/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root}
+fi
 scripts/build.sh
 
 # TSan cannot lay out its shadow memory where the kernel randomizes addresses with more than 28 bits.
@@ -59,7 +68,7 @@ failed=()
 running=()
 names=()
 for preset in "${presets[@]}"; do
-  cmake --preset "$preset" </dev/null >/dev/null
+  env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER cmake --preset "$preset" </dev/null >/dev/null
   lines_of unit_tests_of "build-$preset"; targets=("${lines[@]}")
   cmake --build "build-$preset" --target "${targets[@]}" </dev/null
   # Inputs and reports of many megabytes take minutes under a sanitizer. A filter would run hidden tests, so it names

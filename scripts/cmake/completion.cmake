@@ -20,5 +20,6 @@ if(CULPRIT_BUILD_TESTS)
   add_test(NAME "unit: completion in shells"
            COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/package/completion_test.py $<TARGET_FILE:culprit>
                    ${culprit_completion})
+  culprit_test_needs("unit: completion in shells" culprit_completion_scripts)
   set_tests_properties("unit: completion in shells" PROPERTIES LABELS unit TIMEOUT 60)
 endif()

@@ -15,4 +15,12 @@ string(REGEX REPLACE "/$" "" culprit_pc_to_prefix ${culprit_pc_to_prefix})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/culprit.pc.in ${PROJECT_BINARY_DIR}/culprit.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/culprit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# All that `cmake --install` takes, for tests that install the build.
+add_custom_target(culprit_installed DEPENDS culprit libculprit)
+foreach(target culprit_completion_scripts culprit_man_pages)
+  if(TARGET ${target})
+    add_dependencies(culprit_installed ${target})
+  endif()
+endforeach()
+
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

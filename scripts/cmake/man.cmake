@@ -24,5 +24,6 @@ if(CULPRIT_BUILD_TESTS)
   add_test(NAME "unit: manual pages"
            COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/package/man_pages_test.py $<TARGET_FILE:culprit>
                    ${options} ${culprit_man_folder})
+  culprit_test_needs("unit: manual pages" culprit_man_pages)
   set_tests_properties("unit: manual pages" PROPERTIES LABELS unit TIMEOUT 60)
 endif()

@@ -137,7 +137,7 @@ TEST_CASE("exception: memory from before the try block is not its", "[exceptions
   });
 }
 
-TEST_CASE("exception: two try blocks are distinguished; where they cannot be the report says so", "[exceptions]") {
+TEST_CASE("exception: two try blocks are distinguished, and where they cannot be the report says so", "[exceptions]") {
   for_each_variant({"two_blocks"}, [](Sizes& sizes, bool optimized) {
     if (optimized && sizes[1401].blamed != 0) {
       CHECK(sizes[1401].evidence.at("ambiguous") == true);

@@ -29,7 +29,7 @@ TypeInfo of() {
 
 }  // namespace
 
-TEST_CASE("types: a handler of a base catches; one of another class does not", "[types]") {
+TEST_CASE("types: a handler of a base catches, one of another class does not", "[types]") {
   CHECK(is_caught_by(of<std::runtime_error>(), of<std::exception>()) == 1);
   CHECK(is_caught_by(of<std::runtime_error>(), of<std::runtime_error>()) == 1);
   CHECK(is_caught_by(of<Custom>(), of<Left>()) == 1);

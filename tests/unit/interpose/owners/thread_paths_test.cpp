@@ -88,7 +88,7 @@ TEST_CASE_METHOD(Fixture, "paths: the same stack is the same path and another pl
   CHECK(path({step_allocates, main_calls_step, start}) != made_in_step);
 }
 
-TEST_CASE_METHOD(Fixture, "paths: an owner that was unwound was abandoned; one outside the handler was not",
+TEST_CASE_METHOD(Fixture, "paths: an owner that was unwound was abandoned, one outside the handler was not",
                  "[paths]") {
   ThreadPaths::Verdict verdict = verdict_of(made_in_step, thrown_below_step, caught_in_main);
   CHECK(verdict.abandoned);

@@ -46,7 +46,7 @@ std::unique_ptr<RunStarts> contents_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a process that cannot record stores its pid, the error and the path; more than fit are counted") {
+TEST_CASE("a process that cannot record stores its pid, the error and the path, and more than fit are counted") {
   TemporaryFolder folder;
   const std::string path = folder.file("failed");
   make_file(path, format::kRunStartsVersion, sizeof(RunStarts));

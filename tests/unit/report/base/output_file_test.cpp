@@ -181,7 +181,7 @@ TEST_CASE("a signal removes what is not to outlive the process", "[report][outpu
   }
 }
 
-TEST_CASE("folders of killed processes are removed by the next one; others stay", "[report][output]") {
+TEST_CASE("folders of killed processes are removed by the next one, others stay", "[report][output]") {
   Folder folder;
   setenv("TMPDIR", folder.path().c_str(), 1);
   CHECK(signal_that_ends([] {

@@ -89,7 +89,7 @@ TEST_CASE("more that is known than in use makes a negative rest", "[report][bala
   CHECK(program.report().balances.at(0).rest() == -2 * static_cast<std::int64_t>(kMiB));
 }
 
-TEST_CASE("the exit comes before out of memory and the peak; impossible balances are left out", "[report][balance]") {
+TEST_CASE("the exit comes before out of memory and the peak, impossible balances are left out", "[report][balance]") {
   Program program;
   program.dump.add_device(device(0, true));
   program.dump.add_balance(balance(3, Moment::kPeak));

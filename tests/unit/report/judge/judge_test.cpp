@@ -169,7 +169,7 @@ TEST_CASE("the first cause of the order wins", "[report][judge]") {
   }
 }
 
-TEST_CASE("only memory leaks; other things are resources or belong to the runtime", "[report][judge]") {
+TEST_CASE("only memory leaks, other things are resources or belong to the runtime", "[report][judge]") {
   check_verdicts({
       {"objects, address ranges and memory of others",
        [](CauseProgram& p) {

@@ -252,7 +252,7 @@ TEST_CASE("equal entries are added up, and memory that is opened twice stays onc
   CHECK(shared_memory_text(report.shared[0]).find(": 60 B in 3 allocations stayed") != std::string::npos);
 }
 
-TEST_CASE("another host has other handles, except for fabric handles; a process does not give to itself",
+TEST_CASE("another host has other handles, except for fabric handles, and a process does not give to itself",
           "[report][sharing]") {
   const SharingType type = GENERATE(SharingType::kIpcHandle, SharingType::kFabricHandle);
   Process exporter(0), importer(1);
