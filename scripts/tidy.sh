@@ -3,9 +3,9 @@
 #
 # --all checks every source of interpose/ and report/; FILE... those among the files. Without arguments the script
 # checks the sources that differ from the branch main (on main itself: from the last commit but one) and the sources
-# with uncommitted changes. Takes the compile commands of build/. Prints the findings; exit code 1 when there are any.
-# Where clang-tidy 14 or the compile commands are missing, or more than 20 files changed, one line says so, and the
-# exit code is 0.
+# with uncommitted changes. Takes the compile commands of build/tidy, which it configures: those of build/ are for several
+# files at a time. Prints the findings; exit code 1 when there are any. Where clang-tidy 14 or a build is missing, or more
+# than 20 files changed, one line says so, and the exit code is 0.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ if ! command -v "$tidy" >/dev/null; then
   tidy=clang-tidy
   "$tidy" --version 2>/dev/null | grep -q 'version 14\.' || left_out "clang-tidy 14 is not installed"
 fi
-[ -f build/compile_commands.json ] || left_out "no build/compile_commands.json: scripts/build.sh makes it"
+[ -f build/CMakeCache.txt ] || left_out "no build/: scripts/build.sh makes it"
 
 # The commit that the changes are counted from.
 base() {
@@ -40,10 +40,13 @@ case "${1:-}" in
   *) names=("$@"); files() { printf '%s\n' "${names[@]}"; } ;;
 esac
 # The files that are compiled. CMake's compile commands name each by its absolute path.
-compiled() { grep -oE '"file": "[^"]+"' build/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
+compiled() { grep -oE '"file": "[^"]+"' build/tidy/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
 wanted() { files | sed -nE "s|^((interpose|report)/.*\.cpp)$|$PWD/\1|p" | sort -u; }
 lines_of wanted; all_wanted=("${lines[@]}")
 [ ${#all_wanted[@]} -gt 0 ] || exit 0
+mkdir -p build/tidy
+cmake -S . -B build/tidy -G Ninja -DCULPRIT_UNITY=OFF </dev/null >build/tidy/configure.log 2>&1 ||
+  fail "cmake cannot configure build/tidy, see build/tidy/configure.log"
 lines_of compiled; all_compiled=("${lines[@]}")
 lines_of comm -12 <(printf '%s\n' "${all_compiled[@]}") <(printf '%s\n' "${all_wanted[@]}"); sources=("${lines[@]}")
 [ ${#sources[@]} -gt 0 ] || exit 0
@@ -58,7 +61,7 @@ fi
 export tidy
 one_file() {
   local output
-  if ! output=$("$tidy" --quiet -p build "$1" 2>&1); then
+  if ! output=$("$tidy" --quiet -p build/tidy "$1" 2>&1); then
     printf '%s\n' "$output" |
       grep -vE '^([0-9]+ (warnings?|errors?) .*generated|Suppressed|Use -header-filter|Error while processing)' >&2
     return 1
