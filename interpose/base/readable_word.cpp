@@ -13,8 +13,8 @@ bool is_readable_word(std::uint64_t address) {
   static const bool on_valgrind = ask_valgrind(kRunningOnValgrind, 0, 0) != 0;
   if (!on_valgrind) {
     // rt_sigprocmask with an impossible `how` reads its argument first (EFAULT) and refuses then (EINVAL); abseil does
-    // so, too.
-    return system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
+    // so, too. A null pointer stands for no argument there, and is not read.
+    return address != 0 && system_call(SYS_rt_sigprocmask, ~0, address, 0, 8) != -EFAULT;
   }
   // valgrind would report that as an error of the program.
   std::uint64_t word = 0;

@@ -100,6 +100,12 @@ TEST_CASE("no value of any register ends a walk in a signal", "[walks]") {
   CHECK(frames > 10000);
 }
 
+TEST_CASE("a word at null is not readable", "[walks]") {
+  const std::uint64_t word = 1;
+  CHECK(is_readable_word(reinterpret_cast<std::uint64_t>(&word)));
+  for (std::uint64_t address = 0; address < 16; ++address) CHECK_FALSE(is_readable_word(address));
+}
+
 TEST_CASE("every rbp near zero and near the end of all addresses is read safely", "[walks]") {
   HostileStack stack;
   auto walked = std::make_unique<Walked>();
