@@ -38,16 +38,17 @@ std::string find_library() {
   return path;
 }
 
-namespace {
-
-std::string preload_value(const std::string& path) {
+std::string preloadable_library() {
+  std::string path = find_library();
   if (path.find_first_of(" :") != std::string::npos) {
     throw std::runtime_error(path +
                              ": LD_PRELOAD cannot hold a path with spaces or colons; move the tree, or set "
                              "CULPRIT_LIBRARY to a link elsewhere");
   }
-  return is_set("LD_PRELOAD") ? path + ":" + std::getenv("LD_PRELOAD") : path;
+  return path;
 }
+
+namespace {
 
 // NVTX gives its ranges to one tool only. If a profiler is configured, it keeps them.
 bool has_profiler() { return is_set("NVTX_INJECTION64_PATH") || is_set("CUDA_INJECTION64_PATH"); }
@@ -55,8 +56,9 @@ bool has_profiler() { return is_set("NVTX_INJECTION64_PATH") || is_set("CUDA_INJ
 }  // namespace
 
 Environment preload_environment(const std::string& pattern) {
-  const std::string library = find_library();
-  Environment environment = {{"LD_PRELOAD", preload_value(library)}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
+  const std::string library = preloadable_library();
+  const std::string preloads = is_set("LD_PRELOAD") ? library + ":" + std::getenv("LD_PRELOAD") : library;
+  Environment environment = {{"LD_PRELOAD", preloads}, {"CULPRIT_OUT", pattern}, {"CULPRIT_QUIET", "1"}};
   if (!has_profiler()) environment.emplace_back("NVTX_INJECTION64_PATH", library);
   for (const auto& [name, value] : environment) {
     std::string text = "the program gets ";

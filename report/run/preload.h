@@ -13,8 +13,11 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // Throws std::runtime_error when it is missing.
 std::string find_library();
 
+// The same for LD_PRELOAD. Throws, too, when that cannot hold the path.
+std::string preloadable_library();
+
 // The variables that make a command run under libculprit.so, write its dumps after `pattern` and print nothing at its
-// end. Throws std::runtime_error when find_library() does, or when LD_PRELOAD cannot hold its path.
+// end. Throws std::runtime_error when preloadable_library() does.
 Environment preload_environment(const std::string& pattern);
 
 }  // namespace culprit::report

@@ -291,6 +291,20 @@ TEST_CASE("where the library is missing, one command that helps is named", "[rep
         "libculprit.so: no such file. Run: pip install --force-reinstall culprit_gpu-*.whl\n");
 }
 
+TEST_CASE("culprit library prints the path for LD_PRELOAD", "[report][cli]") {
+  const Finished there = shell(kAnyLibrary + "CULPRIT library");
+  CHECK(there.exit_code == 0);
+  CHECK(there.out == "/lib/x86_64-linux-gnu/libm.so.6\n");
+  const Finished missing = shell("CULPRIT_LIBRARY=/nowhere/libculprit.so CULPRIT library 2>/dev/null");
+  CHECK(missing.exit_code == 3);
+  CHECK(missing.out.empty());
+  const TemporaryFolder folder;
+  const std::string spaced = folder.file("with space.so");
+  const Finished unusable = shell("touch '" + spaced + "'; CULPRIT_LIBRARY='" + spaced + "' CULPRIT library 2>&1");
+  CHECK(unusable.exit_code == 3);
+  CHECK(has(unusable.out, "LD_PRELOAD cannot hold a path with spaces or colons"));
+}
+
 TEST_CASE("run puts the library first and keeps its folder private", "[report][cli]") {
   // (A culprit with the address sanitizer does not start under another preloaded library without this option.)
   const Finished environment = shell("ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libdl.so.2 " + kAnyLibrary +
