@@ -3,8 +3,8 @@
 #
 # Without options the script runs the unit tests under ASan and UBSan (build-asan/) and under TSan (build-tsan/), the
 # fuzz targets for 10 seconds each (build-asan/), and then all tests of build/ on the simulated driver; ctest's summary
-# comes last. With options, for example `-L unit` or `-R frees`, it builds what those tests of build/ need, runs only
-# them, and installs no optional packages.
+# and the slowest 20 tests and files to compile come last. With options, for example `-L unit` or `-R frees`, it builds
+# the targets that those tests of build/ need, runs only them, and installs no optional packages.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -93,7 +93,9 @@ done
 left_out=()
 scripts/has-gpu.sh >/dev/null 2>&1 || left_out=(--label-exclude '^gpu$')
 echo "== all tests on the simulated driver${left_out[*]:+; no GPU here: those with the label gpu are left out}"
-run_ctest --test-dir build "${left_out[@]}" || failed+=(build)
+rm -f build/tests.xml
+run_ctest --test-dir build --output-junit "$root/build/tests.xml" "${left_out[@]}" || failed+=(build)
+scripts/slowest.py build/tests.xml build build-asan build-tsan
 if [ ${#failed[@]} -gt 0 ]; then
   fail "failed: ${failed[*]}"
 fi

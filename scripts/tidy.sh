@@ -3,9 +3,9 @@
 #
 # --all checks every source of interpose/ and report/; FILE... those among the files. Without arguments the script
 # checks the sources that differ from the branch main (on main itself: from the last commit but one) and the sources
-# with uncommitted changes. Takes the compile commands of build/tidy, which it configures: those of build/ are for several
-# files at a time. Prints the findings; exit code 1 when there are any. Where clang-tidy 14 or a build is missing, or more
-# than 20 files changed, one line says so, and the exit code is 0.
+# with uncommitted changes. Takes the compile commands of build/tidy, which it configures: those of build/ are for
+# several files at a time. Prints the findings; exit code 1 when there are any. Where clang-tidy 14 or a build is
+# missing, or more than 20 files changed, one line says so, and the exit code is 0.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 cd "$(dirname "$0")/.."
