@@ -2,8 +2,8 @@
 # Runs the long tests of tests/guest: scripts/soak.sh [--seconds N]
 #
 # Each test lasts N seconds, by default 600: kills at 500 random points, forks, signal handlers at 20 kHz, jumps out of
-# calls, user threads that a signal switches, cancelled threads, threads by the thousand, 200 times attach and detach,
-# 100 million stacks. Prints a row for each test. Exit code 1: a test failed.
+# calls, user threads that a signal switches, cancelled threads, threads by the thousand, drivers opened and closed, 200
+# times attach and detach, 100 million stacks. Prints a row for each test. Exit code 1: a test failed.
 set -euo pipefail
 . "$(dirname "$0")/fail.sh"
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -225,10 +225,11 @@ struct WordSearch {
   }
 
   std::uint64_t replacement(std::uint64_t word) const {
-    Api api;
+    HookedFunction function;
     if (to_hooks) {
-      return find_hooked(reinterpret_cast<const void*>(word), &api) ? reinterpret_cast<std::uint64_t>(hook_address(api))
-                                                                    : 0;
+      return find_hooked(reinterpret_cast<const void*>(word), &function)
+                 ? reinterpret_cast<std::uint64_t>(hook_address(function))
+                 : 0;
     }
     const HookAddress* found =
         std::lower_bound(hooks, hooks + kApiCount, word,

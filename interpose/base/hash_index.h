@@ -56,6 +56,15 @@ class HashIndex {
     return nullptr;
   }
 
+  // The first entry of the table that `accept(entry)` is true for, nullptr if there is none. Walks everything.
+  template <typename Accept>
+  Entry* find_any(Accept accept) {
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].value != 0 && accept(entries_[i])) return &entries_[i];
+    }
+    return nullptr;
+  }
+
   // An entry with this key, nullptr if there is none: for keys with one value each.
   Entry* find(std::uint64_t key) {
     return find(key, [](const Entry&) { return true; });

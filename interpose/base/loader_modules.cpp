@@ -44,6 +44,24 @@ Loader loader;
 std::atomic<int> loader_known;
 std::atomic<int> walks;
 std::atomic<int> unloadings;
+std::atomic<int> keepers;  // objects of KeepsModules
+std::atomic<std::uint32_t> unloadings_begun;
+std::atomic<std::uint32_t> waited_in_vain;  // unloadings_begun when a walk gave up waiting; such a wait is not repeated
+// A destructor of the library that this thread closes may call CUDA.
+__thread int own_unloadings __attribute__((tls_model("initial-exec")));
+
+// Waits until no other thread closes a library, 10 ms at most: a dlclose() may wait for this thread. The caller is
+// counted in `walks` or `keepers`, so that no other dlclose() begins. Returns false when one still goes on.
+bool wait_for_unloadings() {
+  for (int i = 0; i < 100; ++i) {
+    if (unloadings.load() <= own_unloadings) return true;
+    const std::uint32_t begun = unloadings_begun.load();
+    if (waited_in_vain.load() == begun) return false;
+    sleep_microseconds(100);
+  }
+  waited_in_vain.store(unloadings_begun.load());
+  return false;
+}
 
 // An entry of the auxiliary vector, read from /proc: for when libc's getauxval() is not known yet, or absent.
 std::uint64_t auxiliary_from_proc(std::uint64_t type) {
@@ -181,7 +199,7 @@ struct Walk {
 };
 
 int walk_list(const struct link_map* first, const Walk& walk) {
-  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  const bool plainly = wait_for_unloadings();
   const struct link_map* before = nullptr;
   const OwnCopies copies(!plainly);
   if (!plainly && copies.get() == nullptr) return 0;
@@ -201,14 +219,16 @@ int walk_list(const struct link_map* first, const Walk& walk) {
   return result;
 }
 
+void leave(std::atomic<int>* count) {
+  int present = count->load();
+  while (present > 0 && !count->compare_exchange_weak(present, present - 1)) {
+  }
+}
+
 class Walking {
  public:
   Walking() { walks.fetch_add(1); }
-  ~Walking() {
-    int count = walks.load();
-    while (count > 0 && !walks.compare_exchange_weak(count, count - 1)) {
-    }
-  }
+  ~Walking() { leave(&walks); }
   Walking(const Walking&) = delete;
   Walking& operator=(const Walking&) = delete;
 };
@@ -320,7 +340,7 @@ bool module_extent(const struct dl_phdr_info& module, std::uint64_t* begin, std:
 bool modules_were_added(ModuleListEnd* end) {
   Walking walking;
   if (!know_loader()) return false;
-  const bool plainly = unloadings.load(std::memory_order_acquire) == 0;
+  const bool plainly = wait_for_unloadings();
   ModuleListEnd now = {};
   struct link_map map;
   const struct link_map* node = loader.debug->r_map;
@@ -338,17 +358,46 @@ std::uint64_t auxiliary_value(std::uint64_t type) {
   return of_libc != nullptr ? of_libc(type) : auxiliary_from_proc(type);
 }
 
-void begin_unloading() {
-  unloadings.fetch_add(1);
-  for (int i = 0; walks.load() != 0; ++i) {
-    if (i == 100) {
-      walks.store(0);  // left by a thread that no longer exists: of a fork parent, or ended during a walk
+namespace {
+
+void wait_until_left(std::atomic<int>* count, int most) {
+  for (int i = 0; count->load() != 0; ++i) {
+    if (i == most) {
+      count->store(0);  // left by a thread that no longer exists: of a fork parent, or ended during a walk
       break;
     }
     sleep_microseconds(100);
   }
 }
 
-void end_unloading() { unloadings.fetch_sub(1); }
+}  // namespace
+
+void begin_unloading() {
+  for (int i = 0; i < 4; ++i) {
+    wait_until_left(&walks, 100);
+    wait_until_left(&keepers, 5000);
+    unloadings.fetch_add(1);
+    if ((walks.load() == 0 && keepers.load() == 0) || i == 3) break;
+    unloadings.fetch_sub(1);  // a walk began meanwhile
+  }
+  ++own_unloadings;
+  unloadings_begun.fetch_add(1);
+}
+
+void end_unloading() {
+  --own_unloadings;
+  unloadings.fetch_sub(1);
+}
+
+KeepsModules::KeepsModules(bool wanted) {
+  if (!wanted) return;
+  keepers.fetch_add(1);
+  done_ = wait_for_unloadings();
+  if (!done_) leave(&keepers);
+}
+
+KeepsModules::~KeepsModules() {
+  if (done_) leave(&keepers);
+}
 
 }  // namespace culprit

@@ -99,9 +99,25 @@ bool modules_were_added(ModuleListEnd* end);
 // An entry of the auxiliary vector, like getauxval(); 0 = unknown.
 std::uint64_t auxiliary_value(std::uint64_t type);
 
-// Call around the real dlclose(): meanwhile walks read the list by system calls, which fail where a plain read would
-// crash. begin_unloading() waits for earlier walks to end, 10 ms at most.
+// Call around the real dlclose(). begin_unloading() waits for walks to end, and for each KeepsModules; a walk waits for
+// the unloadings of other threads. Neither waits for ever: after 10 ms a walk reads the list by system calls, which
+// fail where a plain read would crash.
 void begin_unloading();
 void end_unloading();
+
+// While it exists, a dlclose() that begins waits, half a second at most: for reading a library, or for a few calls of
+// it, that the program may close. Only on the tracker's own stack, where no handler can delay it. Not done: libraries
+// were being closed for 10 ms.
+class KeepsModules {
+ public:
+  explicit KeepsModules(bool wanted = true);
+  ~KeepsModules();
+  KeepsModules(const KeepsModules&) = delete;
+  KeepsModules& operator=(const KeepsModules&) = delete;
+  bool done() const { return done_; }
+
+ private:
+  bool done_ = false;
+};
 
 }  // namespace culprit

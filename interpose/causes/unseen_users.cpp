@@ -13,6 +13,7 @@
 #include "interpose/base/written_memory.h"
 #include "interpose/driver/driver.h"
 #include "interpose/driver/entry_points.h"
+#include "interpose/driver/loaded_drivers.h"
 #include "interpose/recorder/process.h"
 #include "interpose/stacks/modules.h"
 
@@ -54,8 +55,8 @@ struct Found {
 };
 
 bool is_hooked(std::uint64_t address) {
-  Api api;
-  return in_driver(reinterpret_cast<void*>(address)) && find_hooked(reinterpret_cast<void*>(address), &api);
+  HookedFunction function;
+  return find_hooked(reinterpret_cast<void*>(address), &function);
 }
 
 // A library that defines hooked functions is another interposer: its driver calls are those of its callers.
@@ -138,16 +139,14 @@ bool look_at_words(void* data, const std::uint64_t* words, std::uint64_t count, 
   return true;
 }
 
-// Finds users in our own namespace of the loader.
-void find_direct_users(Found* found) {
-  std::uint64_t begin = 0, end = 0;
-  if (!driver_range(&begin, &end)) return;
+// Finds users of a driver in our own namespace of the loader.
+void find_direct_users(const LoadedDriver& driver, Found* found) {
   int error = 0;
   auto* search = static_cast<DirectSearch*>(map_private(sizeof(DirectSearch), &error));
   if (search == nullptr) return;
   search->found = found;
-  search->least = begin;
-  search->span = end - begin;
+  search->least = driver.module.begin;
+  search->span = driver.module.end - driver.module.begin;
   any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     look_at_module(info, module, search);
     return false;
@@ -233,13 +232,27 @@ void find_other_namespaces(Found* found) {
   });
 }
 
+// Drivers that were opened while too many others were.
+void add_unhooked_drivers(Found* found) {
+  const UnhookedDrivers& drivers = unhooked_drivers();
+  const int bytes = __atomic_load_n(&drivers.bytes, __ATOMIC_ACQUIRE);
+  for (int at = 0; at < bytes; at += static_cast<int>(std::strlen(drivers.paths + at)) + 1)
+    found->add(format::UnseenHow::kDriver, 0, drivers.paths + at, std::strlen(drivers.paths + at));
+}
+
 // Returns the users found, or nullptr when there are none. The caller unmaps the result.
 Found* find_unseen_users() {
   int error = 0;
   auto* found = static_cast<Found*>(map_private(sizeof(Found), &error));
   if (found == nullptr) return nullptr;
-  find_direct_users(found);
+  if (driver_ready()) {
+    any_driver([&](const LoadedDriver& driver) {
+      find_direct_users(driver, found);
+      return false;
+    });
+  }
   find_other_namespaces(found);
+  add_unhooked_drivers(found);
   if (found->count != 0) return found;
   unmap_private(found, sizeof(Found));
   return nullptr;
@@ -249,6 +262,7 @@ Found* find_unseen_users() {
 
 bool may_know_the_driver(const struct dl_phdr_info& info, const ElfModule& module) {
   if (is_own_module(module)) return true;
+  if (any_driver([&](const LoadedDriver& driver) { return driver.module.begin == module.begin; })) return true;
   const char* path = info.dlpi_name != nullptr ? info.dlpi_name : "";
   const char* slash = std::strrchr(path, '/');
   for (const char* name : {slash != nullptr ? slash + 1 : path, module.soname != nullptr ? module.soname : ""}) {

@@ -1,74 +1,52 @@
-// Finds libcuda and the real functions, once, in libcuda's own symbol table.
 #include "interpose/driver/driver.h"
 
-#include <atomic>
 #include <cstring>
+#include <initializer_list>
 
-#include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_modules.h"
-#include "interpose/base/own_stack.h"
 #include "interpose/base/prepared.h"
-#include "interpose/driver/entry_points.h"
+#include "interpose/driver/loaded_drivers.h"
 
 namespace culprit {
 
 namespace {
-
-Driver calls;
-ElfModule libcuda;
-std::atomic<int> found;
-
-void resolve() {
-#define CULPRIT_RESOLVE(name) calls.name = reinterpret_cast<decltype(calls.name)>(find_symbol(libcuda, #name));
-  CULPRIT_DRIVER_CALLS(CULPRIT_RESOLVE)
-#undef CULPRIT_RESOLVE
-  learn_entry_points(libcuda);
+const Driver kNoDriver = {};
 }
 
-// Without a lock, because a fork child could find it locked for ever: concurrent threads store equal values, and each
-// thread stores all of them before it continues.
-bool find_libcuda() {
-  const bool is_there = any_module([](const ElfModule& module, const struct dl_phdr_info&) {
-    if (!is_libcuda(module)) return false;
-    libcuda = module;
-    return true;
-  });
-  if (!is_there) return false;
-  resolve();
-  found.store(1, std::memory_order_release);
-  return true;
+// The name decides, of the file or the DT_SONAME: other vendors' drivers have only one of them.
+bool is_libcuda(const ElfModule& module, const char* path) {
+  const char* slash = path == nullptr ? nullptr : std::strrchr(path, '/');
+  const char* file = slash != nullptr ? slash + 1 : path;
+  for (const char* name : {module.soname, file}) {
+    if (name != nullptr && (std::strncmp(name, "libcuda.so", 10) == 0)) return find_symbol(module, "cuInit") != 0;
+  }
+  return false;
 }
 
-}  // namespace
-
-bool is_libcuda(const ElfModule& module) {
-  return module.soname != nullptr && std::strcmp(module.soname, "libcuda.so.1") == 0 &&
-         find_symbol(module, "cuInit") != 0;
+const Driver& driver() {
+  const LoadedDriver* current = current_driver();
+  return current == nullptr || !may_call_driver() ? kNoDriver : current->calls;
 }
-
-const Driver& driver() { return calls; }
 
 bool driver_ready() {
-  if (found.load(std::memory_order_acquire) != 0) return true;
+  if (current_driver() != nullptr) return true;
   ensure_prepared();
-  return on_own_stack([] { return find_libcuda(); });
-}
-
-bool in_driver(const void* address) {
-  return driver_ready() && libcuda.contains(reinterpret_cast<std::uint64_t>(address));
+  return find_first_driver();
 }
 
 bool driver_range(std::uint64_t* begin, std::uint64_t* end) {
   if (!driver_ready()) return false;
-  *begin = libcuda.begin;
-  *end = libcuda.end;
+  const LoadedDriver* first = culprit_first_driver;
+  if (first == nullptr) return false;
+  *begin = first->module.begin;
+  *end = first->module.end;
   return true;
 }
 
 bool is_driver_handle(const void* handle) {
+  if (!driver_ready() || handle == nullptr || handle == reinterpret_cast<void*>(-1)) return false;
   // glibc's handles are its link_map pointers; l_addr is the load bias (link.h).
-  return driver_ready() && handle != nullptr && handle != reinterpret_cast<void*>(-1) &&
-         static_cast<const struct link_map*>(handle)->l_addr == libcuda.load_bias;
+  const std::uint64_t bias = static_cast<const struct link_map*>(handle)->l_addr;
+  return any_driver([&](const LoadedDriver& driver) { return driver.module.load_bias == bias; });
 }
 
 bool cuda_is_loaded() {
@@ -79,6 +57,25 @@ bool cuda_is_loaded() {
     const char* name = slash != nullptr ? slash + 1 : path;
     return std::strncmp(name, "libcuda.so", 10) == 0 || std::strncmp(name, "libcudart", 9) == 0;
   });
+}
+
+RetainedPrimary::RetainedPrimary(CUdevice device) : device_(device) {
+  const Driver& call = driver();
+  unsigned flags = 0;
+  int active = 0;
+  if (!call.cuDevicePrimaryCtxRelease_v2.is_there() && !call.cuDevicePrimaryCtxRelease.is_there()) return;
+  if (call.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
+  if (call.cuDevicePrimaryCtxRetain(&context_, device) != CUDA_SUCCESS) context_ = nullptr;
+}
+
+RetainedPrimary::~RetainedPrimary() {
+  if (context_ == nullptr) return;
+  const Driver& call = driver();
+  if (call.cuDevicePrimaryCtxRelease_v2.is_there()) {
+    call.cuDevicePrimaryCtxRelease_v2(device_);
+  } else {
+    call.cuDevicePrimaryCtxRelease(device_);
+  }
 }
 
 }  // namespace culprit

@@ -1,61 +1,66 @@
 #include "interpose/driver/entry_points.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/hash.h"
 #include "interpose/base/late_load.h"
 #include "interpose/driver/driver.h"
 
+extern "C" {
+CULPRIT_OWN extern const char culprit_dispatch[];
+}
+
 namespace culprit {
 
-void* driver_addresses[kApiCount];  // libcuda's own
-void* next_addresses[kApiCount];    // called by our hooks: libcuda's, another interposer's, or a stand-in
+void* next_addresses[kApiCount];  // a stand-in, or as found; nullptr: to be looked up at the next call
 
 namespace {
 
+// dispatch_x86_64.S: one stub for each row.
+constexpr int kDispatchBytes = 16;
+constexpr int kDispatchStubs = 384;
+static_assert(kApiCount <= kDispatchStubs);
+static_assert(offsetof(LoadedDriver, addresses) == 0);
+
+void* of_interposers[kApiCount];   // other interposers' functions
 void* found_addresses[kApiCount];  // the next addresses, without stand-ins
 void* (*stand_in_for)(Api);
 
-// libcuda's address -> row. Filled before driver_ready() returns true. No HashIndex, because threads fill it without a
-// lock (see find_libcuda()).
-constexpr std::uint32_t kSlots = 1024;
-static_assert(kApiCount * 2 < static_cast<int>(kSlots));
-struct Slot {
-  std::atomic<std::uint64_t> address;
-  std::atomic<Api> api;
-};
-Slot slots[kSlots];
+constexpr int kMostInterposers = 8;
+std::uint64_t interposers[kMostInterposers];  // where their modules begin
+int interposer_count;
+
+void* load(void* const* place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
+
+void set_found_address(int row, void* address) {
+  __atomic_store_n(&found_addresses[row], address, __ATOMIC_SEQ_CST);
+  // The next call looks it up.
+  __atomic_store_n(&next_addresses[row], nullptr, __ATOMIC_SEQ_CST);
+}
+
+void* dispatch_stub(int row) { return const_cast<char*>(culprit_dispatch) + kDispatchBytes * row; }
 
 }  // namespace
 
-void learn_entry_points(const ElfModule& libcuda) {
+void connect_hooks(const LoadedDriver* first, bool others) {
   for (int i = 0; i < kApiCount; ++i) {
-    Api api = static_cast<Api>(i);
-    std::uint64_t address = find_symbol(libcuda, api_name(api), api_hash(api));
-    driver_addresses[i] = reinterpret_cast<void*>(address);
-    if (found_addresses[i] == nullptr) found_addresses[i] = driver_addresses[i];
-    if (address == 0) continue;
-    std::uint32_t slot = static_cast<std::uint32_t>(mix(address)) % kSlots;
-    std::uint64_t present = 0;
-    while (!slots[slot].address.compare_exchange_strong(present, address) && present != address) {
-      slot = (slot + 1) % kSlots;
-      present = 0;
-    }
-    slots[slot].api.store(api, std::memory_order_relaxed);
+    void* address = load(&of_interposers[i]);
+    if (address == nullptr && others) address = dispatch_stub(i);
+    if (address == nullptr && first != nullptr) address = load(&first->addresses[i]);
+    set_found_address(i, address);
   }
 }
 
-bool find_hooked(const void* address, Api* api) {
-  if (!driver_ready()) return false;
-  std::uint64_t wanted = reinterpret_cast<std::uint64_t>(address);
-  for (std::uint32_t slot = static_cast<std::uint32_t>(mix(wanted)) % kSlots; slots[slot].address != 0;
-       slot = (slot + 1) % kSlots) {
-    if (slots[slot].address == wanted) {
-      *api = slots[slot].api;
-      return true;
-    }
+bool find_hooked(const void* address, HookedFunction* function) {
+  const LoadedDriver* driver = driver_at(address);
+  if (driver == nullptr) return false;
+  std::uint32_t slot = row_slot(address);
+  for (; driver->rows[slot] != 0; slot = (slot + 1) % LoadedDriver::kRowSlots) {
+    const int row = driver->rows[slot] - 1;
+    if (load(&driver->addresses[row]) != address) continue;
+    function->api = static_cast<Api>(row);
+    function->thunks = driver == culprit_first_driver ? 0 : driver->thunks;
+    return function->thunks != 0 || driver == culprit_first_driver;
   }
   return false;
 }
@@ -70,7 +75,11 @@ bool find_hooked_name(const char* symbol, Api* api) {
   return false;
 }
 
-void* find_driver_address(Api api) { return driver_ready() ? driver_addresses[static_cast<int>(api)] : nullptr; }
+void* driver_address(Api api) {
+  if (!driver_ready()) return nullptr;
+  const LoadedDriver* driver = current_driver();
+  return driver == nullptr ? nullptr : load(&driver->addresses[static_cast<int>(api)]);
+}
 
 void* find_next_address(Api api) {
   const int row = static_cast<int>(api);
@@ -79,7 +88,6 @@ void* find_next_address(Api api) {
   void* found = stand_in;
   do {
     if (stand_in == nullptr) found = __atomic_load_n(&found_addresses[row], __ATOMIC_SEQ_CST);
-    if (found == nullptr) return nullptr;
     __atomic_store_n(&next_addresses[row], found, __ATOMIC_SEQ_CST);
     // Another thread may have set an address meanwhile.
   } while (stand_in == nullptr && __atomic_load_n(&found_addresses[row], __ATOMIC_SEQ_CST) != found);
@@ -87,9 +95,8 @@ void* find_next_address(Api api) {
 }
 
 void set_next_address(Api api, void* address) {
-  __atomic_store_n(&found_addresses[static_cast<int>(api)], address, __ATOMIC_SEQ_CST);
-  // The next call looks it up.
-  __atomic_store_n(&next_addresses[static_cast<int>(api)], nullptr, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&of_interposers[static_cast<int>(api)], address, __ATOMIC_RELAXED);
+  set_found_address(static_cast<int>(api), address);
 }
 
 void prepare_stand_ins(void* (*stand_in)(Api)) { stand_in_for = stand_in; }
@@ -110,14 +117,24 @@ void find_other_interposers() {
       return false;
     }
     if (!past_us || is_libc(info, module)) return false;
-    if (is_libcuda(module)) return true;  // symbol lookup never reaches later modules
+    if (is_libcuda(module, info.dlpi_name)) return true;  // symbol lookup never reaches later modules
+    bool any = false;
     for (int i = 0; i < kApiCount; ++i) {
       Api api = static_cast<Api>(i);
       std::uint64_t address = find_symbol(module, api_name(api), api_hash(api));
-      if (address != 0 && found_addresses[i] == nullptr) found_addresses[i] = reinterpret_cast<void*>(address);
+      if (address != 0 && of_interposers[i] == nullptr) set_next_address(api, reinterpret_cast<void*>(address));
+      any = any || address != 0;
     }
+    if (any && interposer_count < kMostInterposers) interposers[interposer_count++] = module.begin;
     return false;
   });
+}
+
+bool is_other_interposer(const ElfModule& module) {
+  for (int i = 0; i < interposer_count; ++i) {
+    if (interposers[i] == module.begin) return true;
+  }
+  return false;
 }
 
 }  // namespace culprit

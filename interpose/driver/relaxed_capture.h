@@ -8,10 +8,7 @@ namespace culprit {
 
 class RelaxedCapture {
  public:
-  // Needs driver_ready().
-  RelaxedCapture()
-      : exchanged_(driver().cuThreadExchangeStreamCaptureMode != nullptr &&
-                   driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
+  RelaxedCapture() : exchanged_(driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
   ~RelaxedCapture() {
     if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
   }

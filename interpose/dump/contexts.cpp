@@ -14,7 +14,7 @@ using format::Ref;
 
 ContextTable::Entry* ContextTable::find_locked(CUcontext handle) {
   for (int i = count_ - 1; i >= 0; --i) {
-    if (entries_[i].alive && (entries_[i].handle == handle || entries_[i].alias == handle)) return &entries_[i];
+    if (entries_[i].is_here() && (entries_[i].handle == handle || entries_[i].alias == handle)) return &entries_[i];
   }
   return nullptr;
 }
@@ -51,6 +51,7 @@ Place ContextTable::made(CUcontext handle, Kind kind, CUdevice ordinal, std::uin
   entry->references = 1;
   entry->device = number_of(ordinal);
   entry->kind = kind;
+  entry->life = current_life();
   entry->alive = true;
   auto* record = dump.at<ContextRecord>(entry->record);
   store_release(&record->state, format::ContextState::kEmpty);
@@ -78,16 +79,8 @@ Place ContextTable::of_handle(CUcontext handle, std::uint64_t now_ns, DumpWriter
   if (driver().cuCtxGetCurrent(&now_current) == CUDA_SUCCESS && now_current == handle)
     driver().cuCtxGetDevice(&ordinal);
   if (ordinal < 0) return {};
-  unsigned flags = 0;
-  int active = 0;
-  CUcontext primary = nullptr;
-  Kind kind = Kind::kContext;
   // A primary context whose retain was not seen: retaining it for a moment gives its handle, without other effects.
-  if (driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0 &&
-      driver().cuDevicePrimaryCtxRetain(&primary, ordinal) == CUDA_SUCCESS) {
-    driver().cuDevicePrimaryCtxRelease_v2(ordinal);
-    if (primary == handle) kind = Kind::kPrimaryContext;
-  }
+  const Kind kind = RetainedPrimary(ordinal).get() == handle ? Kind::kPrimaryContext : Kind::kContext;
   return made(handle, kind, ordinal, 0, 0, format::kNoIndex, now_ns, dump);
 }
 
@@ -101,7 +94,7 @@ Place ContextTable::of_device_here(CUdevice ordinal, DumpWriter& dump) {
   SpinGuard guard(lock_);
   for (int i = count_ - 1; i >= 0; --i) {
     const Entry& entry = entries_[i];
-    if (entry.alive && entry.kind == Kind::kPrimaryContext && entry.device == ordinal)
+    if (entry.is_here() && entry.kind == Kind::kPrimaryContext && entry.device == ordinal)
       return {entry.index, entry.device};
   }
   return {format::kNoIndex, static_cast<std::uint8_t>(ordinal)};
@@ -131,7 +124,7 @@ std::uint32_t ContextTable::take_primary(CUdevice ordinal) {
     SpinGuard guard(lock_);
     for (int i = count_ - 1; i >= 0 && handle == nullptr; --i) {
       const Entry& entry = entries_[i];
-      if (entry.alive && entry.kind == Kind::kPrimaryContext && entry.device == ordinal) handle = entry.handle;
+      if (entry.is_here() && entry.kind == Kind::kPrimaryContext && entry.device == ordinal) handle = entry.handle;
     }
   }
   return handle == nullptr ? format::kNoIndex : take(handle);
@@ -182,10 +175,22 @@ std::uint32_t ContextTable::set_bytes(CUcontext handle, std::uint64_t bytes, std
 CUcontext ContextTable::any_context_on(std::uint8_t wanted) {
   SpinGuard guard(lock_);
   for (int i = 0; i < count_; ++i) {
-    if (entries_[i].alive && entries_[i].device == wanted && entries_[i].kind != Kind::kGreenContext)
+    if (entries_[i].is_here() && entries_[i].device == wanted && entries_[i].kind != Kind::kGreenContext)
       return entries_[i].handle;
   }
   return nullptr;
+}
+
+std::uint32_t ContextTable::take_of_lives(const LifeSet& lives) {
+  SpinGuard guard(lock_);
+  for (int i = 0; i < count_; ++i) {
+    Entry& entry = entries_[i];
+    if (!entry.alive || !lives.has(entry.life)) continue;
+    entry.alive = false;
+    __atomic_fetch_add(&epoch_, 1, __ATOMIC_RELEASE);
+    return entry.index;
+  }
+  return format::kNoIndex;
 }
 
 DeviceRecord* ContextTable::known_device(std::uint8_t ordinal, DumpWriter& dump) {
@@ -204,14 +209,13 @@ DeviceRecord* ContextTable::device(CUdevice ordinal, DumpWriter& dump) {
   CUuuid uuid = {};
   // _v2 returns the UUID of the MIG instance, if any, the first version always that of the whole GPU: they differ
   // exactly under MIG.
-  if (call.cuDeviceGetUuid_v2 != nullptr && call.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS) {
+  if (call.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS) {
     std::memcpy(fields.uuid, &uuid, sizeof(fields.uuid));
     CUuuid whole = {};
-    if (call.cuDeviceGetUuid != nullptr && call.cuDeviceGetUuid(&whole, ordinal) == CUDA_SUCCESS &&
-        std::memcmp(&whole, &uuid, sizeof(uuid)) != 0) {
+    if (call.cuDeviceGetUuid(&whole, ordinal) == CUDA_SUCCESS && std::memcmp(&whole, &uuid, sizeof(uuid)) != 0) {
       fields.flags |= format::kDeviceMig;
     }
-  } else if (call.cuDeviceGetUuid != nullptr && call.cuDeviceGetUuid(&uuid, ordinal) == CUDA_SUCCESS) {
+  } else if (call.cuDeviceGetUuid(&uuid, ordinal) == CUDA_SUCCESS) {
     std::memcpy(fields.uuid, &uuid, sizeof(fields.uuid));
   }
   call.cuDeviceGetName(fields.name, sizeof(fields.name) - 1, ordinal);
@@ -228,8 +232,10 @@ DeviceRecord* ContextTable::device(CUdevice ordinal, DumpWriter& dump) {
 }
 
 bool read_memory(std::uint64_t now_ns, format::MemoryReading* reading) {
+  const DriverUse use;
   std::size_t free_bytes = 0, total_bytes = 0;
   if (!driver_ready() || driver().cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) return false;
+  if (total_bytes == 0 || free_bytes > total_bytes) return false;  // the driver stored nothing
   *reading = {now_ns, free_bytes, total_bytes};
   return true;
 }

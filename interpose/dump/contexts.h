@@ -1,12 +1,12 @@
 // Contexts and devices: which ones a call concerns, and their records in the dump.
 //
 // The driver reuses handles, and a primary context keeps its handle across a reset; so all other code identifies a
-// context by its number in the dump.
+// context by its number in the dump. Handles are those of the calling thread's driver.
 #pragma once
 
 #include <cstdint>
 
-#include "interpose/driver/driver.h"
+#include "interpose/driver/loaded_drivers.h"
 #include "interpose/dump/dump_writer.h"
 
 namespace culprit {
@@ -55,8 +55,12 @@ class ContextTable {
   // Stores the memory that making the live context with this handle took. Returns its number.
   std::uint32_t set_bytes(CUcontext handle, std::uint64_t bytes, std::uint16_t flags, DumpWriter& dump);
 
-  // A live context on this device, nullptr if none.
+  // A live context of the calling thread's driver on this device, nullptr if none.
   CUcontext any_context_on(std::uint8_t device);
+
+  // A driver was unloaded: its handles name no context any more, and the program did not destroy the contexts. Removes
+  // one of them from the table, and returns its number; kNoIndex: there is none left.
+  std::uint32_t take_of_lives(const LifeSet& lives);
 
   static constexpr int kMostDevices = 64;
 
@@ -75,7 +79,9 @@ class ContextTable {
     int references;
     std::uint8_t device;
     format::Kind kind;
+    std::uint8_t life;  // of its driver
     bool alive;
+    bool is_here() const { return alive && life == current_life(); }
     CUcontext taken_handle;  // for revive()
   };
   Place of_device_here(CUdevice device, DumpWriter& dump);

@@ -10,7 +10,7 @@ using format::AllocationRecord;
 using format::AllocationState;
 using format::Ref;
 
-HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device) {
+HashIndex::Entry* LiveTable::look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device) {
   HashIndex::Entry* elsewhere = nullptr;
   HashIndex::Entry* here = shard.index.find(handle, [&](HashIndex::Entry& entry) {
     if (entry.tag == tag_of(space, device)) return true;
@@ -30,7 +30,7 @@ void LiveTable::repair_left_shard(DumpWriter& dump) {
       const auto* record = dump.at<AllocationRecord>(entry.value);
       auto state = static_cast<AllocationState>(record->state & ((1U << format::kStateBits) - 1));
       return state == AllocationState::kLive && record->handle == entry.key &&
-             entry.tag == tag_of(space_of(record->kind), record->device);
+             (entry.tag & 0xffff) == tag_of(std::uint32_t{space_of(record->kind)}, record->device);
     });
   }
   left->unlock();
@@ -50,13 +50,14 @@ void LiveTable::index_event(YoungRecord record, DumpWriter& dump, ThreadRecords*
 }
 
 Ref LiveTable::find(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
-  Ref ref = find_indexed(space, handle, device, dump);
+  const std::uint32_t here = space_here(space);
+  Ref ref = find_indexed(here, handle, device, dump);
   if (ref != 0 || !may_be_young(space) || !young_.in_use()) return ref;
-  fetch_young(space, handle, dump);
-  return find_indexed(space, handle, device, dump);
+  fetch_young(here, handle, dump);
+  return find_indexed(here, handle, device, dump);
 }
 
-Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
+Ref LiveTable::find_indexed(std::uint32_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
   ShardGuard guard(shard, dump);
   if (!guard.locked()) return 0;
@@ -66,7 +67,7 @@ Ref LiveTable::find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8
 
 void LiveTable::put_back(Ref ref, DumpWriter& dump) {
   auto* record = dump.at<AllocationRecord>(ref);
-  std::uint8_t space = space_of(record->kind);
+  const std::uint32_t space = space_here(space_of(record->kind));
   Shard& shard = shard_of(record->handle);
   ShardGuard guard(shard, dump);
   if (guard.locked()) shard.index.insert(record->handle, ref, tag_of(space, record->device));
@@ -75,7 +76,7 @@ void LiveTable::put_back(Ref ref, DumpWriter& dump) {
 
 void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& dump) {
   auto* record = dump.at<AllocationRecord>(ref);
-  std::uint8_t space = space_of(record->kind);
+  const std::uint32_t space = space_here(space_of(record->kind));
   {
     Shard& shard = shard_of(record->handle);
     ShardGuard guard(shard, dump);
@@ -94,12 +95,13 @@ void LiveTable::rekey(Ref ref, std::uint64_t handle, bool indexed, DumpWriter& d
 
 Ref LiveTable::find_containing(std::uint8_t space, std::uint64_t address, DumpWriter& dump) {
   fetch_all_young(dump);
+  const std::uint32_t here = space_here(space);
   Ref found = 0;
   for (Shard& shard : shards_) {
     ShardGuard guard(shard, dump);
     if (!guard.locked()) continue;
     shard.index.for_each([&](const HashIndex::Entry& entry) {
-      if (entry.tag >> 8 != space || found != 0) return;
+      if (entry.tag >> 8 != here || found != 0) return;
       const auto* record = dump.at<AllocationRecord>(entry.value);
       std::uint64_t size = record->bytes != 0 ? record->bytes : record->extra;
       if (address >= record->handle && address - record->handle < size) found = entry.value;

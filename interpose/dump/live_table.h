@@ -2,6 +2,9 @@
 //
 //   (space, handle) --hash--> shard --index--> Ref of the record
 //
+// Handles of two lives of a driver (driver/loaded_drivers.h) are kept apart: the life is a part of the space. It is
+// always 0 in a process that has one driver all the time.
+//
 // A thread keeps its newest records out of the index (young_records.h) until another thread asks for them.
 //
 // Each shard has a spin lock, held while the index changes. Its holder may be interrupted by a signal handler that
@@ -16,6 +19,7 @@
 #include "interpose/base/hash_index.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
+#include "interpose/driver/loaded_drivers.h"
 #include "interpose/dump/dump_writer.h"
 #include "interpose/dump/record_pool.h"
 #include "interpose/dump/thread_part.h"
@@ -32,6 +36,9 @@ constexpr bool stays_young(format::Kind kind) {
 constexpr bool may_be_young(std::uint8_t space) {
   return space == space_of(format::Kind::kStreamOrdered) || space == space_of(format::Kind::kEvent);
 }
+
+// The space in the life of the calling thread's driver.
+inline std::uint32_t space_here(std::uint32_t space) { return space | static_cast<std::uint32_t>(current_life()) << 8; }
 
 // The records of one thread.
 struct ThreadRecords {
@@ -70,9 +77,10 @@ class LiveTable {
         dump, own);
   }
 
-  // Like add(); fill(record) stores every field except `state`. `space`: that of the kind.
+  // Like add(); fill(record) stores every field except `state`. `space`: that of the kind; in a process with several
+  // lives of drivers that of space_here().
   template <typename Fill>
-  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device, Fill fill,
+  format::Ref make(std::uint64_t handle, format::Kind kind, std::uint32_t space, std::uint8_t device, Fill fill,
                    DumpWriter& dump, ThreadRecords* own);
 
   // Finds a live record: on `device` if there is one, else on any device. Returns 0 if there is none.
@@ -134,6 +142,12 @@ class LiveTable {
   bool find_ended(std::uint8_t space, std::uint64_t handle, format::AllocationRecord* record, EndedBy* by,
                   DumpWriter& dump);
 
+  // The driver was unloaded: its handles mean nothing any more, and the next driver may give the same ones out. Live
+  // records stay live, because the program did not end them; they only leave the index. On the tracker's own stack
+  // only. visit(record): called for each of them, with its shard locked.
+  template <typename Visit>
+  void forget_lives(const LifeSet& lives, DumpWriter& dump, Visit visit);
+
   // After a jump out of one of these functions: repairs and unlocks the shard that the calling thread held, if any. The
   // entry that was being added or removed may be lost.
   void repair_left_shard(DumpWriter& dump);
@@ -146,6 +160,7 @@ class LiveTable {
   // Allows threads to keep young records, or (pause) moves all of them to the index and forbids new ones.
   void start_young() { young_.start(); }
   void resume_young() { young_.resume(); }
+  bool has_young() const { return young_.in_use(); }
   CULPRIT_COLD void pause_young(DumpWriter& dump) {
     on_own_stack([&] { young_.pause(into_index(dump)); });
   }
@@ -202,10 +217,9 @@ class LiveTable {
 
   // Uses other bits of the hash than the index.
   Shard& shard_of(std::uint64_t handle) { return shards_[quick_hash(handle) >> 56]; }
-  static std::uint32_t tag_of(std::uint8_t space, std::uint8_t device) {
-    return static_cast<std::uint32_t>(space) << 8 | device;
-  }
-  static HashIndex::Entry* look_up(Shard& shard, std::uint8_t space, std::uint64_t handle, std::uint8_t device);
+  // life, space, device: a byte each, from bit 16 down.
+  static std::uint32_t tag_of(std::uint32_t space, std::uint8_t device) { return space << 8 | device; }
+  static HashIndex::Entry* look_up(Shard& shard, std::uint32_t space, std::uint64_t handle, std::uint8_t device);
   static constexpr std::uint32_t kGeneration = 1U << format::kStateBits;
   // Publishes a new state under the next generation, so that a live reader notices that the record changed under it.
   static void publish(format::AllocationRecord* record, format::AllocationState state, bool next_generation) {
@@ -263,11 +277,13 @@ class LiveTable {
   CULPRIT_COLD format::Ref drop_stale(format::Ref ref, format::Ref stale, bool locked, DumpWriter& dump,
                                       ThreadRecords* own);
 
-  format::Ref find_indexed(std::uint8_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
+  format::Ref find_indexed(std::uint32_t space, std::uint64_t handle, std::uint8_t device, DumpWriter& dump);
   template <typename Device>
-  format::Ref take_indexed(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
+  format::Ref take_shared(std::uint8_t space, std::uint64_t handle, Device device, DumpWriter& dump);
+  template <typename Device>
+  format::Ref take_indexed(std::uint32_t space, std::uint64_t handle, Device device, DumpWriter& dump);
   // Moves the record to the index if it is among a thread's young records.
-  CULPRIT_COLD void fetch_young(std::uint8_t space, std::uint64_t handle, DumpWriter& dump) {
+  CULPRIT_COLD void fetch_young(std::uint32_t space, std::uint64_t handle, DumpWriter& dump) {
     on_own_stack([&] { young_.fetch(space, handle, into_index(dump)); });
   }
   void fetch_all_young(DumpWriter& dump) { young_.fetch_all(into_index(dump)); }
@@ -278,7 +294,7 @@ class LiveTable {
 };
 
 template <typename Fill>
-inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint8_t space, std::uint8_t device,
+inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std::uint32_t space, std::uint8_t device,
                                    Fill fill, DumpWriter& dump, ThreadRecords* own) {
   format::Ref ref = records_.take(own == nullptr ? nullptr : &own->unused, dump);
   if (CULPRIT_UNLIKELY(ref == 0)) return 0;
@@ -287,7 +303,7 @@ inline format::Ref LiveTable::make(std::uint64_t handle, format::Kind kind, std:
   publish(record, format::AllocationState::kLive, true);
   const YoungRecord added = {handle, ref, tag_of(space, device)};
   if (stays_young(kind) && own != nullptr) {
-    YoungRecords& young = own->young(space);
+    YoungRecords& young = own->young(static_cast<std::uint8_t>(space));
     if (CULPRIT_LIKELY(young.add(added, [&](YoungRecord old) { make_place(old, dump, own); }))) return ref;
     young_.note_closed(&young);
   }
@@ -300,15 +316,21 @@ inline format::Ref LiveTable::take(std::uint8_t space, std::uint64_t handle, Dev
   format::Ref ref = 0;
   if (own != nullptr && may_be_young(space)) ref = own->young(space).take(handle);
   if (ref == 0) {
-    ref = take_indexed(space, handle, device, dump);
-    if (CULPRIT_UNLIKELY(ref == 0 && may_be_young(space) && young_.in_use())) {
-      fetch_young(space, handle, dump);
-      ref = take_indexed(space, handle, device, dump);
-    }
+    ref = take_shared(space, handle, device, dump);
     if (ref == 0) return 0;
   }
   publish(dump.at<format::AllocationRecord>(ref), format::AllocationState::kFreeing, false);
   return ref;
+}
+
+template <typename Device>
+__attribute__((noinline)) format::Ref LiveTable::take_shared(std::uint8_t space, std::uint64_t handle, Device device,
+                                                             DumpWriter& dump) {
+  const std::uint32_t here = space_here(space);
+  const format::Ref ref = take_indexed(here, handle, device, dump);
+  if (CULPRIT_LIKELY(ref != 0 || !may_be_young(space) || !young_.in_use())) return ref;
+  fetch_young(here, handle, dump);
+  return take_indexed(here, handle, device, dump);
 }
 
 template <typename Fill>
@@ -319,12 +341,11 @@ __attribute__((always_inline)) inline void LiveTable::make_event(std::uint64_t h
   fill(record);
   publish_next<format::AllocationState::kEmpty, format::AllocationState::kLive>(record);
   if (CULPRIT_LIKELY(own->young_events.add_spare(spare, handle))) return;
-  index_event({handle, spare.ref, tag_of(space_of(record->kind), record->device)}, dump, own);
+  index_event({handle, spare.ref, tag_of(space_here(space_of(record->kind)), record->device)}, dump, own);
 }
 
 template <typename Device>
-__attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space, std::uint64_t handle, Device device,
-                                                              DumpWriter& dump) {
+inline format::Ref LiveTable::take_indexed(std::uint32_t space, std::uint64_t handle, Device device, DumpWriter& dump) {
   Shard& shard = shard_of(handle);
   ShardGuard guard(shard, dump);
   if (!guard.locked()) return 0;
@@ -334,6 +355,21 @@ __attribute__((noinline)) format::Ref LiveTable::take_indexed(std::uint8_t space
   format::Ref ref = found.entry->value;
   shard.index.erase(found.entry);
   return ref;
+}
+
+template <typename Visit>
+void LiveTable::forget_lives(const LifeSet& lives, DumpWriter& dump, Visit visit) {
+  fetch_all_young(dump);
+  for (Shard& shard : shards_) {
+    ShardGuard guard(shard, dump);
+    if (!guard.locked()) continue;
+    // Erasing an entry moves others into its place.
+    while (HashIndex::Entry* entry = shard.index.find_any(
+               [&](const HashIndex::Entry& one) { return lives.has(static_cast<std::uint8_t>(one.tag >> 16)); })) {
+      visit(*dump.at<format::AllocationRecord>(entry->value));
+      shard.index.erase(entry);
+    }
+  }
 }
 
 template <typename Visit>

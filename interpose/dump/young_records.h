@@ -28,7 +28,7 @@ namespace culprit {
 struct YoungRecord {
   std::uint64_t handle;  // 0 = none, or a spare record
   format::Ref ref;       // 0 = none
-  std::uint32_t tag;     // space << 8 | device
+  std::uint32_t tag;     // life << 16 | space << 8 | device
   bool is_free() const { return (handle | ref) == 0; }
 };
 
@@ -208,7 +208,7 @@ class YoungList {
   // Moves the records of the thread that has this handle, if any, to the index by `move(record)`. The caller then
   // searches the index again: another thread may have moved the record.
   template <typename Move>
-  void fetch(std::uint8_t space, std::uint64_t handle, Move move);
+  void fetch(std::uint32_t space, std::uint64_t handle, Move move);
 
   // Moves the records of all threads.
   template <typename Move>
@@ -274,7 +274,7 @@ void YoungList::leave(YoungRecords* own, Move move) {
 }
 
 template <typename Move>
-void YoungList::fetch(std::uint8_t space, std::uint64_t handle, Move move) {
+void YoungList::fetch(std::uint32_t space, std::uint64_t handle, Move move) {
   SpinGuard guard(lock_);
   for (YoungRecords& records : all_) {
     for (const YoungRecords::Slot& slot : records.slots_) {

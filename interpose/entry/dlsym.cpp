@@ -24,6 +24,7 @@
 #include "interpose/driver/entry_points.h"
 #include "interpose/hooks/hooks.h"
 #include "interpose/hooks/runtime_frees.h"
+#include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/process.h"
 
 extern "C" {
@@ -113,18 +114,21 @@ DlsymAnswer culprit_answer_dlsym(void* handle, const char* name, void*, const vo
     // Loaded late, we are last in lookup order, and RTLD_DEFAULT depends on the caller: the lookup must run for the
     // caller, unless it finds libcuda's function for every caller.
     found = real(RTLD_DEFAULT, name);
-    Api at_address;
+    culprit::HookedFunction at_address;
     bool hooked = culprit::find_hooked(found, &at_address);
+    culprit::keep_lives_apart();
     return hooked ? DlsymAnswer{culprit::hook_address(at_address), 1} : kForward;
   }
   bool everywhere =
       handle == RTLD_DEFAULT || (found != nullptr && culprit::in_own_module(reinterpret_cast<std::uint64_t>(found)));
   if (everywhere) found = real(RTLD_NEXT, name);
   if (found == nullptr) return {nullptr, 1};
-  Api at_address;
-  if (culprit::find_hooked(found, &at_address)) return {culprit::hook_address(at_address), 1};
+  culprit::HookedFunction at_address;
+  const bool hooked = culprit::find_hooked(found, &at_address);
+  culprit::keep_lives_apart();
+  if (hooked) return {culprit::hook_address(at_address), 1};
   // The function is not in libcuda: another interposer replaced it. Our hook calls that one, so that both see the call.
-  if (!culprit::in_driver(found) && (everywhere || culprit::is_driver_handle(handle))) {
+  if ((everywhere || culprit::is_driver_handle(handle)) && !culprit::lies_in_driver(found)) {
     culprit::set_next_address(api, found);
     return {culprit::hook_address(api), 1};
   }

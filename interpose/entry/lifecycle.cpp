@@ -28,11 +28,13 @@
 #include "interpose/causes/holder_search.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/entry_points.h"
+#include "interpose/driver/loaded_drivers.h"
 #include "interpose/entry/references.h"
 #include "interpose/hooks/fault_injection.h"
 #include "interpose/hooks/runtime_frees.h"
 #include "interpose/recorder/audit_state.h"
 #include "interpose/recorder/current_stack.h"
+#include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/events.h"
 #include "interpose/recorder/exit_handlers.h"
 #include "interpose/recorder/known_threads.h"
@@ -48,14 +50,14 @@ namespace {
 
 int loaded_pid;
 
-// Reads free and total memory and the default pool's sizes of each known device.
-void read_devices_at_exit(Process& process) {
-  if (!driver_ready()) return;
+// Reads free and total memory and the default pool's sizes of each known device, in the calling thread's driver.
+void read_devices(Process& process) {
   for (int ordinal = 0; ordinal < ContextTable::kMostDevices; ++ordinal) {
     auto index = static_cast<std::uint8_t>(ordinal);
     format::DeviceRecord* device = process.tables.contexts.known_device(index, process.dump);
     CUcontext context = device == nullptr ? nullptr : process.tables.contexts.any_context_on(index);
-    if (context == nullptr || driver().cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) continue;
+    const PushedContext pushed(context);
+    if (!pushed.done()) continue;
     format::MemoryReading reading;
     if (read_memory(now_ns(process), &reading)) {
       device->exit = reading;
@@ -63,17 +65,29 @@ void read_devices_at_exit(Process& process) {
     }
     process.meter.take_balance(process, index, format::Moment::kExit);
     CUmemoryPool pool = nullptr;
-    if (driver().cuDeviceGetDefaultMemPool != nullptr &&
-        driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS) {
-      cuuint64_t value = 0;
-      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS)
-        device->pool_reserved = value;
-      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value) == CUDA_SUCCESS)
-        device->pool_used = value;
+    if (driver().cuDeviceGetDefaultMemPool(&pool, ordinal) == CUDA_SUCCESS && pool != nullptr) {
+      cuuint64_t reserved = 0, used = 0;
+      if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
+          driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS) {
+        device->pool_reserved = reserved;
+        device->pool_used = used;
+        device->flags |= format::kDevicePoolRead;
+      }
     }
-    CUcontext popped = nullptr;
-    driver().cuCtxPopCurrent_v2(&popped);
   }
+}
+
+// The program may have closed its driver, and another thread may be doing so now: then there are no readings.
+void read_devices_at_exit(Process& process) {
+  const KeepsModules keeps;
+  if (!keeps.done()) return;
+  drop_closed_drivers();
+  any_driver([&](LoadedDriver& driver) {
+    called_driver = {&driver, nullptr, true};
+    read_devices(process);
+    called_driver = {nullptr, nullptr, false};
+    return false;
+  });
 }
 
 // The process ends in a signal handler that interrupted this thread inside the tracker, perhaps while it held a lock
@@ -85,6 +99,7 @@ void begin_exit(int, void*) {
   Process* process = process_if_recording();
   if (process == nullptr || interrupted_tracker() || (process->mode.fetch_or(kModeExiting) & kModeExiting) != 0) return;
   watch_runtime_frees();
+  look_for_closed_drivers();
   record_on_own_stack([](Process& recording) {
     sum_live_bytes(recording);
     recording.tables.threads.name_the_running(recording.dump);
@@ -201,6 +216,7 @@ void culprit_do_preparation() {
   prepare_failures();
   prepare_recording_switch();
   prepare_thread_end(note_thread_end);
+  thread_calls_driver = [] { return thread_state.outermost_hook != nullptr; };
   prepare_exit_handlers(begin_exit, begin_quick_exit);
   prepare_view(serve_view_requests);
   prepare_audit(start_audit);
@@ -232,5 +248,6 @@ CULPRIT_EXPORT int dlclose(void* handle) {
   int result = close_library(handle);
   culprit::end_unloading();
   culprit::note_module_closed();
+  culprit::look_for_closed_drivers();
   return result;
 }

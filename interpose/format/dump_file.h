@@ -77,6 +77,7 @@ enum class Attached : std::uint32_t {
 enum class UnseenHow : std::uint8_t {
   kDirect = 'd',     // it finds the driver's functions before ours: dlopen(RTLD_DEEPBIND), or its own symbol lookup
   kNamespace = 'n',  // it has its own copy of the driver: dlmopen(LM_ID_NEWLM)
+  kDriver = 'c',     // it is a driver, opened while as many others were as the hooks can lead to
 };
 
 // Whether CUPTI's callbacks were compared with what was recorded (`culprit run --audit`).

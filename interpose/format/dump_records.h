@@ -212,7 +212,8 @@ struct ContextRecord {
 static_assert(sizeof(ContextRecord) == 64);
 
 enum DeviceFlags : std::uint32_t {
-  kDeviceMig = 1,  // a MIG instance: the UUID is the instance's
+  kDeviceMig = 1,       // a MIG instance: the UUID is the instance's
+  kDevicePoolRead = 2,  // live: the driver told pool_reserved and pool_used
 };
 
 struct MemoryReading {

@@ -27,12 +27,8 @@ namespace culprit {
 // interposer makes while it serves a user's call goes straight to libcuda and is not recorded.
 class Reentry {
  public:
-  explicit Reentry(const char* frame) : interrupted_(thread_state.outermost_hook), entry_(enter_again(frame)) {
-    if (is_users()) thread_state.outermost_hook = nullptr;
-  }
-  ~Reentry() {
-    if (is_users()) thread_state.outermost_hook = interrupted_;
-  }
+  explicit Reentry(const char* frame) { begin(frame); }
+  ~Reentry() { end(); }
   Reentry(const Reentry&) = delete;
   Reentry& operator=(const Reentry&) = delete;
   bool is_users() const { return entry_ == Entry::kInHandler; }
@@ -44,8 +40,15 @@ class Reentry {
   }
 
  private:
-  const char* interrupted_;
+  // Out of line (other_drivers.cpp): inlined, they would take registers from the usual path of each hook.
+  CULPRIT_COLD void begin(const char* frame);
+  CULPRIT_COLD void end();
+  void choose_driver(const char* frame);
+
+  LoadedDriver* interrupted_driver_;
+  bool changed_driver_;
   Entry entry_;
+  const char* interrupted_;
 };
 
 // Whether the driver has read the structures that the caller described an allocation with. It may have refused the call
@@ -189,8 +192,9 @@ inline std::uint64_t external_bytes(const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* desc
   return description == nullptr ? 0 : description->size;
 }
 
-// Our hook for a row.
+// Our hook for a row of the first driver; for a function of any driver.
 void* hook_address(Api api);
+void* hook_address(const HookedFunction& function);
 
 namespace custom {
 #define CULPRIT_UNPAREN(...) __VA_ARGS__

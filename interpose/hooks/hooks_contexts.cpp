@@ -1,6 +1,7 @@
 // Hooks that create, retain, release and destroy contexts; destroying one also ends everything that lived in it.
 #include "interpose/hooks/hooks.h"
 #include "interpose/recorder/audit_state.h"
+#include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/process.h"
 #include "interpose/recorder/view_requests.h"
 
@@ -66,8 +67,16 @@ CUresult reset_primary(Api api, Call call, CUdevice device) {
 namespace custom {
 
 CUresult cuInit(decltype(&::cuInit) call, unsigned int flags) {
+  // A driver that was loaded again, unnoticed, is initialized before it is used: the addresses that we know may be old.
+  look_for_closed_drivers();
+  if (!driver_ready()) return CUDA_ERROR_NOT_INITIALIZED;
+  notice_reloaded_driver();
+  keep_lives_apart();
+  call = reinterpret_cast<decltype(&::cuInit)>(next_address(Api::cuInit));
+  if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   CUresult status = call(flags);
   if (status == CUDA_SUCCESS) {
+    note_driver_initialized();
     // The dump begins here. PyTorch calls this before it runs what was queued for its initialization.
     record_on_own_stack([](Process& process) {
       if (!process.view.complete.load(std::memory_order_relaxed)) request_view(process, kViewLoad);

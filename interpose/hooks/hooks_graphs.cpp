@@ -13,10 +13,8 @@ using format::Kind;
 CULPRIT_COLD CUgraph ask_captured_graph(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUgraph graph = nullptr;
-  if (driver().cuStreamGetCaptureInfo_v2 == nullptr ||
-      driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS) {
+  if (driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS)
     return nullptr;
-  }
   return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
 }
 

@@ -4,6 +4,7 @@
 // flags, and the driver has chosen already (each result is one of libcuda's exports).
 #include "interpose/driver/driver.h"
 #include "interpose/hooks/hooks.h"
+#include "interpose/recorder/driver_lives.h"
 #include "interpose/recorder/process.h"
 
 namespace culprit {
@@ -12,14 +13,18 @@ namespace {
 // `own` is libcuda's own result; it is requested only when the result is not in libcuda.
 template <typename AskDriver>
 void* redirect(void* answer, AskDriver ask_driver) {
-  Api api;
-  if (find_hooked(answer, &api)) return hook_address(api);
-  if (in_driver(answer)) return answer;
+  HookedFunction function;
+  const bool hooked = find_hooked(answer, &function);
+  keep_lives_apart();
+  if (hooked) return hook_address(function);
+  if (lies_in_driver(answer)) return answer;
   // Another interposer's function: its row is that of libcuda's own result, and our hook calls it.
   void* own = ask_driver();
-  if (own == nullptr || own == answer || !find_hooked(own, &api) || answer == hook_address(api)) return answer;
-  set_next_address(api, answer);
-  return hook_address(api);
+  if (own == nullptr || own == answer || !find_hooked(own, &function) || function.thunks != 0 ||
+      answer == hook_address(function))
+    return answer;
+  set_next_address(function.api, answer);
+  return hook_address(function);
 }
 
 }  // namespace
@@ -32,8 +37,7 @@ CUresult cuGetProcAddress(decltype(&::cuGetProcAddress) call, const char* symbol
   if (status != CUDA_SUCCESS || pfn == nullptr || *pfn == nullptr) return status;
   *pfn = redirect(*pfn, [&] {
     void* own = nullptr;
-    bool found = driver().cuGetProcAddress != nullptr &&
-                 driver().cuGetProcAddress(symbol, &own, cudaVersion, flags) == CUDA_SUCCESS;
+    const bool found = driver().cuGetProcAddress(symbol, &own, cudaVersion, flags) == CUDA_SUCCESS;
     return found ? own : nullptr;
   });
   return status;
@@ -46,8 +50,7 @@ CUresult cuGetProcAddress_v2(decltype(&::cuGetProcAddress_v2) call, const char* 
   *pfn = redirect(*pfn, [&] {
     void* own = nullptr;
     CUdriverProcAddressQueryResult result;
-    bool found = driver().cuGetProcAddress_v2 != nullptr &&
-                 driver().cuGetProcAddress_v2(symbol, &own, cudaVersion, flags, &result) == CUDA_SUCCESS;
+    const bool found = driver().cuGetProcAddress_v2(symbol, &own, cudaVersion, flags, &result) == CUDA_SUCCESS;
     return found ? own : nullptr;
   });
   return status;

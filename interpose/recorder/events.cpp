@@ -216,7 +216,7 @@ CULPRIT_COLD std::uint64_t possible_bytes(Process& process, const Made& made, st
 
 // `mapped_memory`: only for kIsMapping.
 template <bool kOnlyHandle, bool kIsMapping = false>
-__attribute__((always_inline)) inline void note(const Made& made, std::uint8_t space, Ref mapped_memory = 0) {
+__attribute__((always_inline)) inline void note(const Made& made, std::uint32_t space, Ref mapped_memory = 0) {
   if (CULPRIT_UNLIKELY(made.handle == 0)) return;
   Recording recording;
   Process* process = recording.process();
@@ -225,9 +225,10 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
   std::uint8_t flags = made.flags;
   std::uint64_t bytes = made.bytes;
   if (CULPRIT_UNLIKELY(bytes >> kUsualBits != 0)) bytes = possible_bytes(*process, made, place.device);
-  if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0) &&
-      !note_mode(*process, place.device, is_on_device(made.kind) ? bytes : 0, &flags))
-    return;
+  if (CULPRIT_UNLIKELY((process->mode.load(std::memory_order_relaxed) & kModesOfNoting) != 0)) {
+    if (!note_mode(*process, place.device, is_on_device(made.kind) ? bytes : 0, &flags)) return;
+    space = space_here(space);  // with another life than 0, kModeSeveralLives is set
+  }
   Ref stack = current_stack(*process);
   std::uint64_t now = event_ns(*process);
   Ref label = thread_state.marks.label;
@@ -279,11 +280,11 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint8_t s
 
 }  // namespace
 
-void note_any_made(const Made& made, std::uint8_t space) { note<false>(made, space); }
+void note_any_made(const Made& made, std::uint32_t space) { note<false>(made, space); }
 
 void note_mapping_made(const Made& made, Ref physical) { note<false, true>(made, space_of(made.kind), physical); }
 
-void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint8_t space) {
+void note_handle_made(Api api, Kind kind, std::uint64_t handle, std::uint32_t space) {
   note<true>({api, kind, handle, 0, 0}, space);
 }
 

@@ -37,8 +37,8 @@ struct Made {
 
 // The driver made something. There are two versions, and nearly every caller can choose at compile time: one for memory
 // and special cases, one for things that are only a handle in the current context.
-CULPRIT_HOT void note_any_made(const Made& made, std::uint8_t space);
-CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint8_t space);
+CULPRIT_HOT void note_any_made(const Made& made, std::uint32_t space);
+CULPRIT_HOT void note_handle_made(Api api, format::Kind kind, std::uint64_t handle, std::uint32_t space);
 void note_executable(std::uint64_t exec, std::uint64_t graph);  // graph_memory.h
 inline void note_made(const Made& made) {
   // `extra` of an executable is its graph, which is not recorded.

@@ -64,14 +64,16 @@ struct Unfreed {
 
 Unfreed count_unfreed(Process& process) {
   Unfreed unfreed = {};
-  process.tables.live.sweep(process.dump, [&](const format::AllocationRecord& record, format::Ref, EndedBy*) {
-    bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
-    if (is_memory(record.kind) && physical) {
-      unfreed.bytes += record.bytes;
-      ++unfreed.count;
-    }
-    return false;
-  });
+  // In the dump and not in the index, which has no record of a driver that was closed.
+  process.dump.for_each_record<format::AllocationRecord>(
+      format::ChunkType::kAllocations, [&](const format::AllocationRecord& record) {
+        const std::uint32_t state = __atomic_load_n(&record.state, __ATOMIC_ACQUIRE) & ((1U << format::kStateBits) - 1);
+        const bool physical = (record.flags & format::kFlagNotPhysical) == 0 && record.bytes != 0;
+        if (state != static_cast<std::uint32_t>(format::AllocationState::kLive) || !is_memory(record.kind) || !physical)
+          return;
+        unfreed.bytes += record.bytes;
+        ++unfreed.count;
+      });
   process.tables.releases.for_each(process.dump, [&](const format::ReleaseRecord& record) {
     unfreed.bytes += record.bytes;
     unfreed.count += record.bytes == 0 ? 0 : record.count;
@@ -201,9 +203,15 @@ void log_summary(Process& process) {
     // The first entry: its kind, then its path and a NUL.
     const char* entry = process.dump.at<char>(header->unseen_users) + sizeof(format::StringRecord);
     Line line;
-    *line << entry + 1 << " calls the CUDA driver past culprit ("
-          << (static_cast<format::UnseenHow>(entry[0]) == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND")
-          << "): none of these calls is recorded. See: culprit report " << process.dump.path();
+    const auto how = static_cast<format::UnseenHow>(entry[0]);
+    *line << entry + 1;
+    if (how == format::UnseenHow::kDriver) {
+      *line << " is one driver too many";
+    } else {
+      *line << " calls the CUDA driver past culprit ("
+            << (how == format::UnseenHow::kNamespace ? "dlmopen" : "RTLD_DEEPBIND") << ")";
+    }
+    *line << ": none of these calls is recorded. See: culprit report " << process.dump.path();
   }
   Unfreed unfreed = count_unfreed(process);
   if (unfreed.count == 0) return;

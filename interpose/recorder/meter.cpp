@@ -19,28 +19,10 @@ namespace {
 
 constexpr int kMostAttempts = 16;  // at a reading that other threads change meanwhile
 
-// Makes a context current for a moment; nothing to do if it is nullptr.
-class Within {
- public:
-  explicit Within(CUcontext context)
-      : pushed_(context != nullptr && driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS),
-        usable_(context == nullptr || pushed_) {}
-  ~Within() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
-  }
-  Within(const Within&) = delete;
-  Within& operator=(const Within&) = delete;
-  bool usable() const { return usable_; }
-
- private:
-  bool pushed_;
-  bool usable_;
-};
-
-// Recording is off or over, or CUPTI tells about calls only once they are done.
+// Recording is off or over, CUPTI tells about calls only once they are done, or several drivers share the records of a
+// device.
 bool may_not_read(Process& process) {
-  return (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
+  return has_several_drivers() || (process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
          process.dump.header()->attached == format::Attached::kCupti || !driver_ready();
 }
 
@@ -57,8 +39,7 @@ void add_up_live(Process& process, BalanceRecord* balance) {
 
 bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) {
   cuuint64_t now_reserved = 0, now_used = 0;
-  if (driver().cuMemPoolGetAttribute == nullptr ||
-      driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now_reserved) != CUDA_SUCCESS ||
+  if (driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now_reserved) != CUDA_SUCCESS ||
       driver().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &now_used) != CUDA_SUCCESS)
     return false;
   *reserved += now_reserved;
@@ -68,8 +49,7 @@ bool read_pool(CUmemoryPool pool, std::uint64_t* reserved, std::uint64_t* used) 
 
 bool read_graph_reserved(std::uint8_t device, std::uint64_t* bytes) {
   cuuint64_t reserved = 0;
-  if (driver().cuDeviceGetGraphMemAttribute == nullptr ||
-      driver().cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+  if (driver().cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
     return false;
   *bytes = reserved;
   return true;
@@ -91,11 +71,11 @@ void read_custom_pools(Process& process, BalanceRecord* balance) {
 
 void read_pools(Process& process, BalanceRecord* balance) {
   CUmemoryPool pool = nullptr;
-  if (driver().cuDeviceGetDefaultMemPool != nullptr &&
-      driver().cuDeviceGetDefaultMemPool(&pool, balance->device) == CUDA_SUCCESS &&
+  if (driver().cuDeviceGetDefaultMemPool(&pool, balance->device) == CUDA_SUCCESS && pool != nullptr &&
       read_pool(pool, &balance->default_reserved, &balance->default_used))
     balance->flags |= format::kBalancePools;
-  read_custom_pools(process, balance);
+  // Pools of a driver that was unloaded are no pools of this one.
+  if (!has_several_lives()) read_custom_pools(process, balance);
   cuuint64_t used = 0;
   std::uint64_t reserved = 0;
   if (read_graph_reserved(balance->device, &reserved) &&
@@ -198,8 +178,9 @@ bool Meter::read(Process& process, const Measurement& measurement, CUcontext con
   bool done = false;
   {
     const RelaxedCapture relaxed;
-    Within within(context);
-    for (int i = 0; within.usable() && !done && i < kMostAttempts; ++i) {
+    const PushedContext pushed(context);
+    const bool usable = context == nullptr || pushed.done();
+    for (int i = 0; usable && !done && i < kMostAttempts; ++i) {
       const OtherThreads before = look_at_other_threads(device);
       const std::uint64_t sum = live_sum(process, device);
       const std::uint32_t graph_changes = graph_changes_.load(std::memory_order_acquire);
@@ -366,6 +347,7 @@ void Meter::note_context_ended(Process& process, std::uint32_t context) {
 
 void Meter::take_balance(Process& process, std::uint8_t device, format::Moment moment) {
   if (device >= ContextTable::kMostDevices || has_captures(process) || !driver_ready()) return;
+  const DriverUse use;
   format::MemoryReading reading;
   CUdevice current = -1;
   const std::uint64_t now = now_ns(process);

@@ -29,8 +29,7 @@ int ask_pool_device(CUmemoryPool pool, CUdeviceptr memory) {
   record_on_own_stack([&](Process& process) {
     // Inside a callback of CUPTI no call is made.
     if ((process.mode.load(std::memory_order_relaxed) & (kModeExiting | kModeOff)) != 0 ||
-        process.dump.header()->attached == format::Attached::kCupti || !driver_ready() ||
-        driver().cuPointerGetAttributes == nullptr)
+        process.dump.header()->attached == format::Attached::kCupti || !driver_ready())
       return;
     const RelaxedCapture relaxed;
     unsigned type = 0, managed = 0;

@@ -44,13 +44,14 @@ enum class Phase : std::uint32_t {
 enum Mode : std::uint32_t {
   kModeExiting = 1,  // exit handlers are running
   kModeOff = 2,
-  kModeJustOn = 4,  // switched on, no allocation since
+  kModeJustOn = 4,          // switched on, no allocation since
+  kModeVerify = 8,          // CULPRIT_VERIFY_STACKS
+  kModeNoStacks = 16,       // CULPRIT_DEPTH=0
+  kModePython = 32,         // there is an interpreter whose frames can be read
+  kModeUserThreads = 64,    // user threads are switched inside hooks: the outermost hook may be another one's
+  kModeSeveralLives = 128,  // a driver was opened again, or a second one (driver/loaded_drivers.h)
   // The modes in which a new allocation needs note_mode().
-  kModesOfNoting = kModeExiting | kModeOff | kModeJustOn,
-  kModeVerify = 8,        // CULPRIT_VERIFY_STACKS
-  kModeNoStacks = 16,     // CULPRIT_DEPTH=0
-  kModePython = 32,       // there is an interpreter whose frames can be read
-  kModeUserThreads = 64,  // user threads are switched inside hooks: the outermost hook may be another one's
+  kModesOfNoting = kModeExiting | kModeOff | kModeJustOn | kModeSeveralLives,
   // The modes in which a stack is looked up in the slow way.
   kModesOfStacks = kModeVerify | kModeNoStacks | kModeUserThreads,
 };

@@ -176,6 +176,7 @@ void read_current_device(Process& process, format::SpanRecord* span) {
 
 void begin_span_at_attach(Process& process) {
   if (!driver_ready()) return;
+  const DriverUse use;
   const RelaxedCapture relaxed;
   if (!relaxed.works()) return;
   format::SpanRecord found = {};
@@ -185,13 +186,8 @@ void begin_span_at_attach(Process& process) {
   for (int ordinal = 0; ordinal < ContextTable::kMostDevices &&
                         driver().cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS;
        ++ordinal) {
-    CUcontext primary = nullptr;
-    if (active == 0 || driver().cuDevicePrimaryCtxRetain(&primary, ordinal) != CUDA_SUCCESS) continue;
-    if (driver().cuCtxPushCurrent_v2(primary) == CUDA_SUCCESS) {
-      read_current_device(process, &found);
-      driver().cuCtxPopCurrent_v2(&primary);
-    }
-    driver().cuDevicePrimaryCtxRelease_v2(ordinal);
+    const RetainedPrimary primary(ordinal);
+    if (PushedContext(primary.get()).done()) read_current_device(process, &found);
   }
   thread_state.dump.context.forget();
   if (found.total_bytes == 0) return;
@@ -216,7 +212,7 @@ void switch_recording(bool on) {
   std::uint64_t now = now_ns(*process);
   if (on) {
     process->switching.switched_on_ns.store(now, std::memory_order_relaxed);
-    process->tables.live.resume_young();
+    if (!has_several_drivers()) process->tables.live.resume_young();
     process->mode.fetch_or(kModeJustOn);
     process->mode.fetch_and(~static_cast<std::uint32_t>(kModeOff));
   } else {

@@ -111,7 +111,8 @@ int start_recording(Process& process, bool called) {
   begin_switched(process);
   note_audit_state(process);
   // Not in an attached process, where a detach would have to wait for the threads' records too.
-  if (!loaded_late()) process.tables.live.start_young();
+  if (has_several_lives()) process.mode.fetch_or(kModeSeveralLives);
+  if (!loaded_late() && !has_several_drivers()) process.tables.live.start_young();
   begin_marks(process);
   static std::uint32_t generations = 0;  // a fork child inherits and continues the count
   process.generation = ++generations;

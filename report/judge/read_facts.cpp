@@ -87,7 +87,8 @@ std::vector<UnseenUser> unseen_users(const Dump& dump) {
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\0'), rest.size());
     users.push_back({std::string(rest.substr(1, end == 0 ? 0 : end - 1)),
-                     rest[0] == static_cast<char>(format::UnseenHow::kNamespace)});
+                     rest[0] == static_cast<char>(format::UnseenHow::kNamespace),
+                     rest[0] == static_cast<char>(format::UnseenHow::kDriver)});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return users;
@@ -104,6 +105,7 @@ DeviceInfo device_info(const DeviceRecord& record) {
   device.exit = record.exit;
   device.live_bytes = record.live_bytes;
   device.peak_live_bytes = record.peak_live_bytes;
+  device.pool_known = (record.flags & kDevicePoolRead) != 0;
   device.pool_reserved = record.pool_reserved;
   device.pool_used = record.pool_used;
   return device;

@@ -29,6 +29,7 @@ void fields(Archive& archive, DeviceInfo* device) {
   archive("exit", &device->exit);
   archive("live_bytes", &device->live_bytes);
   archive("peak_live_bytes", &device->peak_live_bytes);
+  archive("pool_known", &device->pool_known);
   archive("pool_reserved", &device->pool_reserved);
   archive("pool_used", &device->pool_used);
 }
@@ -87,6 +88,7 @@ template <typename Archive>
 void fields(Archive& archive, UnseenUser* user) {
   archive("path", &user->path);
   archive("own_driver", &user->own_driver);
+  archive("surplus_driver", &user->surplus_driver);
 }
 
 template <typename Archive>

@@ -129,6 +129,7 @@ void merge(const DeviceInfo& from, DeviceInfo* into) {
   merge(from.exit, &into->exit);
   into->live_bytes += from.live_bytes;
   into->peak_live_bytes = std::max(into->peak_live_bytes, from.peak_live_bytes);
+  into->pool_known = into->pool_known || from.pool_known;
   into->pool_reserved = std::max(into->pool_reserved, from.pool_reserved);
   into->pool_used = std::max(into->pool_used, from.pool_used);
 }
@@ -195,7 +196,9 @@ void ReportMerger::add_head(const Report& report) {
 
   report_.hook_called = report_.hook_called || report.hook_called;
   for (const UnseenUser& user : report.unseen) {
-    const auto same = [&](const UnseenUser& one) { return one.path == user.path && one.own_driver == user.own_driver; };
+    const auto same = [&](const UnseenUser& one) {
+      return one.path == user.path && one.own_driver == user.own_driver && one.surplus_driver == user.surplus_driver;
+    };
     if (std::none_of(report_.unseen.begin(), report_.unseen.end(), same)) report_.unseen.push_back(user);
   }
   for (DeviceInfo device : report.devices) {

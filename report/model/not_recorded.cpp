@@ -40,6 +40,8 @@ std::string dropped_text(const Report& report) {
 
 std::string unseen_text(const UnseenUser& user) {
   const std::string name = printable(base_name(user.path));
+  if (user.surplus_driver)
+    return name + " is one driver too many (the process had several loaded): its allocations are not in this report";
   return user.own_driver
              ? name +
                    " has a CUDA driver of its own (it was loaded with dlmopen): its allocations are not in this report"

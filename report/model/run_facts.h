@@ -32,6 +32,7 @@ struct DeviceInfo {
   format::MemoryReading exit = {};
   std::uint64_t live_bytes = 0;
   std::uint64_t peak_live_bytes = 0;
+  bool pool_known = false;
   std::uint64_t pool_reserved = 0;
   std::uint64_t pool_used = 0;
   TimeLine time_line;
@@ -126,7 +127,8 @@ struct JobProcess {
 // A library that called the driver past the hooks.
 struct UnseenUser {
   std::string path;
-  bool own_driver = false;  // loaded with dlmopen; else it looked up the driver before the hooks existed
+  bool own_driver = false;      // loaded with dlmopen; else it looked up the driver before the hooks existed
+  bool surplus_driver = false;  // it is itself a driver, one more than the hooks can lead to
 };
 
 }  // namespace culprit::report

@@ -135,6 +135,16 @@ class Soak:
                    f"{numbers['live']} live, {count} reported, and the report is said to be complete")
         return ", ".join(f"{value} {key}" for key, value in numbers.items())
 
+    def drivers(self):
+        """Threads open, use and close three copies of a driver in any order."""
+        self.clear()
+        with tempfile.TemporaryDirectory(prefix="culprit-soak-drivers.") as folder:
+            paths = [pathlib.Path(folder, str(number), "libcuda.so.1") for number in range(3)]
+            for path in paths:
+                path.parent.mkdir()
+                shutil.copy(self.build / "guest/closable/libcuda.so.1", path)
+            return self.storm("drivers", "storm", *map(str, paths), leaves=True)
+
     def endless_stacks(self):
         """As many stacks as the time allows; memory and dump stay as they were after the first twentieth."""
         self.clear()
@@ -188,6 +198,7 @@ class Soak:
             ("asynchronous cancellation", lambda: self.storm("cancel_async", leaves=True)),
             ("threads by the thousand", lambda: self.storm("thread_crowd", "storm", "1200" if self.long else "300",
                                                            leaves=True)),
+            ("drivers opened and closed", self.drivers),
             ("attach and detach", self.attach_and_detach),
             ("endless stacks", self.endless_stacks),
         ]

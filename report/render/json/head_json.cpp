@@ -68,7 +68,7 @@ Json process_json(const ProcessInfo& process) {
   }
   one["start_realtime_ns"] = process.start_realtime_ns;
   one["end_time_ns"] = process.end_time_ns;
-  one["driver_version"] = process.driver_version;
+  one["driver_version"] = process.driver_version != 0 ? Json(process.driver_version) : Json();
   one["libculprit_version"] = process.tool_version;
   return one;
 }
@@ -454,7 +454,7 @@ Json devices_json(const Report& report) {
   for (const DeviceInfo& device : report.devices) {
     list.push_back({{"ordinal", device.ordinal},
                     {"uuid", device.uuid},
-                    {"name", device.name},
+                    {"name", device.name.empty() ? Json() : Json(device.name)},
                     {"mig", device.mig},
                     {"memory",
                      {{"first", reading_json(device.first)},
@@ -462,8 +462,8 @@ Json devices_json(const Report& report) {
                       {"exit", reading_json(device.exit)}}},
                     {"live_bytes", device.live_bytes},
                     {"peak_live_bytes", device.peak_live_bytes},
-                    {"pool_reserved_bytes", device.pool_reserved},
-                    {"pool_used_bytes", device.pool_used},
+                    {"pool_reserved_bytes", device.pool_known ? Json(device.pool_reserved) : Json()},
+                    {"pool_used_bytes", device.pool_known ? Json(device.pool_used) : Json()},
                     {"balance", balance_json(report, device.ordinal)},
                     {"time_line", time_line_json(device.time_line)}});
   }
@@ -544,7 +544,10 @@ Json report_head_json(const Report& report) {
   if (!report.recording.spans.empty() || report.recording.off) head["recording"] = recording_json(report);
   head["unseen"] = Json::array();
   for (const UnseenUser& user : report.unseen)
-    head["unseen"].push_back({{"module", user.path}, {"how", user.own_driver ? "namespace" : "direct"}});
+    head["unseen"].push_back({{"module", user.path},
+                              {"how", user.surplus_driver ? "driver"
+                                      : user.own_driver   ? "namespace"
+                                                          : "direct"}});
   if (report.audit.state != format::AuditState::kNotAsked) head["audit"] = audit_json(report.audit);
   head["holder_search"] = holder_search_json(report.holder_search);
   head["answers"] = answer_links(report);

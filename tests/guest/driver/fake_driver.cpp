@@ -62,8 +62,29 @@ struct Current {
   CUcontext contexts[kMostContexts];
   int count;
 };
+#ifdef GUEST_DRIVER_WITHOUT_TLS
+// By the address of the thread's control block, which a later thread may have again.
+struct CurrentOfThread {
+  uint64_t thread;
+  Current current;
+};
+constexpr uint64_t kMostThreads = 1024;
+CurrentOfThread threads[kMostThreads];
+Current& current_of_thread() {
+  const uint64_t self = reinterpret_cast<uint64_t>(__builtin_thread_pointer());
+  for (uint64_t at = self >> 6;; ++at) {
+    CurrentOfThread& slot = threads[at % kMostThreads];
+    uint64_t present = 0;
+    if (__atomic_compare_exchange_n(&slot.thread, &present, self, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+        present == self)
+      return slot.current;
+  }
+}
+#define current (current_of_thread())
+#else
 // In the thread's own block: no call of __tls_get_addr, which may allocate.
 __thread Current current __attribute__((tls_model("initial-exec")));
+#endif
 
 #define COUNT_CALL(name) __atomic_add_fetch(&calls[kCalls_##name], 1, __ATOMIC_RELAXED)
 
@@ -223,6 +244,10 @@ extern "C" uint64_t guestDriverCalls(const char* name) {
 extern "C" uint64_t guestDriverLive(void) { return handles.live(); }
 extern "C" void guestDriverUseStack(uint64_t bytes) { __atomic_store_n(&stack_use, bytes, __ATOMIC_RELAXED); }
 
+extern "C" int guestDriverDoesNothing(void) { return CUDA_SUCCESS; }
+extern "C" int guestDriverRefuses(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+extern "C" int guestDriverIsStub(void) { return CUDA_ERROR_STUB_LIBRARY; }
+
 FAKE(cuGetProcAddress_v2)
 (const char* symbol, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* result) {
   return look_up(symbol, out, version, flags, result);
@@ -306,6 +331,7 @@ FAKE(cuCtxDestroy_v2)(CUcontext context) {
   return end_object(context, Kind::kContext);
 }
 FAKE(cuCtxGetCurrent)(CUcontext* out) {
+  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
   *out = current_context();
   return CUDA_SUCCESS;
 }
@@ -340,6 +366,23 @@ FAKE(cuCtxGetDevice_v2)(CUdevice* device, CUcontext context) {
   return CUDA_SUCCESS;
 }
 FAKE(cuCtxSynchronize)(void) { return CUDA_SUCCESS; }
+
+// Two functions whose arguments do not fit into registers: they accept these arguments only.
+FAKE(cuLaunchKernel)
+(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+ unsigned block_z, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  const bool right = grid_x == 1 && grid_y == 2 && grid_z == 3 && block_x == 4 && block_y == 5 && block_z == 6 &&
+                     shared == 7 && reinterpret_cast<uint64_t>(function) == 10 &&
+                     reinterpret_cast<uint64_t>(stream) == 11 && reinterpret_cast<uint64_t>(parameters) == 12 &&
+                     reinterpret_cast<uint64_t>(extra) == 13;
+  return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FAKE(cuIpcOpenEventHandle)(CUevent* out, CUipcEventHandle handle) {
+  for (unsigned at = 0; at < sizeof handle.reserved; ++at) {
+    if (handle.reserved[at] != static_cast<char>(at + 1)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return make_object(out, Kind::kEvent);
+}
 
 FAKE(cuMemAlloc_v2)(CUdeviceptr* out, size_t bytes) {
   COUNT_CALL(cuMemAlloc_v2);

@@ -19,4 +19,10 @@ __attribute__((weak, visibility("default"))) void guestDriverUseStack(uint64_t b
 // From now on each function, except for a few queries, returns this code without looking at its arguments: -1 for
 // success, 0 for its usual behaviour.
 __attribute__((weak, visibility("default"))) void guestDriverAnswer(int32_t code);
+
+// Kinds of a changed driver's functions (changed_driver.h): one returns success and does nothing, one is not supported,
+// one is that of the toolkit's stub library.
+__attribute__((weak, visibility("default"))) int guestDriverDoesNothing(void);
+__attribute__((weak, visibility("default"))) int guestDriverRefuses(void);
+__attribute__((weak, visibility("default"))) int guestDriverIsStub(void);
 }

@@ -208,6 +208,7 @@ struct Everything {
     device.first = reading(1000, 139);
     device.peak = reading(13000000000, 120);
     device.exit = reading(20000000000, 137);
+    device.flags |= kDevicePoolRead;
     device.pool_reserved = 64ULL << 20;
     device.pool_used = 16ULL << 20;
     dump.add_device(device);
