@@ -41,7 +41,7 @@ case "${1:-}" in
 esac
 # The files that are compiled. CMake's compile commands name each by its absolute path.
 compiled() { grep -oE '"file": "[^"]+"' build/tidy/compile_commands.json | sed -E 's/.*: "(.*)"/\1/' | sort -u; }
-wanted() { files | sed -nE "s|^((interpose|report)/.*\.cpp)$|$PWD/\1|p" | sort -u; }
+wanted() { files | sed -nE "s#^((interpose|report)/.*\.cpp)\$#$PWD/\1#p" | sort -u; }
 lines_of wanted; all_wanted=("${lines[@]}")
 [ ${#all_wanted[@]} -gt 0 ] || exit 0
 mkdir -p build/tidy
