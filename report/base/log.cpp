@@ -177,6 +177,13 @@ void warning(std::string_view text) { write(&loggers().command, spdlog::level::w
 void note(std::string_view text) { write(&loggers().command, spdlog::level::info, text); }
 void line(std::string_view text) { write(&loggers().lines, spdlog::level::info, text); }
 void debug(std::string_view text) { write(&loggers().command, spdlog::level::debug, text); }
+void debug(std::string_view deed, const std::exception& error) noexcept {
+  if (!shows(Level::kVerbose)) return;
+  try {
+    debug(std::string(deed) + ": " + failure_words(error));
+  } catch (const std::exception&) {  // no memory
+  }
+}
 void trace(std::string_view text) { write(&loggers().command, spdlog::level::trace, text); }
 
 StepTime::~StepTime() {

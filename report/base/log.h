@@ -39,6 +39,9 @@ void note(std::string_view text);
 void line(std::string_view text);
 // "culprit: debug: TEXT" and "culprit: trace: TEXT".
 void debug(std::string_view text);
+// "culprit: debug: DEED: WORDS": an exception after which the command goes on. Where there is no memory for that, no
+// line is written. Never throws.
+void debug(std::string_view deed, const std::exception& error) noexcept;
 void trace(std::string_view text);
 
 // Tells by debug() how long a step took, when the object is destroyed: "resolve app.dump: 12.3 ms".

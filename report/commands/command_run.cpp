@@ -240,20 +240,19 @@ int run_program(const RunCommand& command) {
       place->run_starts().look();
       untold->look();
     } catch (const std::exception& error) {
-      log::debug(std::string("the processes of the run cannot be watched: ") + error.what());
+      log::debug("the processes of the run cannot be watched", error);
     }
     return watch.look();
   });
   if (child.start_errno != 0) return start_failure(command.command.front(), child.start_errno);
-  log::debug("the program ended with " +
-             (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
-
   // Whatever fails from here on: the command's exit code counts.
   if (child.signalled) {
     exit_code_of_failure = kExitSignalled + child.code;
   } else if (child.code != 0) {
     exit_code_of_failure = child.code;
   }
+  log::debug("the program ended with " +
+             (child.signalled ? signal_text(child.code) : "exit code " + std::to_string(child.code)));
   watch.finish();
   int found = kExitUnreadable;
   std::vector<std::string> dumps;

@@ -125,7 +125,7 @@ milliseconds FailureWatch::look() {
       ask();
     }
   } catch (const std::exception& error) {
-    log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
+    log::debug("the dumps of the run cannot be watched", error);
   }
   const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   return std::max(kShortestPause, took * kShare);
@@ -144,7 +144,7 @@ void FailureWatch::finish() {
     ask();
     take_answer();
   } catch (const std::exception& error) {
-    log::debug(std::string("the dumps of the run cannot be watched: ") + error.what());
+    log::debug("the dumps of the run cannot be watched", error);
   }
 }
 

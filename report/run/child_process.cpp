@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <optional>
 
 #include "report/base/exit_codes.h"
@@ -46,6 +47,15 @@ int wait_and_pass_signals(pid_t child, const sigset_t& watched, const Meanwhile&
       // the whole process group, so the child has it already.
       ::kill(child, number);
     }
+  }
+}
+
+// Empty too when memory is short: the child runs, and only its exit code counts from then on.
+std::optional<ProcessStat> stat_of(pid_t child) noexcept {
+  try {
+    return ProcessFolder("/proc", static_cast<std::uint64_t>(child)).stat();
+  } catch (const std::exception&) {
+    return std::nullopt;
   }
 }
 
@@ -102,8 +112,7 @@ ChildResult run_child(const std::vector<std::string>& command,
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
   });
   // Until it is waited for, no other process has its number.
-  const std::optional<ProcessStat> stat =
-      child.pid > 0 ? ProcessFolder("/proc", static_cast<std::uint64_t>(child.pid)).stat() : std::nullopt;
+  const std::optional<ProcessStat> stat = child.pid > 0 ? stat_of(child.pid) : std::nullopt;
   const int status = child.pid > 0 ? wait_and_pass_signals(child.pid, watched, meanwhile) : 0;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ChildResult result = result_of(child, status);

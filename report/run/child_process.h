@@ -22,7 +22,8 @@ struct ChildResult {
   std::uint64_t start_ticks = 0;  // with the pid, it names the process; 0: not known
 };
 
-// Called from time to time while a command runs. Returns the time until its next call.
+// Called from time to time while a command runs. Returns the time until its next call. Must not throw: the command
+// would run on alone.
 using Meanwhile = std::function<std::chrono::milliseconds()>;
 
 // Starts `command` with `environment` (names and values) added, waits for its end and passes on the signals that this

@@ -25,6 +25,7 @@ Finished run_without_memory(const std::vector<std::string>& words, long from, co
                          {"DEBUGINFOD_URLS", ""},
                          {"FAIL_FROM", std::to_string(from)},
                          {"LD_PRELOAD", subject_path("fail_malloc.so").string()}};
+  if (!on_gpu()) options.environment["LD_LIBRARY_PATH"] = simulated_driver_folder().string();
   std::vector<std::string> line = {culprit_path().string()};
   line.insert(line.end(), words.begin(), words.end());
   return run_program(line, options);
@@ -36,6 +37,7 @@ void try_all(const std::vector<std::string>& words, long steps = 6) {
   const Finished enough = run_without_memory(words, 0, folder.path().string());
   INFO(words[0] << ": " << enough.err);
   REQUIRE(enough.signal == 0);
+  if (words[0] == "run") REQUIRE(contains(enough.out, "done"));
   long from = 1;
   long failures = 0;
   for (;; from += 1 + from / steps) {
@@ -68,6 +70,30 @@ TEST_CASE("a lack of memory is an error message in each command", "[memory]") {
   SECTION("merge") { try_all({"merge", dump, "-o", folder.file("job.json")}); }
   SECTION("top") { try_all({"top", dump}); }
   SECTION("doctor") { try_all({"doctor"}); }
+}
+
+TEST_CASE("a lack of memory while a program runs leaves it its exit code", "[memory]") {
+  TemporaryFolder folder;
+  const std::vector<std::string> words = {"run", "--", "/bin/sh", "-c",
+                                          subject_path("leak_one").string() + "; sleep 0.1; exit 7"};
+  const auto run_from = [&](long from) { return run_without_memory(words, from, folder.path().string()); };
+  long fails = 1;  // the program is not started
+  long runs = 100000;
+  while (runs - fails > 1) {
+    const long from = fails + (runs - fails) / 2;
+    (contains(run_from(from).out, "done") ? runs : fails) = from;
+  }
+  long watched = 0;  // the number of requests before the start differs a little from run to run
+  for (long from = runs; from < runs + 120; from += 5) {
+    const Finished one = run_from(from);
+    INFO("request " << from << ": exit code " << one.exit_code << ", signal " << one.signal << "\n" << one.err);
+    CHECK(one.signal == 0);
+    CHECK(has(one.err, "memory"));
+    if (!contains(one.out, "done")) continue;
+    CHECK(one.exit_code == kExitOfProgram);
+    ++watched;
+  }
+  CHECK(watched > 10);
 }
 
 TEST_CASE("a lack of memory in attach is an error message, and the process runs on", "[memory][attach]") {

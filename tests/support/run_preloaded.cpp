@@ -102,6 +102,8 @@ fs::path library_path() { return tree_path("CULPRIT_TEST_LIBRARY", "../lib/libcu
 
 fs::path culprit_path() { return tree_path("CULPRIT_TEST_COMMAND", "../bin/culprit"); }
 
+fs::path simulated_driver_folder() { return tree_path("CULPRIT_TEST_SIMCUDA", "../simcuda"); }
+
 Run run_preloaded(const std::string& subject, const std::vector<std::string>& arguments, RunOptions options) {
   const fs::path program = subject.find('/') != std::string::npos ? fs::path(subject) : subject_path(subject);
   if (!fs::exists(program)) throw std::runtime_error("no such subject: " + program.string());
@@ -118,7 +120,7 @@ Run run_preloaded(const std::string& subject, const std::vector<std::string>& ar
       {"CULPRIT_OUT", (run.folder->path() / "culprit.%n.%p.dump").string()},
       {"CULPRIT_QUIET", ""},
   };
-  if (!on_gpu()) environment["LD_LIBRARY_PATH"] = tree_path("CULPRIT_TEST_SIMCUDA", "../simcuda").string();
+  if (!on_gpu()) environment["LD_LIBRARY_PATH"] = simulated_driver_folder().string();
   for (const auto& [name, value] : options.environment) environment[name] = value;
   options.environment = std::move(environment);
 

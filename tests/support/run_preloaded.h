@@ -76,6 +76,8 @@ bool skip_fork_child();
 std::filesystem::path subject_path(const std::string& name);
 std::filesystem::path library_path();
 std::filesystem::path culprit_path();
+// The folder of the simulated driver. Without a GPU the programs need it in LD_LIBRARY_PATH.
+std::filesystem::path simulated_driver_folder();
 
 // Runs a subject (a name in the subjects folder, or a path) under the preloaded library. Throws std::runtime_error when
 // the subject does not exist. The Run has the program's exit status; a time-out is never an exception.
