@@ -78,12 +78,37 @@ rows_of() {
   fi
   [ "$status" -le 1 ] || row FAIL "$1" "exit code $status: $(last_words 300 "$work/$1.errors")"
 }
-run_part() {
-  timed "part.$1" env CULPRIT_TEST_GPU=1 "$tree/bin/process_test" --durations no --input-file "$work/part.$1" \
-    >"$work/part.$1.log" 2>&1
+# split_tests PROGRAM PARTS: PROGRAM.names has the names of its tests, PROGRAM.part.1 and so on a share of them each.
+split_tests() {
+  # Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
+  "$tree/bin/$1" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$work/$1.names"
+  split --number="r/$2" --numeric-suffixes=1 --suffix-length=1 "$work/$1.names" "$work/$1.part."
 }
-# Hostile situations, alone and under the library. Runs that fail alone, because of NVIDIA's driver, are left out.
-run_guests() { timed guests env CULPRIT_TEST_GPU=1 "$tree/bin/guest_test" --durations no >"$work/guests.log" 2>&1; }
+# run_part PROGRAM NUMBER
+run_part() {
+  timed "$1.part.$2" env CULPRIT_TEST_GPU=1 "$tree/bin/$1" --durations no --input-file "$work/$1.part.$2" \
+    >"$work/$1.part.$2.log" 2>&1
+}
+# rows_of_parts PROGRAM PARTS TITLE: a row for each part, and one where a test was not run. Runs of guest programs that
+# fail alone, because of NVIDIA's driver, are left out.
+rows_of_parts() {
+  local part log summary status tests=0 all
+  for ((part = 1; part <= $2; ++part)); do
+    log=$work/$1.part.$part.log status=$(cat "$work/$1.part.$part.status")
+    summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
+    summary+="($(grep -c 'not run here:' "$log") not run here, $(grep -c 'left out:' "$log") runs left out)"
+    tests=$((tests + $(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' \
+      "$log" | grep . -m 1 || echo 0)))
+    if [ "$status" -eq 0 ]; then
+      row PASS "$3, part $part of $2" "$summary"
+    else
+      row FAIL "$3, part $part of $2" "exit code $status: $summary"
+      cat "$log" >&2
+    fi
+  done
+  all=$(wc -l <"$work/$1.names")
+  [ "$tests" -eq "$all" ] || row FAIL "$3" "$tests of $all were run"
+}
 # The Python examples need PyCUDA: the one of this machine, else one that is built from the source in the package.
 run_examples() {
   local pycuda='' status=0 why
@@ -121,20 +146,20 @@ if [ -n "$check" ]; then
   exit 0
 fi
 
-# Checks without measurements run at the same time, the process tests in parts: one after the other takes ten minutes.
+# Checks without measurements run at the same time, those of the two test programs in parts: one after the other takes
+# more than ten minutes.
 processors=$(nproc)
 parts=$((processors < 4 ? 1 : processors < 16 ? 2 : 3))
-names=$work/names
-# Catch2 takes a comma for the end of a name. The exit code of --list-test-names-only is the number of tests.
-"$tree/bin/process_test" --list-test-names-only '~[.]' | sed 's/,/\\,/g' >"$names"
-split --number="r/$parts" --numeric-suffixes=1 --suffix-length=1 "$names" "$work/part."
+split_tests process_test "$parts"
+split_tests guest_test "$parts"
 beside=(python_frames python_view torch_workflows torch_profiler torch_segments framework_counts)
 also_beside=(attach causes marks graph_memory audit)
 run_checks() { for check in "$@"; do run_check "$check"; done; }
 running=()
-for ((part = 1; part <= parts; ++part)); do run_part "$part" & running+=($!); done
+for program in process_test guest_test; do
+  for ((part = 1; part <= parts; ++part)); do run_part "$program" "$part" & running+=($!); done
+done
 run_examples & running+=($!)
-run_guests & running+=($!)
 if [ "$parts" -gt 1 ]; then
   run_checks "${beside[@]}" & running+=($!)
   run_checks "${also_beside[@]}" & running+=($!)
@@ -142,30 +167,8 @@ fi
 wait "${running[@]}"
 if [ "$parts" -eq 1 ]; then run_checks "${beside[@]}" "${also_beside[@]}"; fi
 
-run_tests=0
-for ((part = 1; part <= parts; ++part)); do
-  log=$work/part.$part.log
-  summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
-  count=$(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" |
-    head -1)
-  run_tests=$((run_tests + count))
-  if [ "$(cat "$work/part.$part.status")" -eq 0 ]; then
-    row PASS "process tests, part $part of $parts" "$summary"
-  else
-    row FAIL "process tests, part $part of $parts" "exit code $(cat "$work/part.$part.status"): $summary"
-    cat "$log" >&2
-  fi
-done
-[ "$run_tests" -eq "$(wc -l <"$names")" ] || row FAIL "process tests" "$run_tests of $(wc -l <"$names") were run"
-summary=$(grep -E '^(All tests passed|test cases:)' "$work/guests.log" | tr '\n' ' ')
-summary="$summary($(grep -c 'not run here:' "$work/guests.log") not run here, "
-summary="$summary$(grep -c 'left out:' "$work/guests.log") runs left out)"
-if [ "$(cat "$work/guests.status")" -eq 0 ]; then
-  row PASS "guest programs" "$summary"
-else
-  row FAIL "guest programs" "exit code $(cat "$work/guests.status"): $summary"
-  cat "$work/guests.log" >&2
-fi
+rows_of_parts process_test "$parts" "process tests"
+rows_of_parts guest_test "$parts" "guest programs"
 rows_of_examples
 for check in "${beside[@]}" "${also_beside[@]}"; do rows_of "$check"; done
 # These compare times, list the processes on the GPU, read the memory in use by all of them, or fill it: nothing else

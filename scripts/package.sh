@@ -98,13 +98,14 @@ cp -a "$root/build/subjects" "$root/build/examples" "$root/build/bench" "$root/b
 rm -f bench/bench_micro  # needs libbenchmark.so
 cp -r "$root/interpose/python" python_package
 cp -r "$root/build/deps/pycuda-source" pycuda_source
-mkdir -p sources/examples/python scripts tests/gpu tests/bench tests/support
+mkdir -p sources/examples/python scripts tests/gpu tests/bench tests/guest tests/support
 cp "$root"/examples/*.cpp "$root"/examples/*.h sources/examples/
 cp "$root"/examples/python/*.py sources/examples/python/
 cp "$root"/scripts/{bench.sh,check-examples.py,fail.sh,gpu-test.sh,has-gpu.sh} scripts/
 cp "$root"/tests/gpu/*.py "$root"/tests/gpu/*.cu tests/gpu/
 cp "$root"/tests/bench/*.py tests/bench/
 cp "$root"/tests/support/*.py tests/support/
+cp "$root"/tests/guest/soak.py tests/guest/
 git -C "$root" rev-parse HEAD >REVISION
 cp "$root"/build/gpu/* tests/gpu/
 find . \( -name CMakeFiles -o -name '*.cmake' -o -name __pycache__ \) -prune -exec rm -rf {} +

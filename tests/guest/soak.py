@@ -1,7 +1,7 @@
-"""Runs the long tests of tests/guest (storms): soak.py BUILD [--seconds N]
+"""Runs the long tests of tests/guest (storms): soak.py BUILD [--seconds N] [--only TEXT]
 
-BUILD is the built tree. Each storm lasts N seconds (600 by default). Prints one row for each; exit code 1 when one
-failed.
+BUILD is the built tree, or an unpacked package of scripts/package.sh --with-tests. Each storm lasts N seconds (600 by
+default). Prints one row for each; exit code 1 when one failed. With --only, it runs the storms whose names contain TEXT.
 """
 
 import argparse
@@ -185,7 +185,7 @@ class Soak:
                f"the program ended with {process.returncode}: {out}")
         return f"{rounds} rounds"
 
-    def run(self):
+    def run(self, only):
         storms = [
             ("kills at random points, 1 thread", lambda: self.kills(1)),
             ("kills at random points, 8 threads", lambda: self.kills(8)),
@@ -202,6 +202,9 @@ class Soak:
             ("attach and detach", self.attach_and_detach),
             ("endless stacks", self.endless_stacks),
         ]
+        storms = [(name, storm) for name, storm in storms if only in name]
+        if not storms:
+            sys.exit(f"soak.py: no storm's name contains {only!r}")
         failed = 0
         for name, storm in storms:
             started = time.monotonic()
@@ -220,8 +223,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--only", metavar="TEXT", default="")
     arguments = parser.parse_args()
-    sys.exit(Soak(arguments.build.resolve(), arguments.seconds).run())
+    sys.exit(Soak(arguments.build.resolve(), arguments.seconds).run(arguments.only))
 
 
 if __name__ == "__main__":
