@@ -30,7 +30,7 @@ void check_flat(const char* what, const char* count) {
 
 // On a GPU a pair of calls takes 60 us, and a thread that uses CUDA more than 5 ms beside other programs.
 TEST_CASE("a program with ever new stacks has a dump that stays small", "[endless]") {
-  check_flat("stacks", on_gpu() ? "30000" : "200000");
+  check_flat("stacks", on_gpu() ? "10000" : "200000");
 }
 TEST_CASE("a program with ever new threads has a dump that stays small", "[endless]") {
   check_flat("threads", on_gpu() ? "5000" : "20000");

@@ -26,7 +26,8 @@ TEST_CASE("a program without an environment is recorded where it was said at its
   for (const char* how : {"clearenv", "unset", "array", "null", "wild", "emptied", "fork", "fork-used"}) {
     INFO(how);
     Situation one = situation(how);
-    if (std::string(how).rfind("fork", 0) == 0) one.fake_driver_only = true;
+    // NVIDIA's driver reads the environment, and does not work in a child of an initialized parent.
+    one.fake_driver_only = std::string(how).rfind("fork", 0) == 0 || how == std::string("wild");
     one.environment["GUEST_FIGURES"] = "";
     const BothWays runs = both_ways(one);
     if (!runs.ran) continue;
@@ -72,6 +73,7 @@ TEST_CASE("a call fails that the program itself chose before its first call", "[
 TEST_CASE("a thread that changes the environment at the first call harms nothing", "[environment]") {
   for (int i = 0; i < 10; ++i) {
     Situation one = situation("storm");
+    one.fake_driver_only = true;  // NVIDIA's reads the environment meanwhile
     one.arguments.push_back(std::to_string(i * 200));
     const BothWays runs = both_ways(one);
     if (!runs.ran) return;

@@ -7,6 +7,8 @@ namespace {
 
 BothWays crowd(const char* how, const char* count) {
   Situation situation{"thread_crowd", {how, count}};
+  situation.fake_driver_only =
+      how == std::string("fork");  // NVIDIA's does not work in a child of an initialized parent
   situation.seconds = 100;
   return both_ways(situation);
 }
@@ -22,7 +24,7 @@ TEST_CASE("many threads end detached, by a cancellation, or one after the other"
     check_live_or_dropped(crowd(how, on_gpu() ? "100" : "400"));
 }
 
-TEST_CASE("many threads end while their process forks", "[threads]") { crowd("fork", on_gpu() ? "100" : "400"); }
+TEST_CASE("many threads end while their process forks", "[threads]") { crowd("fork", "400"); }
 
 // The limit of interpose/README.md: one of 1,024 keys is the library's.
 TEST_CASE("a program's first keys have the numbers that they have alone, and 1,023 keys are its own", "[threads]") {

@@ -54,6 +54,9 @@ const Way kWays[] = {
     {"terminate", -1, SIGABRT, Seen::kUnknown, "exception"},
 };
 
+// Threads of NVIDIA's driver go on when all threads of the program have ended, so that such a process never ends.
+bool driver_has_threads() { return on_gpu(); }
+
 std::string name_of(int signal) {
   return signal == SIGKILL ? "SIGKILL" : signal == SIGTERM ? "SIGTERM" : signal == SIGABRT ? "SIGABRT" : "SIGSEGV";
 }
@@ -113,6 +116,7 @@ TEST_CASE("a report has the end of its process as far as that is proven", "[ends
   std::set<Seen> as_text;  // one way of each kind is enough
   for (const Way& way : kWays) {
     INFO(way.how);
+    if (driver_has_threads() && way.how == std::string("last thread")) continue;
     check_preloaded(way, as_text.insert(way.seen).second);
     check_run(way);
   }
@@ -172,6 +176,10 @@ void check_names(const Report& report, const char* how) {
 }  // namespace
 
 TEST_CASE("a process goes on, and ends, without its main thread", "[ends]") {
+  if (driver_has_threads()) {
+    WARN("skipped: a process with NVIDIA's driver does not end with its last own thread");
+    return;
+  }
   for (const char* how : {"before", "after", "last"}) {
     INFO(how);
     const Run run = run_preloaded("main_ended", {how});

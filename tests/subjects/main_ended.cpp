@@ -1,10 +1,11 @@
 // main() ends by pthread_exit() while another thread goes on, so that the main thread is a zombie. "before": the first
 // CUDA call is made in main, "after": it is made when main has ended, "last": the main thread itself is the last one.
 // libc calls exit(0) in the last thread. Variables with destructors then free all memory but 11001 bytes, which stay in
-// a global, and 20001 bytes, which a destructor allocates. "live" prints "ready" and waits for the end of stdin when
-// main has ended.
+// a global, and 20001 bytes, which a destructor allocates. "live" prints "ready" when main has ended, waits for the
+// end of stdin, and calls exit(0).
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ void* go_on(void*) {
     char byte = 0;
     while (read(STDIN_FILENO, &byte, 1) > 0) {
     }
+    exit(0);
   }
   return nullptr;
 }
