@@ -92,13 +92,14 @@ run_part() {
 # rows_of_parts PROGRAM PARTS TITLE: a row for each part, and one where a test was not run. Runs of guest programs that
 # fail alone, because of NVIDIA's driver, are left out.
 rows_of_parts() {
-  local part log summary status tests=0 all
+  local part log summary status count tests=0 all
   for ((part = 1; part <= $2; ++part)); do
     log=$work/$1.part.$part.log status=$(cat "$work/$1.part.$part.status")
     summary=$(grep -E '^(All tests passed|test cases:|assertions:)' "$log" | tr '\n' ' ')
     summary+="($(grep -c 'not run here:' "$log") not run here, $(grep -c 'left out:' "$log") runs left out)"
-    tests=$((tests + $(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' \
-      "$log" | grep . -m 1 || echo 0)))
+    count=$(sed -nE 's/^All tests passed .* in ([0-9]+) test cases?.*/\1/p; s/^test cases: +([0-9]+) .*/\1/p' "$log" |
+      head -1)
+    tests=$((tests + count))
     if [ "$status" -eq 0 ]; then
       row PASS "$3, part $part of $2" "$summary"
     else

@@ -1,7 +1,8 @@
 """Runs the long tests of tests/guest (storms): soak.py BUILD [--seconds N] [--only TEXT]
 
 BUILD is the built tree, or an unpacked package of scripts/package.sh --with-tests. Each storm lasts N seconds (600 by
-default). Prints one row for each; exit code 1 when one failed. With --only, it runs the storms whose names contain TEXT.
+default). With --only, it runs the storms whose names contain TEXT. Prints one row for each; exit code 1 when one
+failed.
 """
 
 import argparse
