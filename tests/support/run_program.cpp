@@ -9,7 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 extern char** environ;
@@ -84,6 +90,48 @@ bool drain(int descriptor, std::string& into) {
   return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The line of /proc/PID/maps with this address, and the address's offset in it.
+std::string place_of(const std::string& maps, std::uint64_t address) {
+  std::istringstream lines(maps);
+  for (std::string line; std::getline(lines, line);) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2 || address < begin || address >= end) continue;
+    std::ostringstream text;
+    text << line << " + 0x" << std::hex << address - begin;
+    return text.str();
+  }
+  return "?";
+}
+
+// Where the threads of a process are: for the message about one that runs past its limit.
+std::string threads_of(pid_t pid) {
+  const std::filesystem::path process = "/proc/" + std::to_string(pid);
+  const std::string maps = text_of_file(process / "maps");
+  std::string text;
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", error)) {
+    const std::string call = text_of_file(thread.path() / "syscall");
+    const std::size_t last = call.find_last_of(' ');
+    const std::uint64_t counter = last == std::string::npos ? 0 : std::strtoull(call.c_str() + last, nullptr, 16);
+    text += "test: thread " + text_of_file(thread.path() / "stat") + "test: is in " +
+            text_of_file(thread.path() / "wchan") + ", " + call + "test: at " + place_of(maps, counter) + "\n";
+  }
+  return text;
+}
+
+// Ends a program that runs past its limit, and its children.
+void end_late(Finished* late) {
+  late->timed_out = true;
+  late->err += threads_of(late->pid);
+  kill(-late->pid, SIGKILL);
+}
+
 bool has_line(const std::string& text, const std::string& line) {
   return text.rfind(line + "\n", 0) == 0 || text.find("\n" + line + "\n") != std::string::npos;
 }
@@ -123,8 +171,7 @@ Finished run_program(const std::vector<std::string>& argv, const ProgramOptions&
   while (out.read_end >= 0 || err.read_end >= 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) {
-      result.timed_out = true;
-      kill(-result.pid, SIGKILL);
+      end_late(&result);
       break;
     }
     std::array<pollfd, 2> waiting{{{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}}};
@@ -142,10 +189,7 @@ Finished run_program(const std::vector<std::string>& argv, const ProgramOptions&
   int status = 0;
   pid_t ended = 0;
   while ((ended = waitpid(result.pid, &status, WNOHANG)) == 0) {
-    if (!result.timed_out && Clock::now() > deadline) {
-      result.timed_out = true;
-      kill(-result.pid, SIGKILL);
-    }
+    if (!result.timed_out && Clock::now() > deadline) end_late(&result);
     usleep(1000);
   }
   // If SIGCHLD is ignored, the exit status is lost; do not report success.

@@ -25,7 +25,8 @@ struct Finished {
   pid_t pid = -1;
   int exit_code = -1;  // -1: ended by `signal`
   int signal = 0;
-  bool timed_out = false;  // it ran past the limit and was killed with its whole process group
+  // It ran past the limit and was killed with its whole process group. `err` ends with the places of its threads.
+  bool timed_out = false;
   std::string out;
   std::string err;
 };
