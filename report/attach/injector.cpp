@@ -18,6 +18,7 @@
 #include <set>
 
 #include "report/attach/hijacked_thread.h"
+#include "report/attach/loader_locks.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
 #include "report/base/descriptor.h"
@@ -122,7 +123,6 @@ void read_code(const TracedProcess& process, const std::vector<MappedRange>& map
 
 TargetLibc look_at_libc(const TracedProcess& process) {
   const std::vector<std::string> libc_names = {"libc.so.6", "libc-2."};
-  const std::vector<std::string> loader_names = {"ld-linux", "ld-2."};
   const std::vector<MappedRange> mappings = process.mappings();
   const RemoteModule libc = find_module(process, mappings, libc_names);
   if (libc.path.empty()) {
@@ -142,9 +142,7 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   if (result.open_library == 0 || result.code.system_call == 0 || result.code.signal_return == 0)
     throw AttachError("the libc of " + process.name() + " (" + libc.path +
                       ") is unknown to culprit: start the program with culprit run");
-  for (const MappedRange& range : mappings) {
-    if (range.writable && is_part_of(range, loader_names)) result.loader_data.push_back(range);
-  }
+  result.loader_data = loader_data(mappings);
   return result;
 }
 
@@ -223,12 +221,18 @@ class Session {
     *interrupted = waiter_.interrupted();
     if (*interrupted != 0) return order_.request;
 
+    try {
+      check_stopped(thread, libc);
+    } catch (...) {
+      HijackedThread::release(thread);
+      throw;
+    }
     HijackedThread hijacked(process_, thread, libc.code, &waiter_);
     hijacked.set_loader_data(libc.loader_data);
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192, deadline_);
     std::uint64_t value = 0;
     if (libc.error_place != 0) {
-      check(hijacked.call(libc.error_place, {}, deadline_, &value));
+      check(hijacked, hijacked.call(libc.error_place, {}, deadline_, &value));
       hijacked.keep_errno(value);
     }
     if (!loaded) load(&hijacked, libc, library->path());
@@ -243,13 +247,22 @@ class Session {
   }
 
  private:
+  // What can be looked at only now that the thread is stopped. Throws AttachError.
+  void check_stopped(pid_t thread, const TargetLibc& libc) const {
+    // The thread is outside of the loader.
+    if (owns_loader_lock(process_, libc.loader_data, thread)) {
+      throw AttachError("a call of an earlier attach crashed in " + process_.name() +
+                        ", and its loader's lock was left taken: restart the program under culprit run");
+    }
+  }
+
   void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
+    check(*hijacked, hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
     if (!mapped_library(process_.mappings()).empty()) return;
     std::uint64_t message = 0;
-    if (libc.last_error != 0) check(hijacked->call(libc.last_error, {}, deadline_, &message));
+    if (libc.last_error != 0) check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
     hijacked->put_back();
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
@@ -268,8 +281,8 @@ class Session {
         static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     // The library observes the limit itself; the extra time is for the call and its return.
-    check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
-                         nullptr));
+    check(*hijacked, hijacked->call(address, {hijacked->memory()},
+                                    after(milliseconds(request.time_limit_ms) + milliseconds(3000)), nullptr));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == format::AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
@@ -282,15 +295,14 @@ class Session {
     return library;
   }
 
-  void check(CallEnd end) const {
+  void check(const HijackedThread& hijacked, CallEnd end) const {
     switch (end) {
       case CallEnd::kReturned:
         return;
       case CallEnd::kGone:
         throw AttachError(process_.name() + " ended meanwhile, or replaced itself by another program");
       case CallEnd::kCrashed:
-        throw AttachError("the injected call crashed in " + process_.name() +
-                          ", and the thread was put back where it was: restart the program under culprit run");
+        throw AttachError(crashed(hijacked));
       case CallEnd::kBlocked:
         throw AttachError("another thread of " + process_.name() +
                           " is loading a library and does not finish: nothing was changed; try again later");
@@ -298,6 +310,15 @@ class Session {
         throw AttachError("the time-out was reached while the library was being loaded into " + process_.name() +
                           ": the thread finishes loading and then continues its own work; try again later");
     }
+  }
+
+  std::string crashed(const HijackedThread& hijacked) const {
+    std::string left = hijacked.left_behind();
+    if (process_.is_alive() && !mapped_library(process_.mappings()).empty())
+      left += (left.empty() ? "" : ", and ") + std::string("libculprit.so stays loaded");
+    return "the injected call crashed in " + process_.name() + " (" + hijacked.crash() +
+           "). Its thread was put back where it was, but nothing should be loaded into the process any more" +
+           (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
   }
 
   const TracedProcess& process_;
