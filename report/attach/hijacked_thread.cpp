@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "report/attach/loader_locks.h"
+#include "report/attach/seccomp_filters.h"
 
 namespace culprit::report {
 namespace {
@@ -107,6 +108,9 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
   if (read_general_registers(thread, &registers)) {
     const ThreadRegisters as_found = registers;
     repeat_interrupted_call(&registers);
+    // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
+    if (is_continued_by_restart(registers) && !may_make_call(process, thread, restart_number()))
+      repeat_instead_of_restart(&registers);
     if (registers.general != as_found.general) write_registers(thread, registers);
   }
   return Stop::kStopped;

@@ -21,6 +21,7 @@
 #include "report/attach/loader_locks.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
+#include "report/attach/seccomp_filters.h"
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/base/forked_child.h"
@@ -213,6 +214,7 @@ class Session {
 
   format::AttachRequest run(int* interrupted) {
     if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+    check_seccomp(process_);
     const TargetLibc libc = look_at_libc(process_);
     std::optional<LibraryForTarget> library;
     const bool loaded = !mapped_library(process_.mappings()).empty();
@@ -249,6 +251,7 @@ class Session {
  private:
   // What can be looked at only now that the thread is stopped. Throws AttachError.
   void check_stopped(pid_t thread, const TargetLibc& libc) const {
+    check_filters_of_thread(process_, thread);
     // The thread is outside of the loader.
     if (owns_loader_lock(process_, libc.loader_data, thread)) {
       throw AttachError("a call of an earlier attach crashed in " + process_.name() +

@@ -25,6 +25,9 @@ class TracedProcess {
   explicit TracedProcess(pid_t pid, std::string proc = "/proc");
 
   pid_t pid() const { return pid_; }
+  const ProcessFolder& folder() const { return folder_; }
+  // Of this process.
+  const ProcessFolder& own() const { return own_; }
 
   // Throws AttachError with the reason when injection is impossible: another user's process, traced, stopped, a zombie,
   // a kernel thread, of another word size, without glibc, or no permission to trace.
