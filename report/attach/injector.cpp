@@ -423,6 +423,11 @@ std::string describe_result(const TracedProcess& process, const format::AttachRe
     case format::AttachResult::kBusy:
       return "a thread of " + name +
              " is still in a CUDA call that it made when the process was attached last: try again " + "later";
+    case format::AttachResult::kLoading:
+      return "another thread of " + name +
+             " is loading a library and does not finish: nothing was changed; try again later";
+    case format::AttachResult::kInProgress:
+      return "another attach or detach is at work in " + name + ", or was broken off there: try again later";
     case format::AttachResult::kNoDump:
       return "the dump cannot be created by " + name + ": " + std::strerror(answer.error) +
              "; name a place that it may write to with --out";
