@@ -80,6 +80,8 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
     // still listed. So try again for a while.
     for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
       const int error = errno;
+      // The number of a thread of ours that has become another one's: of the thread that called exec.
+      if (process.tracer_of(thread) == ::getpid()) break;
       const std::vector<pid_t> alive = process.threads();
       if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
       if (tries == 50) process.explain_refusal(error);

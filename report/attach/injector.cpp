@@ -19,6 +19,7 @@
 
 #include "report/attach/hijacked_thread.h"
 #include "report/attach/loader_locks.h"
+#include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/seccomp_filters.h"
@@ -34,6 +35,8 @@ using std::chrono::milliseconds;
 
 constexpr int kLoadNow = 2;                          // RTLD_NOW
 constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by __libc_dlopen_mode
+
+constexpr int kTriesForReason = 20;
 
 Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -125,12 +128,8 @@ void read_code(const TracedProcess& process, const std::vector<MappedRange>& map
 TargetLibc look_at_libc(const TracedProcess& process) {
   const std::vector<std::string> libc_names = {"libc.so.6", "libc-2."};
   const std::vector<MappedRange> mappings = process.mappings();
+  check_libc(process, mappings);
   const RemoteModule libc = find_module(process, mappings, libc_names);
-  if (libc.path.empty()) {
-    const bool musl = !find_module(process, mappings, {"ld-musl", "libc.musl"}).path.empty();
-    throw AttachError(process.name() + (musl ? " runs on musl, libculprit.so needs glibc"
-                                             : " is a static program: nothing can be loaded into it"));
-  }
   TargetLibc result;
   result.open_library = find_function(libc, "dlopen");
   result.last_error = find_function(libc, "dlerror");
@@ -212,23 +211,28 @@ class Session {
   Session(const TracedProcess& process, const InjectionOrder& order)
       : process_(process), order_(order), deadline_(after(order.limit)) {}
 
-  format::AttachRequest run(int* interrupted) {
-    if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
-    check_seccomp(process_);
-    const TargetLibc libc = look_at_libc(process_);
+  // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
+  format::AttachRequest run(int* interrupted) try { return work(interrupted); } catch (const AttachError&) {
+    // An exec ends the other threads some time before the new program is there.
+    for (int tries = 0; tries < kTriesForReason; ++tries) {
+      if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+      if (!program_.empty() && program_mark(process_) != program_)
+        throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      if (!thread_is_stopped_) break;
+      waiter_.pause(milliseconds(5));
+    }
+    throw;
+  }
+
+ private:
+  format::AttachRequest work(int* interrupted) {
+    TargetLibc libc;
     std::optional<LibraryForTarget> library;
-    const bool loaded = !mapped_library(process_.mappings()).empty();
-    if (!loaded) library.emplace(process_, order_.library);
-    const pid_t thread = stop_safe_thread(process_, &waiter_, order_.limit / 2);
+    bool loaded = false;
+    const pid_t thread = stop_thread(&libc, &library, &loaded);
     *interrupted = waiter_.interrupted();
     if (*interrupted != 0) return order_.request;
 
-    try {
-      check_stopped(thread, libc);
-    } catch (...) {
-      HijackedThread::release(thread);
-      throw;
-    }
     HijackedThread hijacked(process_, thread, libc.code, &waiter_);
     hijacked.set_loader_data(libc.loader_data);
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192, deadline_);
@@ -248,7 +252,53 @@ class Session {
     return answer;
   }
 
- private:
+  // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
+  // because what was found is then another program's. Returns 0 when it was interrupted.
+  pid_t stop_thread(TargetLibc* libc, std::optional<LibraryForTarget>* library, bool* loaded) {
+    int failures = 0;
+    while (true) {
+      const auto begin = std::chrono::steady_clock::now();
+      program_ = program_mark(process_);
+      const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
+      try {
+        if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+        check_seccomp(process_);
+        *libc = look_at_libc(process_);
+        *loaded = !mapped_library(process_.mappings()).empty();
+        if (!*loaded && order_.what == Injection::kDetach)
+          throw AttachError(describe_result(process_, format::AttachResult::kNotAttached));
+        if (!*loaded && !*library) library->emplace(process_, order_.library);
+        const pid_t thread = stop_safe_thread(process_, &waiter_, left_until(deadline_) / 2);
+        if (thread == 0) return 0;
+        if (!replaced() && mapped_library(process_.mappings()).empty() != *loaded) {
+          try {
+            check_stopped(thread, *libc);
+          } catch (...) {
+            HijackedThread::release(thread);
+            throw;
+          }
+          thread_is_stopped_ = true;
+          return thread;
+        }
+        HijackedThread::release(thread);
+      } catch (const StillStarting&) {
+        if (left_until(deadline_).count() == 0) throw;
+        waiter_.pause(milliseconds(1));
+      } catch (const AttachError&) {
+        if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+        // What was read in the middle of an exec may fit neither program: only a second failure counts.
+        const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
+        if (!replaced() && (++failures == 2 || !at_once)) throw;
+        waiter_.pause(milliseconds(10));
+      }
+      if (waiter_.interrupted() != 0) return 0;
+      if (left_until(deadline_).count() == 0) {
+        throw AttachError(process_.name() +
+                          " is replaced by another program (exec) all the time: nothing was changed; try again later");
+      }
+    }
+  }
+
   // What can be looked at only now that the thread is stopped. Throws AttachError.
   void check_stopped(pid_t thread, const TargetLibc& libc) const {
     check_filters_of_thread(process_, thread);
@@ -274,6 +324,7 @@ class Session {
   format::AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
     const RemoteModule library = find_module(process_, process_.mappings(), {"libculprit.so"});
     const std::uint64_t address = library.path.empty() ? 0 : find_function(library_on_disk(library), function);
+    if (library.path.empty()) check(*hijacked, CallEnd::kGone);
     if (address == 0) {
       hijacked->put_back();
       throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function);
@@ -303,7 +354,9 @@ class Session {
       case CallEnd::kReturned:
         return;
       case CallEnd::kGone:
-        throw AttachError(process_.name() + " ended meanwhile, or replaced itself by another program");
+        throw AttachError(process_.name() + (process_.is_alive()
+                                                 ? " replaced itself by another program (exec) meanwhile: try again"
+                                                 : " ended meanwhile"));
       case CallEnd::kCrashed:
         throw AttachError(crashed(hijacked));
       case CallEnd::kBlocked:
@@ -328,6 +381,8 @@ class Session {
   const InjectionOrder& order_;
   const Deadline deadline_;
   StopWaiter waiter_;
+  std::string program_;  // the mark of the program that was looked at
+  bool thread_is_stopped_ = false;
 };
 
 // The child process's message to its parent.

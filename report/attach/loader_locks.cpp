@@ -1,5 +1,7 @@
 #include "report/attach/loader_locks.h"
 
+#include <pthread.h>
+
 #include <cstdint>
 #include <cstdlib>
 
@@ -31,9 +33,12 @@ bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRang
   for (const MappedRange& range : data) {
     std::vector<std::uint32_t> words((range.end - range.begin) / sizeof(std::uint32_t));
     if (!process.read_memory(range.begin, words.data(), words.size() * sizeof(std::uint32_t))) return true;
-    // pthread_mutex_t: lock, count, owner.
-    for (std::size_t i = 2; i < words.size(); ++i) {
-      if (words[i] == number && words[i - 2] != 0) return true;
+    // pthread_mutex_t: lock, count, owner, number of users, kind. The number of a thread in a container is as small as
+    // many other words, so all of it counts.
+    for (std::size_t i = 2; i + 2 < words.size(); ++i) {
+      if (words[i] == number && words[i - 2] != 0 && words[i - 1] != 0 && words[i + 1] == 1 &&
+          words[i + 2] == PTHREAD_MUTEX_RECURSIVE_NP)
+        return true;
     }
   }
   return false;

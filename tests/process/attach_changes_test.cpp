@@ -1,6 +1,6 @@
 // `culprit attach` while the program changes under it: libraries come and go, children are forked, programs are
 // replaced.
-#include <signal.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -31,6 +31,78 @@ TEST_CASE("a program that loads and closes libraries of the driver is attached a
     check_runs_alone(pid);
   });
   check_fine(run);
+}
+
+TEST_CASE("a program that is replaced all the time runs on, and each failure names that", "[attach]") {
+  if (!may_trace()) return;
+  for (const char* kind : {"exec", "thread"}) {
+    INFO(kind);
+    const TemporaryFolder folder;
+    const Run run = run_alone("attach_exec", {kind}, [&](pid_t pid) {
+      for (int i = 0; i < 25; ++i) {
+        const Finished attached =
+            run_culprit({"attach", std::to_string(pid), "--out", folder.file("x.%p.dump"), "--timeout", "300ms"});
+        INFO(attached.err);
+        CHECK((attached.exit_code == 0 || attached.exit_code == 3));
+        const bool named = contains(attached.err, "by another program (exec)") ||
+                           contains(attached.err, "has not loaded glibc (does it still start?)") ||
+                           contains(attached.err, "is attached already") ||  // the same program still
+
+                           contains(attached.err, "came to a point where a call can be injected");
+        if (attached.exit_code == 3) CHECK(named);
+        if (attached.exit_code == 0) CHECK(has(attached.err, "attached to"));
+      }
+    });
+    check_fine(run);
+  }
+}
+
+TEST_CASE("a program that ends while it is attached is said to have ended", "[attach]") {
+  if (!may_trace()) return;
+  for (int i = 0; i < 25; ++i) {
+    const TemporaryFolder folder;
+    const std::string subject = subject_path("attach_exec").string();
+    const std::string line = subject + " end " + std::to_string(i * 1500) + " & " + culprit_path().string() +
+                             " attach $! --out " + folder.file("x.dump") + "; echo exit $?; wait $!; echo ended $?";
+    ProgramOptions shell;
+    shell.environment = {{"LD_PRELOAD", ""}, {"NO_COLOR", "1"}, {"CULPRIT_LIBRARY", library_path().string()}};
+    if (!on_gpu()) shell.environment["LD_LIBRARY_PATH"] = (culprit_path().parent_path() / "../simcuda").string();
+    const Finished finished = run_program({"/bin/sh", "-c", line}, shell);
+    INFO(finished.err);
+    CHECK(has(finished.out, "ended 0"));
+    const bool named = contains(finished.err, "ended") || contains(finished.err, "there is no process");
+    if (!contains(finished.out, "exit 0")) CHECK(named);
+    if (contains(finished.out, "exit 0")) CHECK(has(finished.err, "attached to"));
+  }
+}
+
+TEST_CASE("a program whose main thread has ended by pthread_exit is attached", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  const std::string dump = folder.file("x.dump");
+  const Run run = run_alone("attach_exec", {"pthread"}, [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    for (int i = 0; i < 200 && status_of(pid, "State")[0] != 'Z'; ++i) usleep(10000);
+    const Finished attached = run_culprit({"attach", number, "--out", dump});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    CHECK(has(run_culprit({"attach", number}).err, "is attached already"));
+    for (const fs::directory_entry& thread : fs::directory_iterator("/proc/" + number + "/task")) {
+      const int input = open((thread.path() / "fd/0").c_str(), O_WRONLY | O_CLOEXEC);
+      if (input < 0) continue;
+      CHECK(write(input, "xxx", 3) == 3);
+      close(input);
+      break;
+    }
+    usleep(200000);
+    const Finished detached = run_culprit({"detach", number});
+    INFO(detached.err);
+    CHECK(detached.exit_code == 0);
+  });
+  check_fine(run);
+  const std::vector<Group> leaks = read_report(dump).through("leak_after");
+  REQUIRE(leaks.size() == 1);
+  CHECK(leaks[0].count == 3);
 }
 
 TEST_CASE("a child that was forked at any moment of an attach can be attached and detached itself", "[attach]") {
