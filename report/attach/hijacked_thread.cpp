@@ -43,6 +43,14 @@ std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_num
 // Whether a signal is about to be delivered.
 bool is_signal(int status) { return WIFSTOPPED(status) && !is_trap_of_ours(status) && !is_system_call(status); }
 
+std::string why_no_memory(std::int64_t error) {
+  const std::string text =
+      " gave no memory for the injection (" + std::string(std::strerror(static_cast<int>(error))) + ")";
+  if (error == EAGAIN) return text + ": it locks its memory, and may not lock more (ulimit -l)";
+  if (error == ENOMEM) return text + ": its addresses, its mappings or the machine's memory are used up";
+  return text;
+}
+
 }  // namespace
 
 StopWaiter::StopWaiter() {
@@ -253,7 +261,7 @@ void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
       (result < 0 && result > -4096)) {
     const bool gone = gone_;
     put_back();
-    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + " gave no memory for the injection");
+    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + why_no_memory(-result));
   }
   memory_ = static_cast<std::uint64_t>(result);
   memory_size_ = total;

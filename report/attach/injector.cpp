@@ -23,6 +23,7 @@
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
 #include "report/attach/seccomp_filters.h"
+#include "report/attach/target_limits.h"
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/base/forked_child.h"
@@ -267,6 +268,7 @@ class Session {
         *loaded = !mapped_library(process_.mappings()).empty();
         if (!*loaded && order_.what == Injection::kDetach)
           throw AttachError(describe_result(process_, format::AttachResult::kNotAttached));
+        if (!*loaded) check_limits(process_);
         if (!*loaded && !*library) library->emplace(process_, order_.library);
         const pid_t thread = stop_safe_thread(process_, &waiter_, left_until(deadline_) / 2);
         if (thread == 0) return 0;

@@ -86,12 +86,15 @@ pid_t TracedProcess::living_thread() const {
 }
 
 pid_t TracedProcess::tracer_of(pid_t thread) const {
-  return std::atoi(folder_.thread(static_cast<std::uint32_t>(thread)).status("TracerPid").c_str());
+  const ProcessFolder folder = thread == pid_ ? folder_ : folder_.thread(static_cast<std::uint32_t>(thread));
+  return std::atoi(folder.status("TracerPid").c_str());
 }
 
 // Who else traces one of its threads, for the user; empty: nobody.
 std::string TracedProcess::tracer() const {
-  for (const std::uint32_t thread : folder_.threads()) {
+  std::vector<std::uint32_t> all = folder_.threads();
+  all.insert(all.begin(), static_cast<std::uint32_t>(pid_));
+  for (const std::uint32_t thread : all) {
     const pid_t number = tracer_of(static_cast<pid_t>(thread));
     if (number == 0 || number == ::getpid()) continue;
     const std::string pid = std::to_string(number);

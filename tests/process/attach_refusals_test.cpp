@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -100,6 +101,52 @@ TEST_CASE("a seccomp filter that cannot be read is taken for a forbidding one", 
     CHECK(has(attached.err, "has a seccomp filter that culprit may not read"));
     check_runs_alone(pid);
   }));
+}
+
+TEST_CASE("a program without the room for a library is left alone", "[attach]") {
+  if (!may_trace()) return;
+  const auto with_limit = [](int resource, rlim_t limit, const std::string& because) {
+    INFO(because);
+    check_fine(run_alone("attach_fork", {}, [&](pid_t pid) {
+      rlimit changed = {limit, RLIM_INFINITY};
+      rlimit before = {};
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), nullptr, &before) == 0);
+      changed.rlim_max = before.rlim_max;
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), &changed, nullptr) == 0);
+      check_refused(pid, because);
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), &before, nullptr) == 0);
+    }));
+  };
+  with_limit(RLIMIT_AS, 1 << 20, "of addresses (ulimit -v)");
+  with_limit(RLIMIT_NOFILE, 3, "has all of its 3 descriptors open (ulimit -n)");
+  with_limit(RLIMIT_FSIZE, 4096, "may write files of at most 4.00 KiB (ulimit -f)");
+}
+
+TEST_CASE("no_new_privs does not hinder an attach", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.preload = false;
+  options.before_exec = [] { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); };
+  options.when_ready = [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    const Finished attached = run_culprit({"attach", number, "--out", folder.file("x.dump")});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    CHECK(run_culprit({"detach", number}).exit_code == 0);
+  };
+  check_fine(run_preloaded("attach_fork", {}, options));
+}
+
+TEST_CASE("a program under valgrind is left alone", "[attach]") {
+  if (!may_trace()) return;
+  if (!fs::exists("/usr/bin/valgrind")) {
+    WARN("skipped: there is no valgrind");
+    return;
+  }
+  const Run run = run_alone("/usr/bin/valgrind", {"-q", "--tool=none", subject_path("attach_fork").string()},
+                            [](pid_t pid) { check_refused(pid, "runs under valgrind"); });
+  check_fine(run);
 }
 
 }  // namespace culprit::test
