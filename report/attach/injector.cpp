@@ -38,6 +38,7 @@ constexpr int kLoadNow = 2;                          // RTLD_NOW
 constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by __libc_dlopen_mode
 
 constexpr int kTriesForReason = 20;
+constexpr int kMostFailures = 5;
 
 Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -288,9 +289,9 @@ class Session {
         waiter_.pause(milliseconds(1));
       } catch (const AttachError&) {
         if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-        // What was read in the middle of an exec may fit neither program: only a second failure counts.
+        // What was read in the middle of an exec may fit neither program: only repeated failures count.
         const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
-        if (!replaced() && (++failures == 2 || !at_once)) throw;
+        if (!replaced() && (++failures == kMostFailures || !at_once)) throw;
         waiter_.pause(milliseconds(10));
       }
       if (waiter_.interrupted() != 0) return 0;

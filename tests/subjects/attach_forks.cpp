@@ -59,7 +59,7 @@ int main(int, char** arguments) {
     fprintf(stderr, "child %d ended with status 0x%x\n", child, static_cast<unsigned>(status));
     well = false;
   }
-  if (!well || static_cast<int>(children.size()) < most) return 3;
+  if (!well) return 3;
   puts("fine");
   return 0;
 }
