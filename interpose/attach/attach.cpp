@@ -137,7 +137,6 @@ format::AttachResult attach(format::AttachRequest* request) {
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
   bool cupti = request->backend == format::AttachBackend::kCupti;
-  process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
   format::AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request, &loading);
   if (result == format::AttachResult::kDone) {
     if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
