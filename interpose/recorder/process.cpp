@@ -226,8 +226,8 @@ void release_recording() {
   process->marks.free_memory();
   unguard_dump();
   process->dump.close();
-  // Clears all fields except the phase, which tells concurrent hooks that recording is off. `in_use` comes last: a child
-  // that is forked meanwhile then knows that its copy is not clear.
+  // Clears all fields except the phase, which tells concurrent hooks that recording is off. `in_use` comes last: a
+  // child that is forked meanwhile then knows that its copy is not clear.
   auto* bytes = reinterpret_cast<char*>(process);
   std::memset(bytes + sizeof(process->phase), 0, Process::kWipedBytes - sizeof(process->phase));
   auto* behind = reinterpret_cast<char*>(&process->in_use) + sizeof(process->in_use);

@@ -13,7 +13,7 @@ namespace {
 // Values of linux/siginfo.h that older headers lack.
 constexpr int kSystemCallSeccomp = 1, kSystemCallDispatched = 2;  // si_code of SIGSYS
 constexpr int kTrapBreakpoint = 1;                                // of SIGTRAP
-constexpr int kBusHardwareLater = 5;                              // of SIGBUS: memory that nobody uses now
+constexpr int kBusHardwareLater = 5;                              // of SIGBUS: memory that is not in use now
 constexpr unsigned char kBreakpoint = 0xcc;                       // int3
 
 bool is_accessible(const TracedProcess& process, std::uint64_t address) {

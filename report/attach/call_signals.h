@@ -1,5 +1,5 @@
-// The signals that reach a thread while it makes a call for culprit: which of them the call itself caused, and which
-// somebody sent.
+// The signals that reach a thread while it makes a call for culprit: those that the call itself caused, and those
+// that were sent.
 #pragma once
 
 #include <signal.h>

@@ -44,6 +44,7 @@ std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_num
 bool is_signal(int status) { return WIFSTOPPED(status) && !is_trap_of_ours(status) && !is_system_call(status); }
 
 std::string why_no_memory(std::int64_t error) {
+  if (error <= 0) return " did not make the call for memory that was put into it";
   const std::string text =
       " gave no memory for the injection (" + std::string(std::strerror(static_cast<int>(error))) + ")";
   if (error == EAGAIN) return text + ": it locks its memory, and may not lock more (ulimit -l)";

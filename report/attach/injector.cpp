@@ -37,7 +37,7 @@ using std::chrono::milliseconds;
 constexpr int kLoadNow = 2;                          // RTLD_NOW
 constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by __libc_dlopen_mode
 
-constexpr int kTriesForReason = 20;
+constexpr milliseconds kLongestExec{200};
 constexpr int kMostFailures = 5;
 
 Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -216,11 +216,11 @@ class Session {
   // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
   format::AttachRequest run(int* interrupted) try { return work(interrupted); } catch (const AttachError&) {
     // An exec ends the other threads some time before the new program is there.
-    for (int tries = 0; tries < kTriesForReason; ++tries) {
+    for (const Deadline end = after(kLongestExec);;) {
       if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
       if (!program_.empty() && program_mark(process_) != program_)
         throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
-      if (!thread_is_stopped_) break;
+      if (!thread_is_stopped_ || std::chrono::steady_clock::now() > end) break;
       waiter_.pause(milliseconds(5));
     }
     throw;
@@ -289,7 +289,7 @@ class Session {
         waiter_.pause(milliseconds(1));
       } catch (const AttachError&) {
         if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
-        // What was read in the middle of an exec may fit neither program: only repeated failures count.
+        // Facts that are read in the middle of an exec may fit neither program: only repeated failures count.
         const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
         if (!replaced() && (++failures == kMostFailures || !at_once)) throw;
         waiter_.pause(milliseconds(10));
@@ -302,7 +302,7 @@ class Session {
     }
   }
 
-  // What can be looked at only now that the thread is stopped. Throws AttachError.
+  // Looks at the rest, which needs a stopped thread. Throws AttachError.
   void check_stopped(pid_t thread, const TargetLibc& libc) const {
     check_filters_of_thread(process_, thread);
     // The thread is outside of the loader.
@@ -490,7 +490,7 @@ std::string describe_result(const TracedProcess& process, const format::AttachRe
       return "the dump cannot be created by " + name + ": " + std::strerror(answer.error) +
              "; name a place that it may write to with --out";
     case format::AttachResult::kNoMemory:
-      return name + " cannot look at its own memory (a sandbox?): nothing was changed";
+      return name + " cannot look at its own memory (a sandbox, or no memory left): nothing was changed";
     case format::AttachResult::kNoCupti:
       return name + " has no libcupti, and none was found: set CULPRIT_CUPTI to the toolkit's libcupti.so";
     case format::AttachResult::kCuptiTaken:

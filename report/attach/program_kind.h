@@ -1,4 +1,4 @@
-// What kind of program runs in the process: whether libculprit.so can be loaded into it at all.
+// The kind of program that runs in the process: whether libculprit.so can be loaded into it at all.
 #pragma once
 
 #include <string>

@@ -11,8 +11,8 @@
 namespace culprit::report {
 namespace {
 
-// Attaching to and detaching from a small program failed with 96 MiB left, and worked with 128: tables of the search are
-// reserved for the largest program. It keeps 37 MiB of addresses, and 2.5 MiB of memory.
+// Attaching to and detaching from a small program failed with 96 MiB left, and worked with 128: tables of the search
+// are reserved for the largest program. It keeps 37 MiB of addresses, and 2.5 MiB of memory.
 constexpr std::uint64_t kAddressesNeeded = 192 << 20;
 constexpr std::uint64_t kMemoryNeeded = 16 << 20;
 constexpr std::uint64_t kLeastDump = 1 << 20;

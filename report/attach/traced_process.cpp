@@ -90,7 +90,7 @@ pid_t TracedProcess::tracer_of(pid_t thread) const {
   return std::atoi(folder.status("TracerPid").c_str());
 }
 
-// Who else traces one of its threads, for the user; empty: nobody.
+// Another process that traces one of its threads, for the user; empty: there is none.
 std::string TracedProcess::tracer() const {
   std::vector<std::uint32_t> all = folder_.threads();
   all.insert(all.begin(), static_cast<std::uint32_t>(pid_));
@@ -101,8 +101,9 @@ std::string TracedProcess::tracer() const {
     const std::string who = ProcessFolder(proc_, pid).name();
     if (who == kNameOfCulprit)
       return name() + " has another culprit at work in it, process " + pid + ": try again later";
-    return name() + " is traced by " + (who.empty() ? "process " : who + ", process ") + pid +
-           ": a debugger or strace; let it detach first";
+    std::string text = name() + " is traced by ";
+    if (!who.empty()) text += who + ", ";
+    return text + "process " + pid + ": a debugger or strace; let it detach first";
   }
   return {};
 }

@@ -80,8 +80,9 @@ class AttachStorm:
 
     def one_program(self, name, arguments, steady):
         path = self.soak.build / "subjects" / name
-        command = ["python3", str(path), str(self.soak.build / "simcuda/libcudart.so.13")] if path.suffix == ".py" else [
-            str(path), *arguments]
+        command = [str(path), *arguments]
+        if path.suffix == ".py":
+            command = ["python3", str(path), str(self.soak.build / "simcuda/libcudart.so.13")]
         name = " ".join([name, *arguments])
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env=self.soak.environment(preload=False)) as process:
@@ -108,7 +109,8 @@ class AttachStorm:
             except BaseException:
                 process.kill()
                 raise
-        self.demand((process.returncode, out, err) == (0, "fine\n", ""), f"{name} ended with {process.returncode}: {out}{err}")
+        self.demand((process.returncode, out, err) == (0, "fine\n", ""),
+                    f"{name} ended with {process.returncode}: {out}{err}")
         self.counts["programs"] += 1
 
     def run(self):

@@ -107,7 +107,7 @@ TEST_CASE("a program without the room for a library is left alone", "[attach]") 
   if (!may_trace()) return;
   const auto with_limit = [](int resource, rlim_t limit, const std::string& because) {
     INFO(because);
-    check_fine(run_alone("attach_fork", {}, [&](pid_t pid) {
+    check_fine(run_alone("attach_target", {"computing"}, [&](pid_t pid) {
       rlimit changed = {limit, RLIM_INFINITY};
       rlimit before = {};
       REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), nullptr, &before) == 0);

@@ -31,7 +31,7 @@ TEST_CASE("signals that are sent while a call is injected arrive afterwards, as 
   check_fine(run);
 }
 
-TEST_CASE("a call that crashes is told from a signal that was sent, and what it leaves behind is said", "[attach]") {
+TEST_CASE("a call that crashes is reported, with the place and with all that it leaves behind", "[attach]") {
   if (!may_trace()) return;
   const TemporaryFolder folder;
   const std::string library = folder.file("libculprit.so");

@@ -126,7 +126,7 @@ int main(int, char** arguments) {
   }
   stop = true;
   if (sender.joinable()) sender.join();
-  if (broker && arrived.load() != 0) wrong("calls of somebody else were trapped:", arrived.load());
+  if (broker && arrived.load() != 0) wrong("calls of another program were trapped:", arrived.load());
   alarm(20);
   if (dlopen("libm.so.6", RTLD_NOW) == nullptr) wrong("no library", 0);
   puts("fine");

@@ -1,4 +1,4 @@
-// What is known of a seccomp filter before a call is made under it.
+// The answers of a seccomp filter, known before a call is made under it.
 #include "report/attach/seccomp_filters.h"
 
 #include <linux/seccomp.h>
@@ -75,7 +75,7 @@ TEST_CASE("a seccomp filter that tests an argument may give each of its answers"
   CHECK(worst_answer(endless, SYS_mmap) == FilterAnswer::kUnknown);
 }
 
-TEST_CASE("seccomp filters are told by what they answer to the library's calls", "[attach]") {
+TEST_CASE("seccomp filters are judged by their answers to the library's calls", "[attach]") {
   CHECK(why_filters_forbid({}).empty());
   CHECK(why_filters_forbid({answers(SYS_execve, SECCOMP_RET_KILL_PROCESS)}).empty());
   CHECK(why_filters_forbid({answers(SYS_ppoll, SECCOMP_RET_ERRNO | 1)}).empty());
