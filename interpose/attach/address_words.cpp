@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_count.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
@@ -313,7 +314,7 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
 }
 
 void AddressWords::walk_modules(const MemoryMap& map) {
-  modules_were_added(&list_end_);
+  more_modules_were_added(&list_end_);
   any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (!may_know_the_driver(info, module)) replace_slots_of(module, map);
     return false;
@@ -394,7 +395,7 @@ bool AddressWords::put_back(std::uint64_t deadline_ns, LoaderLock* loading, Word
 void AddressWords::look_at_new_modules() {
   SpinGuard guard(lock_);
   ModuleListEnd end = list_end_;
-  if (!modules_were_added(&end)) return;
+  if (!more_modules_were_added(&end)) return;
   const LoaderLock loading(0);
   if (!loading.done()) return;  // modules may be incomplete: at the next look
   MemoryMap map;

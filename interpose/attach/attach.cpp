@@ -13,6 +13,7 @@
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_lock.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
@@ -128,6 +129,7 @@ format::AttachResult attach(format::AttachRequest* request) {
   if (!driver_ready() && request->backend == format::AttachBackend::kCupti) return format::AttachResult::kNoDriver;
   LoaderLock loading(loading_limit(*request));
   if (!loading.done()) return format::AttachResult::kLoading;
+  expect_unseen_unloadings();
   set_attached(*request);
   begin_late();
   Process* process = prepare_recording(&request->error);

@@ -18,7 +18,11 @@ MutexFunction mutex_function(const char* name) { return reinterpret_cast<MutexFu
 
 }  // namespace
 
-LoaderLock::LoaderLock(std::uint32_t milliseconds) {
+LoaderLock::LoaderLock(std::uint32_t milliseconds, bool wanted) {
+  if (!wanted) {
+    done_ = true;
+    return;
+  }
   find_loader_count();
   auto* mutex = static_cast<pthread_mutex_t*>(loader_mutex());
   const MutexFunction try_lock = mutex_function("pthread_mutex_trylock");

@@ -1,9 +1,9 @@
 // The lock of glibc's loader that dlopen() and dlclose() hold from beginning to end (dl_load_lock). While this library
 // holds it, no other thread relocates a module, makes its pages read-only, or unmaps it.
 //
-// Only for `culprit attach` and `culprit detach`: their thread holds no lock of the program. A hook may only try to
-// take it: another thread's constructor may wait for this one. A thread that is in dlopen() or dlclose() itself, in a
-// constructor, holds it already and gets it again.
+// `culprit attach` and `culprit detach` may wait for it: their thread holds no lock of the program. A hook may only try
+// for some milliseconds: another thread's constructor may wait for this one. A thread that is in dlopen() or dlclose()
+// itself, in a constructor, holds it already and gets it again.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace culprit {
 
 class LoaderLock {
  public:
-  // Tries for `milliseconds`, at least once.
-  explicit LoaderLock(std::uint32_t milliseconds);
+  // Tries for `milliseconds`, at least once. Not `wanted`: done at once, without a lock.
+  explicit LoaderLock(std::uint32_t milliseconds, bool wanted = true);
   ~LoaderLock() { release(); }
   LoaderLock(const LoaderLock&) = delete;
   LoaderLock& operator=(const LoaderLock&) = delete;
