@@ -102,8 +102,8 @@ std::string TracedProcess::tracer() const {
     if (who == kNameOfCulprit)
       return name() + " has another culprit at work in it, process " + pid + ": try again later";
     std::string text = name() + " is traced by ";
-    if (!who.empty()) text += who + ", ";
-    return text + "process " + pid + ": a debugger or strace; let it detach first";
+    if (!who.empty()) text.append(who).append(", ");
+    return text.append("process ").append(pid).append(": a debugger or strace; let it detach first");
   }
   return {};
 }
