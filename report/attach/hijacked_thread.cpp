@@ -200,12 +200,14 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   if (!write_registers(thread_, registers)) return false;
   if (at_ == At::kStart && memory_ == 0) block_signals();
   if (!resume()) return false;
+  at_ = At::kNowhere;  // until it has stopped again: after a timeout it runs, and put_back() has to stop it first
   for (int stops = entering ? 1 : 2; stops > 0; --stops) {
     while (true) {
       if (!next_stop(deadline, &status)) return false;
       if (is_system_call(status)) break;
       const SignalOrigin origin = origin_of_signal(status, &crash_);
-      if (origin == SignalOrigin::kFault || !resume(signal_to_resume_with(status, origin))) return false;
+      if (origin == SignalOrigin::kFault) return at_ = At::kStart, false;
+      if (!resume(signal_to_resume_with(status, origin))) return false;
     }
     if (stops > 1 && !resume()) return false;
   }
@@ -254,6 +256,8 @@ std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin ori
 
 void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
   find_own_stack();
+  // The choice of the thread may have used up the time.
+  deadline = std::max(deadline, in(kShort));
   const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
   std::int64_t result = 0;
   if (!inject_system_call(mmap_number(),
