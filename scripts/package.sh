@@ -105,7 +105,7 @@ cp "$root"/scripts/{bench.sh,check-examples.py,fail.sh,gpu-test.sh,has-gpu.sh} s
 cp "$root"/tests/gpu/*.py "$root"/tests/gpu/*.cu tests/gpu/
 cp "$root"/tests/bench/*.py tests/bench/
 cp "$root"/tests/support/*.py tests/support/
-cp "$root"/tests/guest/soak.py tests/guest/
+cp "$root"/tests/guest/soak.py "$root"/tests/guest/soak_attach.py tests/guest/
 git -C "$root" rev-parse HEAD >REVISION
 cp "$root"/build/gpu/* tests/gpu/
 find . \( -name CMakeFiles -o -name '*.cmake' -o -name __pycache__ \) -prune -exec rm -rf {} +

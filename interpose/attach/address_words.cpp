@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_count.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
@@ -103,7 +104,7 @@ bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, 
   return swapped;
 }
 
-// The writable private memory to search: the data of modules first, then small mappings before large ones.
+// The writable private memory to search: the data of modules, and the rest, small mappings before large ones.
 class SearchedRanges {
  public:
   explicit SearchedRanges(const MemoryMap& map) {
@@ -127,7 +128,10 @@ class SearchedRanges {
       add(mapping.begin, mapping.end);
     }
     std::sort(ranges_, ranges_ + count_, [](const Range& a, const Range& b) { return a.rank < b.rank; });
-    for (std::uint64_t i = 0; i < count_; ++i) plain_[i] = {ranges_[i].begin, ranges_[i].end};
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      plain_[i] = {ranges_[i].begin, ranges_[i].end};
+      if (ranges_[i].rank == 0) of_modules_ = i + 1;
+    }
   }
   ~SearchedRanges() {
     if (ranges_ != nullptr) unmap_private(ranges_, capacity_ * sizeof(Range));
@@ -138,6 +142,8 @@ class SearchedRanges {
 
   const MemoryRange* list() const { return plain_; }
   int count() const { return static_cast<int>(count_); }
+  // The first ranges of the list: data of modules.
+  int of_modules() const { return static_cast<int>(of_modules_); }
 
   // Bytes after the range that was read up to `address`; 0 = nothing was read. Includes pages that were never written.
   std::uint64_t bytes_behind(std::uint64_t address) const {
@@ -191,6 +197,7 @@ class SearchedRanges {
 
   std::uint64_t capacity_ = 0;
   std::uint64_t count_ = 0;
+  std::uint64_t of_modules_ = 0;
   Range* ranges_ = nullptr;
   MemoryRange* plain_ = nullptr;
   int left_out_count_ = 0;
@@ -257,10 +264,16 @@ void AddressWords::replace_slot(const MemoryMap& map, std::uint64_t place, std::
   slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
 }
 
+bool AddressWords::is_known(const ElfModule& module) const {
+  return std::any_of(known_modules_, known_modules_ + known_count_, [&](const KnownModule& known) {
+    if (known.begin != module.begin || known.end != module.end || known.dynamic != module.dynamic) return false;
+    return known.slot == kMostSlots || *slots_[known.slot].place == slots_[known.slot].ours;
+  });
+}
+
 void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& map) {
-  std::uint64_t* known_end = known_modules_ + known_count_;
-  if (std::find(known_modules_, known_end, module.begin) != known_end) return;
-  if (known_count_ < kMostModules) known_modules_[known_count_++] = module.begin;
+  if (is_known(module)) return;
+  std::uint32_t first_slot = slot_count_;
 
   const Relocations relocations = relocations_of(module);
   for (const Relocations::Table& table : {relocations.data, relocations.calls}) {
@@ -279,6 +292,11 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
       }
       if (!find_replacement(symbol, &original, &ours)) continue;
       std::uint64_t found = *slot;
+      if (found == ours) {
+        // Of the attach of a fork parent: to be put back too.
+        if (slot_count_ < kMostSlots) slots_[slot_count_++] = {reinterpret_cast<std::uint64_t*>(place), original, ours};
+        continue;
+      }
       if (found != original) {
         // An unresolved slot leads back into the module, and from there to the loader. Any other value is another
         // interposer's.
@@ -288,10 +306,15 @@ void AddressWords::replace_slots_of(const ElfModule& module, const MemoryMap& ma
       replace_slot(map, place, found, ours);
     }
   }
+  if (first_slot == slot_count_) first_slot = kMostSlots;
+  KnownModule* place = std::find_if(known_modules_, known_modules_ + known_count_,
+                                    [&](const KnownModule& known) { return known.begin == module.begin; });
+  if (place == known_modules_ + known_count_ && known_count_ < kMostModules) ++known_count_;
+  if (place < known_modules_ + kMostModules) *place = {module.begin, module.end, module.dynamic, first_slot};
 }
 
 void AddressWords::walk_modules(const MemoryMap& map) {
-  modules_were_added(&list_end_);
+  more_modules_were_added(&list_end_);
   any_module([&](const ElfModule& module, const struct dl_phdr_info& info) {
     if (!may_know_the_driver(info, module)) replace_slots_of(module, map);
     return false;
@@ -300,8 +323,9 @@ void AddressWords::walk_modules(const MemoryMap& map) {
 
 namespace {
 
-// Replaces words in all writable memory, in one direction.
-bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns, WordsResult* result) {
+// Replaces words in all writable memory, in one direction. Releases `loading` when the data of modules is done.
+bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns, LoaderLock* loading,
+                  WordsResult* result) {
   std::uint64_t begin = 0, end = 0;
   if (!driver_range(&begin, &end)) return true;  // without a driver there are no addresses
   int error = 0;
@@ -316,8 +340,15 @@ bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns
   search->least = begin;
   search->span = end - begin;
   if (!to_hooks) search->list_hooks();
-  ReadResult read = read_written_memory(ranges->list(), ranges->count(), deadline_ns, WordSearch::visit, search);
+  const int of_modules = ranges->of_modules();
+  ReadResult read = read_written_memory(ranges->list(), of_modules, deadline_ns, WordSearch::visit, search);
   result->searched_bytes = read.bytes_read;
+  loading->release();
+  if (read.end == ReadEnd::kDone) {
+    read = read_written_memory(ranges->list() + of_modules, ranges->count() - of_modules, deadline_ns,
+                               WordSearch::visit, search);
+    result->searched_bytes += read.bytes_read;
+  }
   if (read.end != ReadEnd::kDone) result->unsearched_bytes = ranges->bytes_behind(search->end_of_last);
   result->words = search->words;
   ranges->~SearchedRanges();
@@ -328,7 +359,7 @@ bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns
 
 }  // namespace
 
-bool AddressWords::replace(std::uint64_t deadline_ns, WordsResult* result) {
+bool AddressWords::replace(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result) {
   *result = {};
   int error = 0;
   MemoryMap map;
@@ -340,10 +371,10 @@ bool AddressWords::replace(std::uint64_t deadline_ns, WordsResult* result) {
     walk_modules(map);
     result->slots = slot_count_;
   }
-  return search_words(true, map, deadline_ns, result);
+  return search_words(true, map, deadline_ns, loading, result);
 }
 
-bool AddressWords::put_back(std::uint64_t deadline_ns, WordsResult* result) {
+bool AddressWords::put_back(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result) {
   *result = {};
   MemoryMap map;
   if (!map.read()) return false;
@@ -358,13 +389,15 @@ bool AddressWords::put_back(std::uint64_t deadline_ns, WordsResult* result) {
     if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
     slots_ = nullptr;
   }
-  return search_words(false, map, deadline_ns, result);
+  return search_words(false, map, deadline_ns, loading, result);
 }
 
 void AddressWords::look_at_new_modules() {
   SpinGuard guard(lock_);
   ModuleListEnd end = list_end_;
-  if (!modules_were_added(&end)) return;
+  if (!more_modules_were_added(&end)) return;
+  const LoaderLock loading(0);
+  if (!loading.done()) return;  // modules may be incomplete: at the next look
   MemoryMap map;
   if (slots_ == nullptr || !map.read()) return;
   walk_modules(map);

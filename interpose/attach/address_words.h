@@ -10,14 +10,16 @@
 // through our hook. If the word is the target of a hook's own driver call, the hook is entered again, sees that it is
 // nested, and calls the driver.
 //
-// A word is stored whole (aligned, compare and swap), and only if it still holds the value that was read. If another
-// thread unmaps the memory in the microsecond between the check and the store, the store faults; only memory that holds
-// a pointer to the driver is at risk.
+// A word is stored whole (aligned, compare and swap), and only if it still holds the value that was read. Slots and
+// data of modules are changed under the loader's lock: no other thread relocates a module, protects its pages or unmaps
+// it meanwhile, so that what /proc says of a page stays true. If another thread unmaps other memory in the microsecond
+// between the check and the store, the store faults; only memory that holds a pointer to the driver is at risk.
 #pragma once
 
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
+#include "interpose/base/loader_lock.h"
 #include "interpose/base/memory_map.h"
 #include "interpose/base/spin_lock.h"
 
@@ -34,13 +36,15 @@ struct WordsResult {
 class AddressWords {
  public:
   // Replaces the driver's addresses by our hooks'. The search stops when CLOCK_MONOTONIC passes `deadline_ns`; module
-  // data is searched first. Returns false, without a change, when this process's memory cannot be read.
-  bool replace(std::uint64_t deadline_ns, WordsResult* result);
+  // data is searched first, under `loading`, which is released then. Returns false, without a change, when this
+  // process's memory cannot be read.
+  bool replace(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result);
 
   // Puts the driver's addresses back, also in words that the program stored since replace().
-  bool put_back(std::uint64_t deadline_ns, WordsResult* result);
+  bool put_back(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result);
 
-  // Replaces slots of modules that were loaded since the last look. Thread-safe, changes errno.
+  // Replaces slots of modules that were loaded since the last look. Does nothing while another thread loads a library.
+  // Thread-safe, changes errno.
   void look_at_new_modules();
 
  private:
@@ -57,7 +61,15 @@ class AddressWords {
 
   Slot* slots_ = nullptr;  // since replace()
   std::uint32_t slot_count_ = 0;
-  std::uint64_t known_modules_[kMostModules] = {};  // load biases of modules whose slots were searched
+  // A module whose slots were searched. Another one may lie at the same addresses later.
+  struct KnownModule {
+    std::uint64_t begin;
+    std::uint64_t end;
+    const void* dynamic;
+    std::uint32_t slot;  // the first that was replaced; kMostSlots = none
+  };
+  bool is_known(const ElfModule& module) const;
+  KnownModule known_modules_[kMostModules] = {};
   int known_count_ = 0;
   ModuleListEnd list_end_ = {};  // at the last search of slots
   SpinLock lock_;

@@ -1,8 +1,10 @@
 #include "interpose/attach/attach.h"
 
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -10,6 +12,8 @@
 #include "interpose/attach/cupti.h"
 #include "interpose/base/keep_errno.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_lock.h"
+#include "interpose/base/loader_modules.h"
 #include "interpose/base/own_memory.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
@@ -25,29 +29,48 @@ namespace {
 // How long a detach waits for threads to leave the driver.
 constexpr int kDrainMs = 1000;
 
+// A fork child inherits copies of these, which another thread may have been changing: they count only in the process
+// that wrote them.
 AddressWords* words = nullptr;  // made by the first attach, and kept
-std::atomic<int> busy;          // one attach or detach at a time
+int words_of = 0;               // the process whose `words` it is
 bool memory_kept = false;       // the last detach could not free everything
+
+// One attach or detach at a time: process and thread at work, 0 = none. A thread that begins while it is at work itself
+// was taken out of its call (a crash there).
+std::atomic<std::uint64_t> at_work;
 
 class OneAtATime {
  public:
-  OneAtATime() : mine_(busy.exchange(1) == 0) {}
+  OneAtATime() {
+    const auto process = static_cast<std::uint64_t>(getpid()) << 32;
+    const std::uint64_t me = process | static_cast<std::uint32_t>(syscall(SYS_gettid));
+    std::uint64_t present = 0;
+    while (!mine_) {
+      if (present == me || (present != 0 && (present >> 32 << 32) == process)) break;
+      mine_ = at_work.compare_exchange_strong(present, me);
+    }
+    mine_ = mine_ || present == me;
+  }
   ~OneAtATime() {
-    if (mine_) busy.store(0);
+    if (mine_) at_work.store(0);
   }
   OneAtATime(const OneAtATime&) = delete;
   OneAtATime& operator=(const OneAtATime&) = delete;
   bool mine() const { return mine_; }
 
  private:
-  bool mine_;
+  bool mine_ = false;
 };
 
 AddressWords* address_words() {
   int error = 0;
-  if (words == nullptr) {
+  const int pid = static_cast<int>(getpid());
+  if (words == nullptr || words_of != pid) {
     void* memory = map_private(sizeof(AddressWords), &error);
-    if (memory != nullptr) words = new (memory) AddressWords;
+    if (memory == nullptr) return nullptr;
+    words = new (memory) AddressWords;
+    words_of = pid;
+    memory_kept = false;
   }
   return words;
 }
@@ -63,12 +86,17 @@ void answer(format::AttachRequest* request, const WordsResult& result) {
   request->unsearched_bytes = result.unsearched_bytes;
 }
 
-format::AttachResult begin_redirecting(format::AttachRequest* request) {
+// How long to wait for another thread's dlopen() or dlclose().
+std::uint32_t loading_limit(const format::AttachRequest& request) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(request.time_limit_ms / 2, 60000));
+}
+
+format::AttachResult begin_redirecting(format::AttachRequest* request, LoaderLock* loading) {
   WordsResult result;
-  bool looked = words->replace(deadline(*request), &result);
+  bool looked = words->replace(deadline(*request), loading, &result);
   answer(request, result);
   if (looked) return format::AttachResult::kDone;
-  words->put_back(deadline(*request), &result);
+  words->put_back(deadline(*request), loading, &result);
   return format::AttachResult::kNoMemory;
 }
 
@@ -90,14 +118,18 @@ format::AttachResult attach(format::AttachRequest* request) {
   if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
   if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
-  if (!one.mine() || attached_here()) return format::AttachResult::kAlready;
+  if (!one.mine()) return format::AttachResult::kInProgress;
+  if (attached_here()) return format::AttachResult::kAlready;
+  if (address_words() == nullptr) return format::AttachResult::kNoMemory;
   if (memory_kept) {
     if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
     release_recording();
     memory_kept = false;
   }
   if (!driver_ready() && request->backend == format::AttachBackend::kCupti) return format::AttachResult::kNoDriver;
-  if (address_words() == nullptr) return format::AttachResult::kNoMemory;
+  LoaderLock loading(loading_limit(*request));
+  if (!loading.done()) return format::AttachResult::kLoading;
+  expect_unseen_unloadings();
   set_attached(*request);
   begin_late();
   Process* process = prepare_recording(&request->error);
@@ -107,8 +139,7 @@ format::AttachResult attach(format::AttachRequest* request) {
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
   bool cupti = request->backend == format::AttachBackend::kCupti;
-  process->dump.header()->attached = cupti ? format::Attached::kCupti : format::Attached::kRedirect;
-  format::AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request);
+  format::AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request, &loading);
   if (result == format::AttachResult::kDone) {
     if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
     begin_span_at_attach(*process);
@@ -127,7 +158,10 @@ format::AttachResult detach(format::AttachRequest* request) {
   if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
   if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
-  if (!one.mine() || !attached_here()) return format::AttachResult::kNotAttached;
+  if (!one.mine()) return format::AttachResult::kInProgress;
+  if (!attached_here()) return format::AttachResult::kNotAttached;
+  LoaderLock loading(loading_limit(*request));
+  if (!loading.done()) return format::AttachResult::kLoading;
   Process* process = process_if_recording();
   if (process != nullptr) {
     copy_text(request->dump, sizeof(request->dump), process->dump.path());
@@ -138,7 +172,7 @@ format::AttachResult detach(format::AttachRequest* request) {
     stop_observing_calls();
   } else {
     WordsResult result;
-    looked = words->put_back(deadline(*request), &result);
+    looked = words->put_back(deadline(*request), &loading, &result);
     answer(request, result);
   }
   set_detached();

@@ -12,6 +12,7 @@ namespace {
 
 const std::uint64_t no_count = 0;
 std::atomic<int> looked;
+std::atomic<void*> mutex_of_loading;
 
 constexpr std::uint64_t kMostBytes = 8192;       // of _rtld_global: 4,336 in glibc 2.36
 constexpr std::uint64_t kMostNamespaces = 16;    // DL_NNS
@@ -31,8 +32,8 @@ std::uint64_t word_at(std::uint64_t address) {
 
 // glibc's struct rtld_global (sysdeps/generic/ldsodefs.h) begins with the namespaces: the first module of the
 // program's, and how many it has now. It goes on, in every version, with the number of namespaces, two recursive
-// mutexes (three from 2.34 on) and the count.
-const std::uint64_t* look() {
+// mutexes (three from 2.34 on) and the count. The first mutex is the one of loading. `mutex` receives its address.
+const std::uint64_t* look(std::uint64_t* mutex) {
   const struct r_debug* lists = loader_lists();
   const std::uint64_t begin = lists == nullptr ? 0 : libc_function("_rtld_global");
   struct dl_phdr_info loader;
@@ -49,8 +50,9 @@ const std::uint64_t* look() {
     int mutexes = 0;
     for (; mutexes < 3 && is_recursive_mutex(before - kMutex); ++mutexes) before -= kMutex;
     const std::uint64_t namespaces = word_at(before - 8);
-    if (mutexes >= 2 && namespaces >= 1 && namespaces <= kMostNamespaces)
-      return reinterpret_cast<const std::uint64_t*>(place);
+    if (mutexes < 2 || namespaces < 1 || namespaces > kMostNamespaces) continue;
+    *mutex = before;
+    return reinterpret_cast<const std::uint64_t*>(place);
   }
   return nullptr;
 }
@@ -62,9 +64,15 @@ const std::uint64_t* modules_added = &no_count;
 void find_loader_count() {
   if (looked.load(std::memory_order_acquire) != 0) return;
   // Concurrent looks find the same.
-  if (const std::uint64_t* found = look()) __atomic_store_n(&modules_added, found, __ATOMIC_RELEASE);
+  std::uint64_t mutex = 0;
+  if (const std::uint64_t* found = look(&mutex)) {
+    mutex_of_loading.store(reinterpret_cast<void*>(mutex));
+    __atomic_store_n(&modules_added, found, __ATOMIC_RELEASE);
+  }
   looked.store(1, std::memory_order_release);
 }
+
+void* loader_mutex() { return mutex_of_loading.load(std::memory_order_relaxed); }
 
 bool more_modules_were_added(ModuleListEnd* end) {
   const std::uint64_t added = __atomic_load_n(modules_added, __ATOMIC_ACQUIRE);

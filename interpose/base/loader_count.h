@@ -24,6 +24,9 @@ extern CULPRIT_OWN const std::uint64_t* modules_added;
 // Finds the count once. Thread-safe, async-signal-safe; cheap when it was called before.
 void find_loader_count();
 
+// The loader's lock of dlopen() and dlclose(), a recursive mutex, which stands before the count; nullptr: not known.
+void* loader_mutex();
+
 inline bool loader_count_is_known() { return *modules_added != 0; }
 
 // modules_were_added() of loader_modules.h, of any namespace and, where the count is known, without a walk.

@@ -9,6 +9,7 @@
 
 #include "interpose/base/elf_symbols.h"
 #include "interpose/base/late_load.h"
+#include "interpose/base/loader_lock.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_module.h"
 #include "interpose/base/spin_lock.h"
@@ -45,6 +46,7 @@ std::atomic<int> loader_known;
 std::atomic<int> walks;
 std::atomic<int> unloadings;
 std::atomic<int> keepers;  // objects of KeepsModules
+std::atomic<bool> unseen_unloadings;
 std::atomic<std::uint32_t> unloadings_begun;
 std::atomic<std::uint32_t> waited_in_vain;  // unloadings_begun when a walk gave up waiting; such a wait is not repeated
 // A destructor of the library that this thread closes may call CUDA.
@@ -199,7 +201,8 @@ struct Walk {
 };
 
 int walk_list(const struct link_map* first, const Walk& walk) {
-  const bool plainly = wait_for_unloadings();
+  const LoaderLock lock(10, unseen_unloadings.load(std::memory_order_relaxed));
+  const bool plainly = lock.done() && wait_for_unloadings();
   const struct link_map* before = nullptr;
   const OwnCopies copies(!plainly);
   if (!plainly && copies.get() == nullptr) return 0;
@@ -371,6 +374,8 @@ void wait_until_left(std::atomic<int>* count, int most) {
 }
 
 }  // namespace
+
+void expect_unseen_unloadings() { unseen_unloadings.store(true); }
 
 void begin_unloading() {
   for (int i = 0; i < 4; ++i) {

@@ -99,6 +99,10 @@ bool modules_were_added(ModuleListEnd* end);
 // An entry of the auxiliary vector, like getauxval(); 0 = unknown.
 std::uint64_t auxiliary_value(std::uint64_t type);
 
+// From now on libraries may be closed by calls that do not come through our dlclose(): those that threads had begun, or
+// had looked up, before `culprit attach`. Walks then also take the loader's lock, for 10 ms at most.
+void expect_unseen_unloadings();
+
 // Call around the real dlclose(). begin_unloading() waits for walks to end, and for each KeepsModules; a walk waits for
 // the unloadings of other threads. Neither waits for ever: after 10 ms a walk reads the list by system calls, which
 // fail where a plain read would crash.

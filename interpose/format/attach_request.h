@@ -28,6 +28,8 @@ enum class AttachResult : std::uint32_t {
   kCuptiTaken = 10,   // another tool holds CUPTI
   kCuptiFailed = 11,  // `error` is CUPTI's code
   kNoDriver = 12,     // CUPTI: the process has not loaded libcuda
+  kLoading = 13,      // another thread is loading a library, and did not finish in the time limit
+  kInProgress = 14,   // another attach or detach is at work, or was broken off
 };
 
 struct AttachRequest {

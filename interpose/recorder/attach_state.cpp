@@ -29,6 +29,10 @@ void set_detached() { attached_pid.store(0); }
 
 const format::AttachRequest& attach_request() { return chosen; }
 
+format::Attached attached_how() {
+  return chosen.backend == format::AttachBackend::kCupti ? format::Attached::kCupti : format::Attached::kRedirect;
+}
+
 void apply_attach_options(Options* options) {
   if (!attached_here()) return;
   copy_text(options->out, sizeof(options->out), chosen.out);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interpose/format/attach_request.h"
+#include "interpose/format/dump_format.h"
 #include "interpose/recorder/options.h"
 
 namespace culprit {
@@ -15,6 +16,9 @@ void set_detached();
 
 // The request of the present attach, or of the last one.
 const format::AttachRequest& attach_request();
+
+// How the present attach sees calls, as the dump's header says it.
+format::Attached attached_how();
 
 // Options given to `culprit attach` override the environment's. Does nothing when the process is not attached.
 void apply_attach_options(Options* options);

@@ -226,9 +226,14 @@ void release_recording() {
   process->marks.free_memory();
   unguard_dump();
   process->dump.close();
-  // Clears all fields except the phase, which tells concurrent hooks that recording is off.
+  // Clears all fields except the phase, which tells concurrent hooks that recording is off. `in_use` comes last: a
+  // child that is forked meanwhile then knows that its copy is not clear.
   auto* bytes = reinterpret_cast<char*>(process);
-  std::memset(bytes + sizeof(process->phase), 0, sizeof(*process) - sizeof(process->phase));
+  std::memset(bytes + sizeof(process->phase), 0, Process::kWipedBytes - sizeof(process->phase));
+  auto* behind = reinterpret_cast<char*>(&process->in_use) + sizeof(process->in_use);
+  std::memset(behind, 0, static_cast<std::size_t>(bytes + sizeof(*process) - behind));
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  __atomic_store_n(&process->in_use, false, __ATOMIC_RELEASE);
   process->phase.store(Phase::kDetached, std::memory_order_release);
 }
 

@@ -103,6 +103,8 @@ int start_recording(Process& process, bool called) {
     note_run_start(process.options, process.pid, error, path);
     return error;
   }
+  // At once: another culprit may look at the header before the attach is done.
+  if (attached_here()) process.dump.header()->attached = attached_how();
   note_run_start(process.options, process.pid, 0, path);
   process.stacks.table.set_limit(process.options.max_dump / 2);
   guard_dump(process.dump);

@@ -10,6 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "report/attach/loader_locks.h"
+#include "report/attach/seccomp_filters.h"
+
 namespace culprit::report {
 namespace {
 
@@ -17,8 +20,6 @@ constexpr std::uint64_t kStackBytes = 512 * 1024;
 constexpr std::chrono::milliseconds kShort{500};
 constexpr std::uint64_t kRedZone = 128;       // below the stack pointer; functions may use it
 constexpr std::uint64_t kLeftOfStack = 4096;  // must remain at least, below the frame on the thread's own stack
-// Raised by the running instruction: blocking them has no effect except to reset the program's handlers.
-constexpr int kOfInstructions[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 
 Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -37,12 +38,18 @@ bool is_trap_of_ours(int status) { return WIFSTOPPED(status) && status >> 16 == 
 bool is_group_stop(int status) { return is_trap_of_ours(status) && WSTOPSIG(status) != SIGTRAP; }
 bool is_system_call(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80); }
 
-// The signal to resume from a stop with: SIGSTOP must reach the process. All other signals are blocked, or caused by
-// the call itself.
-std::uint64_t stop_signal(int status) { return !is_trap_of_ours(status) && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0; }
+std::uint64_t bit_of(int signal_number) { return std::uint64_t{1} << (signal_number - 1); }
 
-bool is_of_instruction(int signal_number) {
-  return std::find(std::begin(kOfInstructions), std::end(kOfInstructions), signal_number) != std::end(kOfInstructions);
+// Whether a signal is about to be delivered.
+bool is_signal(int status) { return WIFSTOPPED(status) && !is_trap_of_ours(status) && !is_system_call(status); }
+
+std::string why_no_memory(std::int64_t error) {
+  if (error <= 0) return " did not make the call for memory that was put into it";
+  const std::string text =
+      " gave no memory for the injection (" + std::string(std::strerror(static_cast<int>(error))) + ")";
+  if (error == EAGAIN) return text + ": it locks its memory, and may not lock more (ulimit -l)";
+  if (error == ENOMEM) return text + ": its addresses, its mappings or the machine's memory are used up";
+  return text;
 }
 
 }  // namespace
@@ -82,6 +89,8 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
     // still listed. So try again for a while.
     for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
       const int error = errno;
+      // The number of a thread of ours that has become another one's: of the thread that called exec.
+      if (process.tracer_of(thread) == ::getpid()) break;
       const std::vector<pid_t> alive = process.threads();
       if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
       if (tries == 50) process.explain_refusal(error);
@@ -110,6 +119,9 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
   if (read_general_registers(thread, &registers)) {
     const ThreadRegisters as_found = registers;
     repeat_interrupted_call(&registers);
+    // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
+    if (is_continued_by_restart(registers) && !may_make_call(process, thread, restart_number()))
+      repeat_instead_of_restart(&registers);
     if (registers.general != as_found.general) write_registers(thread, registers);
   }
   return Stop::kStopped;
@@ -188,11 +200,15 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
   if (!write_registers(thread_, registers)) return false;
   if (at_ == At::kStart && memory_ == 0) block_signals();
   if (!resume()) return false;
+  at_ = At::kNowhere;  // until it has stopped again: after a timeout it runs, and put_back() has to stop it first
   for (int stops = entering ? 1 : 2; stops > 0; --stops) {
-    do {
+    while (true) {
       if (!next_stop(deadline, &status)) return false;
-      if (!is_system_call(status) && !resume(stop_signal(status))) return false;
-    } while (!is_system_call(status));
+      if (is_system_call(status)) break;
+      const SignalOrigin origin = origin_of_signal(status, &crash_);
+      if (origin == SignalOrigin::kFault) return at_ = At::kStart, false;
+      if (!resume(signal_to_resume_with(status, origin))) return false;
+    }
     if (stops > 1 && !resume()) return false;
   }
   at_ = At::kExit;
@@ -204,12 +220,44 @@ bool HijackedThread::inject_system_call(long number, const std::vector<std::uint
 // Keeps handlers of the program from running in the middle of a call.
 void HijackedThread::block_signals() {
   std::uint64_t mask = ~std::uint64_t{0};
-  for (const int number : kOfInstructions) mask &= ~(std::uint64_t{1} << (number - 1)) | signal_mask_;
+  for (const int number : kOfInstructions) mask &= ~bit_of(number) | signal_mask_;
   trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
+}
+
+// For a stop for a signal of instructions. `fault` receives the description of a fault.
+SignalOrigin HijackedThread::origin_of_signal(int status, std::string* fault) const {
+  if (!is_signal(status) || !is_of_instruction(WSTOPSIG(status))) return SignalOrigin::kSent;
+  siginfo_t info = {};
+  ThreadRegisters registers;
+  if (trace(PTRACE_GETSIGINFO, thread_, 0, reinterpret_cast<std::uint64_t>(&info)) != 0 ||
+      !read_general_registers(thread_, &registers))
+    return SignalOrigin::kSent;
+  const SignalOrigin origin = origin_of(process_, info, registers);
+  if (origin == SignalOrigin::kFault) *fault = describe_fault(process_, info, registers);
+  return origin;
+}
+
+// At a stop for a signal that is no fault, the signal to resume with. SIGSTOP must reach the process. A signal that
+// was sent waits until the call has ended: once it is blocked, the kernel queues it again as it was. So it is delivered
+// even if this process is killed meanwhile. The handler of a trapped system call must run, because it makes the call.
+std::uint64_t HijackedThread::signal_to_resume_with(int status, SignalOrigin origin) {
+  if (!is_signal(status)) return 0;
+  const int number = WSTOPSIG(status);
+  if (number == SIGSTOP) return SIGSTOP;
+  if (!is_of_instruction(number)) return 0;
+  std::uint64_t mask = 0;
+  if (origin != SignalOrigin::kTrapped &&
+      trace(PTRACE_GETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask)) == 0) {
+    mask |= bit_of(number);
+    trace(PTRACE_SETSIGMASK, thread_, sizeof(mask), reinterpret_cast<std::uint64_t>(&mask));
+  }
+  return static_cast<std::uint64_t>(number);
 }
 
 void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
   find_own_stack();
+  // The choice of the thread may have used up the time.
+  deadline = std::max(deadline, in(kShort));
   const std::uint64_t total = (size + kStackBytes + 4095) & ~std::uint64_t{4095};
   std::int64_t result = 0;
   if (!inject_system_call(mmap_number(),
@@ -218,7 +266,7 @@ void HijackedThread::map_memory(std::uint64_t size, Deadline deadline) {
       (result < 0 && result > -4096)) {
     const bool gone = gone_;
     put_back();
-    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + " gave no memory for the injection");
+    throw AttachError(gone ? process_.name() + " has ended" : process_.name() + why_no_memory(-result));
   }
   memory_ = static_cast<std::uint64_t>(result);
   memory_size_ = total;
@@ -268,6 +316,7 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
       gone_ = true;
       return CallEnd::kLeftRunning;
     }
+    SignalOrigin origin = SignalOrigin::kSent;
     if (is_system_call(status)) {
       ThreadRegisters registers;
       if (!read_general_registers(thread_, &registers)) return gone_ = true, CallEnd::kGone;
@@ -280,12 +329,17 @@ CallEnd HijackedThread::call(std::uint64_t function, const std::vector<std::uint
         at_ = At::kEntry;
         return CallEnd::kReturned;
       }
-    } else if (is_of_instruction(WSTOPSIG(status)) && !is_trap_of_ours(status)) {
+    } else {
+      origin = origin_of_signal(status, &crash_);
+    }
+    if (origin == SignalOrigin::kFault) {
+      if (owns_loader_lock(process_, loader_data_, thread_))
+        left_behind_ = "the loader's lock stays taken, so that its next dlopen() waits for ever";
       at_ = At::kStart;  // a stop for a signal; the signal is not passed on
       put_back();
       return CallEnd::kCrashed;
     }
-    if (!resume(stop_signal(status))) return gone_ = true, CallEnd::kGone;
+    if (!resume(signal_to_resume_with(status, origin))) return gone_ = true, CallEnd::kGone;
   }
 }
 
@@ -297,7 +351,7 @@ bool HijackedThread::stop_running(Deadline deadline) {
     if (is_trap_of_ours(status)) return true;
     // Any other stop, for example at the end of the current system call, makes the kernel forget the request.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
-    trace(PTRACE_CONT, thread_, 0, 0);
+    trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
   }
   return false;
 }
@@ -307,17 +361,9 @@ bool HijackedThread::waits_for_loader() const {
   ThreadRegisters registers;
   std::uint64_t lock = 0;
   if (!read_general_registers(thread_, &registers) || !is_waiting_for_lock(registers, &lock)) return false;
-  bool of_loader = false;
-  for (const MappedRange& range : loader_data_) {
-    std::vector<std::uint32_t> words((range.end - range.begin) / sizeof(std::uint32_t));
-    if (!read(range.begin, words.data(), words.size() * sizeof(std::uint32_t))) return false;
-    of_loader = of_loader || (lock >= range.begin && lock < range.end);
-    // pthread_mutex_t: lock, count, owner.
-    for (std::size_t i = 2; i < words.size(); ++i) {
-      if (words[i] == static_cast<std::uint32_t>(thread_) && words[i - 2] != 0) return false;
-    }
-  }
-  return of_loader;
+  const bool of_loader = std::any_of(loader_data_.begin(), loader_data_.end(),
+                                     [&](const MappedRange& range) { return lock >= range.begin && lock < range.end; });
+  return of_loader && !owns_loader_lock(process_, loader_data_, thread_);
 }
 
 // The thread is in a stop at which the kernel handles signals. After each step it could still resume by itself. The
@@ -343,7 +389,8 @@ bool HijackedThread::put_back() {
     int status = 0;
     do {
       if (waiter_->wait(thread_, in(kShort), &status) != StopWaiter::Event::kStopped) return false;
-      if (!is_trap_of_ours(status)) trace(PTRACE_CONT, thread_, 0, stop_signal(status));
+      if (!is_trap_of_ours(status))
+        trace(PTRACE_CONT, thread_, 0, signal_to_resume_with(status, origin_of_signal(status, &crash_)));
     } while (!is_trap_of_ours(status));
   }
   restore_stopped();

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attach/call_signals.h"
 #include "report/attach/registers.h"
 #include "report/attach/traced_process.h"
 
@@ -58,7 +59,7 @@ class StopWaiter {
 enum class CallEnd {
   kReturned,
   kGone,         // the thread ended: its process ended or called exec
-  kCrashed,      // a signal like SIGSEGV; the thread was restored
+  kCrashed,      // an instruction of the call raised a signal like SIGSEGV; the thread was restored
   kBlocked,      // it waited for the loader's lock; the thread was restored
   kLeftRunning,  // out of time: the call goes on, and the thread resumes its work afterwards
 };
@@ -104,12 +105,18 @@ class HijackedThread {
   // The address of the thread's errno, which is restored too.
   void keep_errno(std::uint64_t address);
 
+  // After kCrashed: the signal and its place, and what the call left behind ("" = nothing is known).
+  const std::string& crash() const { return crash_; }
+  const std::string& left_behind() const { return left_behind_; }
+
   // The loader's writable memory, which contains its locks.
   void set_loader_data(std::vector<MappedRange> ranges) { loader_data_ = std::move(ranges); }
 
  private:
   enum class At { kStart, kEntry, kExit, kNowhere };
   bool resume(std::uint64_t signal_number = 0);
+  SignalOrigin origin_of_signal(int status, std::string* description) const;
+  std::uint64_t signal_to_resume_with(int status, SignalOrigin origin);
   void find_own_stack();
   void block_signals();
   bool next_stop(Deadline deadline, int* status);
@@ -135,6 +142,8 @@ class HijackedThread {
   std::vector<unsigned char> own_bytes_;  // the original content
   std::uint64_t errno_at_ = 0;
   int errno_before_ = 0;
+  std::string crash_;
+  std::string left_behind_;
   std::vector<MappedRange> loader_data_;
 };
 

@@ -18,8 +18,12 @@
 #include <set>
 
 #include "report/attach/hijacked_thread.h"
+#include "report/attach/loader_locks.h"
+#include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
 #include "report/attach/safe_point.h"
+#include "report/attach/seccomp_filters.h"
+#include "report/attach/target_limits.h"
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/base/forked_child.h"
@@ -32,6 +36,9 @@ using std::chrono::milliseconds;
 
 constexpr int kLoadNow = 2;                          // RTLD_NOW
 constexpr std::uint64_t kLoadAsDlopen = 0x80000000;  // additionally required by __libc_dlopen_mode
+
+constexpr milliseconds kLongestExec{200};
+constexpr int kMostFailures = 5;
 
 Deadline after(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -122,14 +129,9 @@ void read_code(const TracedProcess& process, const std::vector<MappedRange>& map
 
 TargetLibc look_at_libc(const TracedProcess& process) {
   const std::vector<std::string> libc_names = {"libc.so.6", "libc-2."};
-  const std::vector<std::string> loader_names = {"ld-linux", "ld-2."};
   const std::vector<MappedRange> mappings = process.mappings();
+  check_libc(process, mappings);
   const RemoteModule libc = find_module(process, mappings, libc_names);
-  if (libc.path.empty()) {
-    const bool musl = !find_module(process, mappings, {"ld-musl", "libc.musl"}).path.empty();
-    throw AttachError(process.name() + (musl ? " runs on musl, libculprit.so needs glibc"
-                                             : " is a static program: nothing can be loaded into it"));
-  }
   TargetLibc result;
   result.open_library = find_function(libc, "dlopen");
   result.last_error = find_function(libc, "dlerror");
@@ -142,9 +144,7 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   if (result.open_library == 0 || result.code.system_call == 0 || result.code.signal_return == 0)
     throw AttachError("the libc of " + process.name() + " (" + libc.path +
                       ") is unknown to culprit: start the program with culprit run");
-  for (const MappedRange& range : mappings) {
-    if (range.writable && is_part_of(range, loader_names)) result.loader_data.push_back(range);
-  }
+  result.loader_data = loader_data(mappings);
   return result;
 }
 
@@ -213,13 +213,25 @@ class Session {
   Session(const TracedProcess& process, const InjectionOrder& order)
       : process_(process), order_(order), deadline_(after(order.limit)) {}
 
-  format::AttachRequest run(int* interrupted) {
-    if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
-    const TargetLibc libc = look_at_libc(process_);
+  // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
+  format::AttachRequest run(int* interrupted) try { return work(interrupted); } catch (const AttachError&) {
+    // An exec ends the other threads some time before the new program is there.
+    for (const Deadline end = after(kLongestExec);;) {
+      if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+      if (!program_.empty() && program_mark(process_) != program_)
+        throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
+      if (!thread_is_stopped_ || std::chrono::steady_clock::now() > end) break;
+      waiter_.pause(milliseconds(5));
+    }
+    throw;
+  }
+
+ private:
+  format::AttachRequest work(int* interrupted) {
+    TargetLibc libc;
     std::optional<LibraryForTarget> library;
-    const bool loaded = !mapped_library(process_.mappings()).empty();
-    if (!loaded) library.emplace(process_, order_.library);
-    const pid_t thread = stop_safe_thread(process_, &waiter_, order_.limit / 2);
+    bool loaded = false;
+    const pid_t thread = stop_thread(&libc, &library, &loaded);
     *interrupted = waiter_.interrupted();
     if (*interrupted != 0) return order_.request;
 
@@ -228,7 +240,7 @@ class Session {
     hijacked.map_memory(sizeof(format::AttachRequest) + 8192, deadline_);
     std::uint64_t value = 0;
     if (libc.error_place != 0) {
-      check(hijacked.call(libc.error_place, {}, deadline_, &value));
+      check(hijacked, hijacked.call(libc.error_place, {}, deadline_, &value));
       hijacked.keep_errno(value);
     }
     if (!loaded) load(&hijacked, libc, library->path());
@@ -242,14 +254,71 @@ class Session {
     return answer;
   }
 
- private:
+  // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
+  // because what was found is then another program's. Returns 0 when it was interrupted.
+  pid_t stop_thread(TargetLibc* libc, std::optional<LibraryForTarget>* library, bool* loaded) {
+    int failures = 0;
+    while (true) {
+      const auto begin = std::chrono::steady_clock::now();
+      program_ = program_mark(process_);
+      const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
+      try {
+        if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
+        check_seccomp(process_);
+        *libc = look_at_libc(process_);
+        *loaded = !mapped_library(process_.mappings()).empty();
+        if (!*loaded && order_.what == Injection::kDetach)
+          throw AttachError(describe_result(process_, format::AttachResult::kNotAttached));
+        if (!*loaded) check_limits(process_);
+        if (!*loaded && !*library) library->emplace(process_, order_.library);
+        const pid_t thread = stop_safe_thread(process_, &waiter_, left_until(deadline_) / 2);
+        if (thread == 0) return 0;
+        if (!replaced() && mapped_library(process_.mappings()).empty() != *loaded) {
+          try {
+            check_stopped(thread, *libc);
+          } catch (...) {
+            HijackedThread::release(thread);
+            throw;
+          }
+          thread_is_stopped_ = true;
+          return thread;
+        }
+        HijackedThread::release(thread);
+      } catch (const StillStarting&) {
+        if (left_until(deadline_).count() == 0) throw;
+        waiter_.pause(milliseconds(1));
+      } catch (const AttachError&) {
+        if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+        // Facts that are read in the middle of an exec may fit neither program: only repeated failures count.
+        const bool at_once = std::chrono::steady_clock::now() - begin < milliseconds(100);
+        if (!replaced() && (++failures == kMostFailures || !at_once)) throw;
+        waiter_.pause(milliseconds(10));
+      }
+      if (waiter_.interrupted() != 0) return 0;
+      if (left_until(deadline_).count() == 0) {
+        throw AttachError(process_.name() +
+                          " is replaced by another program (exec) all the time: nothing was changed; try again later");
+      }
+    }
+  }
+
+  // Looks at the rest, which needs a stopped thread. Throws AttachError.
+  void check_stopped(pid_t thread, const TargetLibc& libc) const {
+    check_filters_of_thread(process_, thread);
+    // The thread is outside of the loader.
+    if (owns_loader_lock(process_, libc.loader_data, thread)) {
+      throw AttachError("a call of an earlier attach crashed in " + process_.name() +
+                        ", and its loader's lock was left taken: restart the program under culprit run");
+    }
+  }
+
   void load(HijackedThread* hijacked, const TargetLibc& libc, const std::string& path) {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
-    check(hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
+    check(*hijacked, hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
     if (!mapped_library(process_.mappings()).empty()) return;
     std::uint64_t message = 0;
-    if (libc.last_error != 0) check(hijacked->call(libc.last_error, {}, deadline_, &message));
+    if (libc.last_error != 0) check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
     hijacked->put_back();
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
@@ -258,6 +327,7 @@ class Session {
   format::AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
     const RemoteModule library = find_module(process_, process_.mappings(), {"libculprit.so"});
     const std::uint64_t address = library.path.empty() ? 0 : find_function(library_on_disk(library), function);
+    if (library.path.empty()) check(*hijacked, CallEnd::kGone);
     if (address == 0) {
       hijacked->put_back();
       throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function);
@@ -268,8 +338,8 @@ class Session {
         static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
     hijacked->write(hijacked->memory(), &request, sizeof(request));
     // The library observes the limit itself; the extra time is for the call and its return.
-    check(hijacked->call(address, {hijacked->memory()}, after(milliseconds(request.time_limit_ms) + milliseconds(3000)),
-                         nullptr));
+    check(*hijacked, hijacked->call(address, {hijacked->memory()},
+                                    after(milliseconds(request.time_limit_ms) + milliseconds(3000)), nullptr));
     if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == format::AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
@@ -282,15 +352,16 @@ class Session {
     return library;
   }
 
-  void check(CallEnd end) const {
+  void check(const HijackedThread& hijacked, CallEnd end) const {
     switch (end) {
       case CallEnd::kReturned:
         return;
       case CallEnd::kGone:
-        throw AttachError(process_.name() + " ended meanwhile, or replaced itself by another program");
+        throw AttachError(process_.name() + (process_.is_alive()
+                                                 ? " replaced itself by another program (exec) meanwhile: try again"
+                                                 : " ended meanwhile"));
       case CallEnd::kCrashed:
-        throw AttachError("the injected call crashed in " + process_.name() +
-                          ", and the thread was put back where it was: restart the program under culprit run");
+        throw AttachError(crashed(hijacked));
       case CallEnd::kBlocked:
         throw AttachError("another thread of " + process_.name() +
                           " is loading a library and does not finish: nothing was changed; try again later");
@@ -300,10 +371,21 @@ class Session {
     }
   }
 
+  std::string crashed(const HijackedThread& hijacked) const {
+    std::string left = hijacked.left_behind();
+    if (process_.is_alive() && !mapped_library(process_.mappings()).empty())
+      left += (left.empty() ? "" : ", and ") + std::string("libculprit.so stays loaded");
+    return "the injected call crashed in " + process_.name() + " (" + hijacked.crash() +
+           "). Its thread was put back where it was, but nothing should be loaded into the process any more" +
+           (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
+  }
+
   const TracedProcess& process_;
   const InjectionOrder& order_;
   const Deadline deadline_;
   StopWaiter waiter_;
+  std::string program_;  // the mark of the program that was looked at
+  bool thread_is_stopped_ = false;
 };
 
 // The child process's message to its parent.
@@ -399,11 +481,16 @@ std::string describe_result(const TracedProcess& process, const format::AttachRe
     case format::AttachResult::kBusy:
       return "a thread of " + name +
              " is still in a CUDA call that it made when the process was attached last: try again " + "later";
+    case format::AttachResult::kLoading:
+      return "another thread of " + name +
+             " is loading a library and does not finish: nothing was changed; try again later";
+    case format::AttachResult::kInProgress:
+      return "another attach or detach is at work in " + name + ", or was broken off there: try again later";
     case format::AttachResult::kNoDump:
       return "the dump cannot be created by " + name + ": " + std::strerror(answer.error) +
              "; name a place that it may write to with --out";
     case format::AttachResult::kNoMemory:
-      return name + " cannot look at its own memory (a sandbox?): nothing was changed";
+      return name + " cannot look at its own memory (a sandbox, or no memory left): nothing was changed";
     case format::AttachResult::kNoCupti:
       return name + " has no libcupti, and none was found: set CULPRIT_CUPTI to the toolkit's libcupti.so";
     case format::AttachResult::kCuptiTaken:

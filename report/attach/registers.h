@@ -34,6 +34,12 @@ std::uint64_t thread_pointer(const ThreadRegisters& registers);
 // see: changes `registers` so that the call is repeated. Use it only when no signal is pending for the thread.
 void repeat_interrupted_call(ThreadRegisters* registers);
 
+// Whether the kernel continues the interrupted system call by another one, restart_syscall(2), which keeps what is left
+// of its time; and changes `registers` so that it makes the same call again, with all of its time.
+bool is_continued_by_restart(const ThreadRegisters& registers);
+void repeat_instead_of_restart(ThreadRegisters* registers);
+long restart_number();
+
 // Pieces of the target's libc that a call returns through.
 struct ReturnCode {
   std::uint64_t system_call = 0;  // a system call instruction, followed by a return

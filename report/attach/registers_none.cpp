@@ -11,6 +11,9 @@ std::uint64_t instruction_pointer(const ThreadRegisters&) { return 0; }
 std::uint64_t stack_pointer(const ThreadRegisters&) { return 0; }
 std::uint64_t thread_pointer(const ThreadRegisters&) { return 0; }
 void repeat_interrupted_call(ThreadRegisters*) {}
+bool is_continued_by_restart(const ThreadRegisters&) { return false; }
+void repeat_instead_of_restart(ThreadRegisters*) {}
+long restart_number() { return -1; }
 void find_return_code(const std::vector<unsigned char>&, std::uint64_t, ReturnCode*) {}
 std::vector<unsigned char> return_frame(const ThreadRegisters&, std::uint64_t, const ReturnCode&, std::uint64_t,
                                         std::uint64_t*) {

@@ -167,6 +167,19 @@ void repeat_interrupted_call(ThreadRegisters* registers) {
   *registers = with_general(*registers, all);
 }
 
+bool is_continued_by_restart(const ThreadRegisters& registers) {
+  const user_regs_struct all = general(registers);
+  return static_cast<long long>(all.orig_rax) >= 0 && static_cast<long long>(all.rax) == -kRestartBlock;
+}
+
+void repeat_instead_of_restart(ThreadRegisters* registers) {
+  user_regs_struct all = general(*registers);
+  all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
+  *registers = with_general(*registers, all);
+}
+
+long restart_number() { return SYS_restart_syscall; }
+
 void find_return_code(const std::vector<unsigned char>& code, std::uint64_t address, ReturnCode* found) {
   // syscall; ret    and    mov $15, %rax; syscall
   constexpr std::array<unsigned char, 3> kCall = {0x0f, 0x05, 0xc3};

@@ -146,8 +146,9 @@ SafePointFinder::SafePointFinder(const TracedProcess& process) {
   callbacks_.find_debuginfo = find_nothing;
   dwfl_ = ::dwfl_begin(&callbacks_);
   if (dwfl_ == nullptr) throw AttachError("libdw cannot be used");
-  attached_ = ::dwfl_linux_proc_report(dwfl_, process.pid()) == 0 && ::dwfl_report_end(dwfl_, nullptr, nullptr) == 0 &&
-              ::dwfl_linux_proc_attach(dwfl_, process.pid(), true) == 0;
+  attached_ = ::dwfl_linux_proc_report(dwfl_, process.living_thread()) == 0 &&
+              ::dwfl_report_end(dwfl_, nullptr, nullptr) == 0 &&
+              ::dwfl_linux_proc_attach(dwfl_, process.living_thread(), true) == 0;
   if (attached_) return;
   const char* why = ::dwfl_errmsg(-1);
   ::dwfl_end(dwfl_);

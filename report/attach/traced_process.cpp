@@ -17,6 +17,8 @@ namespace {
 
 // CAP_SYS_PTRACE of the kernel's include/uapi/linux/capability.h.
 constexpr int kCapabilityToTrace = 19;
+constexpr int kTriesForEnd = 20;
+constexpr char kNameOfCulprit[] = "culprit";
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t\n")); }
 
@@ -58,31 +60,66 @@ TracedProcess::TracedProcess(pid_t pid, std::string proc)
   if (!leader.empty() && leader != std::to_string(pid))
     throw AttachError(std::to_string(pid) + " is a thread of process " + leader + ": use that number");
   start_time_ = stat->start_ticks;
+  first_name_ = folder_.name();
 }
 
-std::string TracedProcess::name() const { return folder_.name() + " [" + std::to_string(pid_) + "]"; }
+std::string TracedProcess::name() const {
+  const std::string now = folder_.name();
+  return (now.empty() ? first_name_ : now) + " [" + std::to_string(pid_) + "]";
+}
 
 bool TracedProcess::is_alive() const {
-  const std::optional<ProcessStat> stat = folder_.stat();
-  return stat && !stat->has_ended() && stat->start_ticks == start_time_;
+  // While a thread other than the first executes another program, /proc shows for a moment no thread that lives.
+  for (int tries = 0; tries < 10; ++tries) {
+    if (tries != 0) ::usleep(1000);
+    const std::optional<ProcessStat> stat = folder_.stat();
+    if (stat && stat->start_ticks == start_time_ && !folder_.has_ended()) return true;
+  }
+  return false;
+}
+
+pid_t TracedProcess::living_thread() const {
+  const std::optional<ProcessStat> first = folder_.stat();
+  if (first && !first->has_ended()) return pid_;
+  const std::vector<pid_t> alive = threads();
+  return alive.empty() ? pid_ : alive.front();
+}
+
+pid_t TracedProcess::tracer_of(pid_t thread) const {
+  const ProcessFolder folder = thread == pid_ ? folder_ : folder_.thread(static_cast<std::uint32_t>(thread));
+  return std::atoi(folder.status("TracerPid").c_str());
+}
+
+// Another process that traces one of its threads, for the user; empty: there is none.
+std::string TracedProcess::tracer() const {
+  std::vector<std::uint32_t> all = folder_.threads();
+  all.insert(all.begin(), static_cast<std::uint32_t>(pid_));
+  for (const std::uint32_t thread : all) {
+    const pid_t number = tracer_of(static_cast<pid_t>(thread));
+    if (number == 0 || number == ::getpid()) continue;
+    const std::string pid = std::to_string(number);
+    const std::string who = ProcessFolder(proc_, pid).name();
+    if (who == kNameOfCulprit)
+      return name() + " has another culprit at work in it, process " + pid + ": try again later";
+    std::string text = name() + " is traced by ";
+    if (!who.empty()) text.append(who).append(", ");
+    return text.append("process ").append(pid).append(": a debugger or strace; let it detach first");
+  }
+  return {};
 }
 
 void TracedProcess::check_attachable() const {
   if (pid_ == ::getpid()) throw AttachError("this process is culprit itself: name another one");
   const ProcessStat stat = folder_.stat().value_or(ProcessStat());
-  if (stat.has_ended()) {
+  if (!is_alive()) {
     throw AttachError(name() + " has ended, and its parent, process " + std::to_string(stat.parent) +
                       ", has not collected it yet (a zombie)");
   }
   if (stat.kernel_thread) throw AttachError(name() + " is a thread of the kernel: nothing can be loaded into it");
   if (stat.state == 'T')
     throw AttachError(name() + " is stopped: continue it first (kill -CONT " + std::to_string(pid_) + ")");
-  const std::string tracer = folder_.status("TracerPid");
-  if (!tracer.empty() && tracer != "0") {
-    const std::string who = ProcessFolder(proc_, tracer).name();
-    throw AttachError(name() + " is traced by " + (who.empty() ? "process " : who + ", process ") + tracer +
-                      ": a debugger or strace; let it detach first");
-  }
+  const std::string traced = tracer();
+  if (!traced.empty()) throw AttachError(traced);
   const std::string uid = first_word(folder_.status("Uid"));
   const std::string own = effective_user(own_);
   if (own != "0" && uid != own)
@@ -90,7 +127,7 @@ void TracedProcess::check_attachable() const {
   if (folder_.status("x86_Thread_features").find("shstk") != std::string::npos)
     throw AttachError(name() + " runs with shadow stacks, which forbid an injected call: start it with culprit run");
 
-  const std::string head = folder_.program_head(EI_NIDENT);
+  const std::string head = folder_.living().program_head(EI_NIDENT);
   if (head.size() == EI_NIDENT && (head.compare(0, SELFMAG, ELFMAG) != 0 || head[EI_CLASS] != ELFCLASS64))
     throw AttachError(name() + " is not a 64-bit program: libculprit.so needs one");
 }
@@ -130,7 +167,15 @@ std::string TracedProcess::why_not_even_root() const {
 }
 
 void TracedProcess::explain_refusal(int error) const {
-  if (error == ESRCH) throw AttachError(name() + " has ended");
+  // A process that is ending has no memory any more, and refuses, before it is seen as ended.
+  for (int tries = 0; tries < kTriesForEnd; ++tries) {
+    if (error == ESRCH || !is_alive()) throw AttachError(name() + " has ended");
+    const std::optional<ProcessStat> stat = folder_.living().stat();
+    if (stat && !stat->ending) break;
+    ::usleep(10000);
+  }
+  const std::string traced = tracer();
+  if (!traced.empty()) throw AttachError(traced);
   const std::string why = "the system does not let culprit trace " + name() + " (" + std::strerror(error) + "): ";
   if (ptrace_scope(proc_) == "3") {
     throw AttachError(why +
@@ -143,7 +188,12 @@ void TracedProcess::explain_refusal(int error) const {
 
 std::vector<MappedRange> TracedProcess::mappings() const {
   std::vector<MappedRange> result;
-  folder_.for_each_mapping([&](const MappedRange& range) { result.push_back(range); });
+  // There are none for a moment while a thread executes another program.
+  for (int tries = 0; result.empty() && tries < kTriesForEnd; ++tries) {
+    if (tries != 0) ::usleep(1000);
+    folder_.living().for_each_mapping([&](const MappedRange& range) { result.push_back(range); });
+    if (result.empty() && !is_alive()) break;
+  }
   if (result.empty()) {
     if (!is_alive()) throw AttachError(name() + " has ended");
     explain_refusal(EACCES);
@@ -164,22 +214,62 @@ std::optional<long> TracedProcess::system_call(pid_t thread) const {
   return folder_.thread(static_cast<std::uint32_t>(thread)).system_call();
 }
 
-std::string TracedProcess::path_from_here(const std::string& path) const { return folder_.root() + path; }
+std::string TracedProcess::path_from_here(const std::string& path) const { return folder_.living().root() + path; }
 
 bool TracedProcess::same_files() const {
-  return same_place(folder_.root(), own_.root()) && same_place(folder_.path() + "/ns/mnt", own_.path() + "/ns/mnt");
+  const ProcessFolder alive = folder_.living();
+  return same_place(alive.root(), own_.root()) && same_place(alive.path() + "/ns/mnt", own_.path() + "/ns/mnt");
+}
+
+bool TracedProcess::read_or_write(bool write, std::uint64_t address, void* data, std::size_t size) const {
+  const auto copy = [&](pid_t thread) {
+    iovec local = {data, size};
+    iovec remote = {reinterpret_cast<void*>(address), size};
+    const ssize_t count = write ? ::process_vm_writev(thread, &local, 1, &remote, 1, 0)
+                                : ::process_vm_readv(thread, &local, 1, &remote, 1, 0);
+    return count == static_cast<ssize_t>(size);
+  };
+  if (copy(pid_)) return true;
+  const int error = errno;
+  const pid_t thread = error == ESRCH ? living_thread() : pid_;
+  if (thread != pid_) return copy(thread);
+  errno = error;
+  return false;
 }
 
 bool TracedProcess::read_memory(std::uint64_t address, void* data, std::size_t size) const {
-  iovec local = {data, size};
-  iovec remote = {reinterpret_cast<void*>(address), size};
-  return ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+  return read_or_write(false, address, data, size);
 }
 
 bool TracedProcess::write_memory(std::uint64_t address, const void* data, std::size_t size) const {
-  iovec local = {const_cast<void*>(data), size};
-  iovec remote = {reinterpret_cast<void*>(address), size};
-  return ::process_vm_writev(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+  return read_or_write(true, address, const_cast<void*>(data), size);
+}
+
+namespace {
+
+std::string mark_now(const TracedProcess& process) {
+  const std::string vector = process.folder().living().text("auxv");
+  for (std::size_t at = 0; at + 16 <= vector.size(); at += 16) {
+    std::uint64_t entry[2] = {};
+    std::memcpy(entry, vector.data() + at, sizeof(entry));
+    if (entry[0] != AT_RANDOM) continue;
+    char bytes[16] = {};
+    if (!process.read_memory(entry[1], bytes, sizeof(bytes))) return {};
+    return std::string(bytes, sizeof(bytes)) + std::to_string(entry[1]);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string program_mark(const TracedProcess& process) {
+  // In the middle of an exec there is none for a moment.
+  std::string mark = mark_now(process);
+  for (int tries = 0; mark.empty() && tries < kTriesForEnd; ++tries) {
+    ::usleep(1000);
+    mark = mark_now(process);
+  }
+  return mark;
 }
 
 std::string mapped_library(const std::vector<MappedRange>& mappings) {

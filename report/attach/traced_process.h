@@ -25,12 +25,18 @@ class TracedProcess {
   explicit TracedProcess(pid_t pid, std::string proc = "/proc");
 
   pid_t pid() const { return pid_; }
+  // A thread that lives: the first one may have ended by pthread_exit(), and has no memory then.
+  pid_t living_thread() const;
+  const ProcessFolder& folder() const { return folder_; }
+  // Of this process.
+  const ProcessFolder& own() const { return own_; }
 
   // Throws AttachError with the reason when injection is impossible: another user's process, traced, stopped, a zombie,
   // a kernel thread, of another word size, without glibc, or no permission to trace.
   void check_attachable() const;
 
-  // Throws the reason why ptrace refused, as far as the system tells.
+  // Throws the reason why ptrace refused, as far as the system tells. The process may be ending, or another tracer may
+  // have come first.
   [[noreturn]] void explain_refusal(int error) const;
 
   // The current mappings. Throws AttachError.
@@ -38,6 +44,9 @@ class TracedProcess {
 
   // Threads, the main one first, without those that have ended.
   std::vector<pid_t> threads() const;
+
+  // The process that traces the thread, 0 = none.
+  pid_t tracer_of(pid_t thread) const;
 
   // The system call that a thread waits in; empty when there is none, or it is not known.
   std::optional<long> system_call(pid_t thread) const;
@@ -64,12 +73,20 @@ class TracedProcess {
   std::string why_not_root() const;
   std::string why_not_even_root() const;
 
+  std::string tracer() const;
+  bool read_or_write(bool write, std::uint64_t address, void* data, std::size_t size) const;
+
   pid_t pid_;
   std::string proc_;
   ProcessFolder folder_;
   ProcessFolder own_;
   std::uint64_t start_time_ = 0;
+  std::string first_name_;  // for messages after its end
 };
+
+// Tells a program from the one that an exec of the process put in its place: the random bytes that the kernel gives
+// each program. Empty: they cannot be read.
+std::string program_mark(const TracedProcess& process);
 
 // The path of libculprit.so in the process's mappings, empty when it is not mapped.
 std::string mapped_library(const std::vector<MappedRange>& mappings);

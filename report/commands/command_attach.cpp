@@ -235,6 +235,12 @@ int run_detach(const DetachCommand& command) try {
     log::error("interrupted; " + printable(process.name()) + " is attached as before");
     return die_like_child(interrupted);
   }
+  if (answer.result == format::AttachResult::kNoMemory) {
+    return fail(
+        "recording in " + printable(process.name()) +
+        " has ended, but it has no room to look at its own memory: its CUDA calls still go through the library, " +
+        "which passes them on; try again later");
+  }
   if (!problem.empty()) return fail(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
   log::line("detached from " + printable(process.name()));

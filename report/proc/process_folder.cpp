@@ -21,8 +21,9 @@
 namespace culprit::report {
 namespace {
 
-// PF_KTHREAD of the kernel's include/linux/sched.h.
+// PF_KTHREAD and PF_EXITING of the kernel's include/linux/sched.h.
 constexpr std::uint64_t kKernelThread = 0x00200000;
+constexpr std::uint64_t kEnding = 0x00000004;
 
 std::string without_line_end(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -92,6 +93,7 @@ std::optional<ProcessStat> ProcessFolder::stat() const {
   stat.group = static_cast<std::uint32_t>(value(5));
   stat.session = static_cast<std::uint32_t>(value(6));
   stat.kernel_thread = (value(9) & kKernelThread) != 0;
+  stat.ending = (value(9) & kEnding) != 0;
   stat.start_ticks = value(22);
   if (fields.size() == 50) stat.wait_status = static_cast<int>(value(52));
   return stat;

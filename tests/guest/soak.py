@@ -20,6 +20,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import reports
+import soak_attach
 
 KILLS = 500  # at least, for each number of threads, in the long form
 
@@ -168,7 +169,10 @@ class Soak:
             try:
                 demand(process.stdout.readline() == "ready\n", "the program did not start")
                 dump = str(self.folder / "attached.%p.dump")
-                while rounds < 200 if self.long else time.monotonic() < end or rounds < 3:
+                before = None
+                while rounds < 300 if self.long else time.monotonic() < end or rounds < 6:
+                    if rounds == 5:
+                        before = soak_attach.figures(process.pid)
                     for command in (["attach", str(process.pid), "--out", dump, "--timeout", "60s"],
                                     ["detach", str(process.pid), "--timeout", "60s"]):
                         done = subprocess.run([self.build / "bin/culprit", *command], capture_output=True, text=True,
@@ -178,13 +182,14 @@ class Soak:
                     for path in self.folder.glob("attached.*"):
                         path.unlink()
                     rounds += 1
+                growth = soak_attach.check_growth(before, soak_attach.figures(process.pid), Failed)
                 out, _ = process.communicate(timeout=60)
             except BaseException:
                 process.kill()
                 raise
         demand((process.returncode, out) == (7, "all threads ended\n"),
                f"the program ended with {process.returncode}: {out}")
-        return f"{rounds} rounds"
+        return f"{rounds} rounds, {growth}"
 
     def run(self, only):
         storms = [
@@ -201,6 +206,7 @@ class Soak:
                                                            leaves=True)),
             ("drivers opened and closed", self.drivers),
             ("attach and detach", self.attach_and_detach),
+            ("attach in random situations", lambda: soak_attach.AttachStorm(self, Failed).run()),
             ("endless stacks", self.endless_stacks),
         ]
         storms = [(name, storm) for name, storm in storms if only in name]

@@ -1,0 +1,47 @@
+#include "report/attach/loader_locks.h"
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace culprit::report {
+namespace {
+
+// The thread's number in the innermost PID namespace: the one that it knows.
+std::uint32_t own_number(const TracedProcess& process, pid_t thread) {
+  const std::string numbers = process.folder().thread(static_cast<std::uint32_t>(thread)).status("NSpid");
+  const std::size_t last = numbers.find_last_of(" \t");
+  const unsigned long number = std::strtoul(numbers.c_str() + (last == std::string::npos ? 0 : last), nullptr, 10);
+  return number != 0 ? static_cast<std::uint32_t>(number) : static_cast<std::uint32_t>(thread);
+}
+
+}  // namespace
+
+std::vector<MappedRange> loader_data(const std::vector<MappedRange>& mappings) {
+  std::vector<MappedRange> data;
+  for (const MappedRange& range : mappings) {
+    const std::string name = range.path.substr(range.path.rfind('/') + 1);
+    if (range.writable && (name.compare(0, 8, "ld-linux") == 0 || name.compare(0, 5, "ld-2.") == 0))
+      data.push_back(range);
+  }
+  return data;
+}
+
+bool owns_loader_lock(const TracedProcess& process, const std::vector<MappedRange>& data, pid_t thread) {
+  const std::uint32_t number = own_number(process, thread);
+  for (const MappedRange& range : data) {
+    std::vector<std::uint32_t> words((range.end - range.begin) / sizeof(std::uint32_t));
+    if (!process.read_memory(range.begin, words.data(), words.size() * sizeof(std::uint32_t))) return true;
+    // pthread_mutex_t: lock, count, owner, number of users, kind. The number of a thread in a container is as small as
+    // many other words, so all of it counts.
+    for (std::size_t i = 2; i + 2 < words.size(); ++i) {
+      if (words[i] == number && words[i - 2] != 0 && words[i - 1] != 0 && words[i + 1] == 1 &&
+          words[i + 2] == PTHREAD_MUTEX_RECURSIVE_NP)
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace culprit::report

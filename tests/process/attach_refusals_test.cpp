@@ -1,0 +1,152 @@
+// `culprit attach` looks before it does anything in the program: where it must not, it says why, and the program runs
+// on.
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/catch.h"
+#include "tests/process/attached.h"
+#include "tests/support/run_preloaded.h"
+#include "tests/support/text.h"
+
+namespace culprit::test {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Attaching fails with this message, and nothing of it is left.
+void check_refused(pid_t pid, const std::string& because, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"attach", std::to_string(pid)};
+  words.insert(words.end(), more.begin(), more.end());
+  const Finished attached = run_culprit(words);
+  INFO(attached.err);
+  CHECK(attached.exit_code == 3);
+  CHECK(has(attached.err, because));
+  CHECK_FALSE(contains(file_text("/proc/" + std::to_string(pid) + "/maps"), "libculprit"));
+  check_runs_alone(pid);
+}
+
+// The calls of system_calls.txt and of the loader.
+std::vector<std::string> calls_of_library() {
+  std::vector<std::string> numbers;
+  for (const long number :
+       {SYS_openat, SYS_close, SYS_pread64, SYS_fcntl, SYS_fallocate, SYS_ppoll, SYS_rt_sigtimedwait, SYS_rt_sigaction,
+        SYS_mincore, SYS_getpid, SYS_gettid, SYS_mprotect, SYS_madvise, SYS_rt_sigreturn})
+    numbers.push_back(std::to_string(number));
+  return numbers;
+}
+
+std::vector<std::string> filtered(const std::string& kind, std::vector<std::string> calls = {}) {
+  calls.insert(calls.begin(), kind);
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("a seccomp filter that ends the program for a call of the library is read beforehand", "[attach]") {
+  if (!may_trace() || getuid() != 0) return;
+  if (on_gpu()) {
+    WARN("skipped: NVIDIA's driver makes other calls");
+    return;
+  }
+  std::vector<std::string> all_but_one = calls_of_library();
+  all_but_one.erase(all_but_one.begin() + 4);
+  check_fine(run_alone("attach_filtered", filtered("single"), [](pid_t pid) {
+    check_refused(pid, "has a seccomp filter that ends it for calls of libculprit.so (openat, mprotect,");
+  }));
+  check_fine(run_alone("attach_filtered", filtered("cuda", all_but_one), [](pid_t pid) {
+    check_refused(pid, "has a seccomp filter that ends it for calls of libculprit.so (fallocate): nothing was changed");
+  }));
+  check_fine(run_alone("attach_filtered", filtered("uneven"),
+                       [](pid_t pid) { check_refused(pid, "has threads with different seccomp filters"); }));
+  check_fine(run_alone("attach_filtered", filtered("strict"),
+                       [](pid_t pid) { check_refused(pid, "is in seccomp's strict mode"); }));
+  check_fine(run_alone("attach_signals", {"broker"},
+                       [](pid_t pid) { check_refused(pid, "that traps calls of libculprit.so (openat)"); }));
+}
+
+TEST_CASE("a program whose filter allows what the library does is attached", "[attach]") {
+  if (!may_trace() || getuid() != 0 || on_gpu()) return;
+  const TemporaryFolder folder;
+  const std::string dump = folder.file("x.dump");
+  check_fine(run_alone("attach_filtered", filtered("cuda", calls_of_library()), [&](pid_t pid) {
+    for (int i = 0; i < 3; ++i) {
+      fs::remove(dump);
+      const Finished attached = run_culprit({"attach", std::to_string(pid), "--out", dump});
+      INFO(attached.err);
+      CHECK(attached.exit_code == 0);
+      tell(pid, 3);
+      CHECK(run_culprit({"detach", std::to_string(pid)}).exit_code == 0);
+    }
+    check_runs_alone(pid);
+  }));
+  const std::vector<Group> leaks = read_report(dump).through("leak_after");
+  REQUIRE(leaks.size() == 1);
+  CHECK(leaks[0].count == 3);
+}
+
+TEST_CASE("a seccomp filter that cannot be read is taken for a forbidding one", "[attach]") {
+  if (!may_trace() || getuid() != 0 || on_gpu()) return;
+  check_fine(run_alone("attach_filtered", filtered("single"), [](pid_t pid) {
+    ProgramOptions options;
+    options.environment = {{"LD_PRELOAD", ""}, {"CULPRIT_LIBRARY", library_path().string()}};
+    options.before_exec = [] { prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN); };
+    const Finished attached = run_program({culprit_path().string(), "attach", std::to_string(pid)}, options);
+    INFO(attached.err);
+    CHECK(attached.exit_code == 3);
+    CHECK(has(attached.err, "has a seccomp filter that culprit may not read"));
+    check_runs_alone(pid);
+  }));
+}
+
+TEST_CASE("a program without the room for a library is left alone", "[attach]") {
+  if (!may_trace()) return;
+  const auto with_limit = [](int resource, rlim_t limit, const std::string& because) {
+    INFO(because);
+    check_fine(run_alone("attach_target", {"computing"}, [&](pid_t pid) {
+      rlimit changed = {limit, RLIM_INFINITY};
+      rlimit before = {};
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), nullptr, &before) == 0);
+      changed.rlim_max = before.rlim_max;
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), &changed, nullptr) == 0);
+      check_refused(pid, because);
+      REQUIRE(prlimit(pid, static_cast<__rlimit_resource>(resource), &before, nullptr) == 0);
+    }));
+  };
+  with_limit(RLIMIT_AS, 1 << 20, "of addresses (ulimit -v)");
+  with_limit(RLIMIT_NOFILE, 3, "has all of its 3 descriptors open (ulimit -n)");
+  with_limit(RLIMIT_FSIZE, 4096, "may write files of at most 4.00 KiB (ulimit -f)");
+}
+
+TEST_CASE("no_new_privs does not hinder an attach", "[attach]") {
+  if (!may_trace()) return;
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.preload = false;
+  options.before_exec = [] { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); };
+  options.when_ready = [&](pid_t pid) {
+    const std::string number = std::to_string(pid);
+    const Finished attached = run_culprit({"attach", number, "--out", folder.file("x.dump")});
+    INFO(attached.err);
+    CHECK(attached.exit_code == 0);
+    CHECK(run_culprit({"detach", number}).exit_code == 0);
+  };
+  check_fine(run_preloaded("attach_fork", {}, options));
+}
+
+TEST_CASE("a program under valgrind is left alone", "[attach]") {
+  if (!may_trace()) return;
+  if (!fs::exists("/usr/bin/valgrind")) {
+    WARN("skipped: there is no valgrind");
+    return;
+  }
+  const Run run = run_alone("/usr/bin/valgrind", {"-q", "--tool=none", subject_path("attach_fork").string()},
+                            [](pid_t pid) { check_refused(pid, "runs under valgrind"); });
+  check_fine(run);
+}
+
+}  // namespace culprit::test

@@ -1,0 +1,65 @@
+// A program whose thread forks children, one each 2 ms, while culprit attaches and detaches: a child is forked at any
+// moment of that. Each child allocates and frees, and waits for the end of its standard input; for each byte there it
+// leaks 20001 bytes. Prints "ready", and "fine" when all children have ended well.
+#include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/subjects/check.h"
+
+SUBJECT_FUNCTION static void* allocate(size_t bytes) {
+  void* pointer = nullptr;
+  CHECKED(cudaMalloc(&pointer, bytes));
+  return pointer;
+}
+
+SUBJECT_FUNCTION static void leak_in_child() { allocate(20001); }
+
+static void be_child(int input) {
+  CHECKED(cudaFree(allocate(777)));
+  char byte = 0;
+  while (read(input, &byte, 1) > 0) leak_in_child();
+  CHECKED(cudaFree(allocate(777)));
+  _exit(0);
+}
+
+int main(int, char** arguments) {
+  const int most = atoi(arguments[1]);
+  CHECKED(cudaFree(allocate(777)));
+  std::vector<pid_t> children;
+  std::atomic<bool> stop{false};
+  int ends[2];
+  if (pipe(ends) != 0) return 4;  // its writing end closes with this process's
+  puts("ready");
+  fflush(stdout);
+  std::thread forks([&] {
+    while (!stop.load() && static_cast<int>(children.size()) < most) {
+      const pid_t child = fork();
+      if (child == 0) {
+        close(ends[1]);
+        be_child(ends[0]);
+      }
+      children.push_back(child);
+      usleep(2000);
+    }
+  });
+  char byte = 0;
+  while (read(STDIN_FILENO, &byte, 1) > 0) CHECKED(cudaFree(allocate(999)));
+  stop = true;
+  forks.join();
+  close(ends[1]);
+  bool well = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    if (waitpid(child, &status, 0) == child && status == 0) continue;
+    fprintf(stderr, "child %d ended with status 0x%x\n", child, static_cast<unsigned>(status));
+    well = false;
+  }
+  if (!well) return 3;
+  puts("fine");
+  return 0;
+}

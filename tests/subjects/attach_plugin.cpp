@@ -1,0 +1,23 @@
+// A library that the program loads and closes again and again while culprit attaches: linked to the driver, with slots
+// that the loader makes read-only; or (ATTACH_PLUGIN_PLAIN) without any, and with data of its own in their place.
+#include <cuda.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifdef ATTACH_PLUGIN_PLAIN
+static volatile long numbers[8192] = {1};
+extern "C" void use_plugin() {
+  for (volatile long& number : numbers) number = number + 1;
+}
+#else
+// Constants with the addresses of functions: read-only once they are relocated.
+using Allocate = CUresult (*)(CUdeviceptr*, size_t);
+extern const Allocate allocators[2048];
+#define FOUR(x) x, x, x, x
+#define MANY(x) FOUR(FOUR(FOUR(FOUR(x))))
+const Allocate allocators[2048] = {MANY(cuMemAlloc_v2), MANY(cuMemAlloc_v2), MANY(cuMemAlloc_v2)};
+extern "C" void use_plugin() {
+  CUdeviceptr pointer = 0;
+  if (allocators[7](&pointer, 7001) != CUDA_SUCCESS || cuMemFree(pointer) != CUDA_SUCCESS) abort();
+}
+#endif
