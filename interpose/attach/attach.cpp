@@ -113,7 +113,7 @@ format::AttachResult begin_observing(format::AttachRequest* request) {
   return format::AttachResult::kCuptiFailed;
 }
 
-// What an attach has made so far, when it cannot go on or its command has ended.
+// Undoes an attach that cannot go on, or whose command has ended.
 void undo_attach(Process* process) {
   if (uses_cupti(attach_request()))
     stop_observing_calls();

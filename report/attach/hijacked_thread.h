@@ -53,7 +53,7 @@ class StopWaiter {
 
   // The signal that requested the end, 0 = none.
   int interrupted() const { return interrupted_; }
-  // The same, and forgets it.
+  // Returns that signal and clears it.
   int take_interrupted() { return std::exchange(interrupted_, 0); }
 
  private:
