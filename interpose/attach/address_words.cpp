@@ -11,10 +11,10 @@
 
 #include "interpose/base/late_load.h"
 #include "interpose/base/loader_count.h"
+#include "interpose/base/loader_lock.h"
 #include "interpose/base/machine.h"
 #include "interpose/base/os.h"
 #include "interpose/base/own_memory.h"
-#include "interpose/base/written_memory.h"
 #include "interpose/causes/cxx_runtime.h"
 #include "interpose/causes/unseen_users.h"
 #include "interpose/driver/driver.h"
@@ -104,157 +104,34 @@ bool swap_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t before, 
   return swapped;
 }
 
-// The writable private memory to search: the data of modules, and the rest, small mappings before large ones.
-class SearchedRanges {
- public:
-  explicit SearchedRanges(const MemoryMap& map) {
-    capacity_ = static_cast<std::uint64_t>(map.end() - map.begin()) + kMostLeftOut;
-    int error = 0;
-    ranges_ = static_cast<Range*>(map_private(capacity_ * sizeof(Range), &error));
-    plain_ = static_cast<MemoryRange*>(map_private(capacity_ * sizeof(MemoryRange), &error));
-    if (ranges_ == nullptr || plain_ == nullptr) return;
-    any_module([this](const ElfModule& module, const struct dl_phdr_info& info) {
-      add_module(module, info);
-      return false;
-    });
-    std::sort(left_out_, left_out_ + left_out_count_,
-              [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
-    // The present stack holds the addresses that are searched for.
-    auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
-    for (const Mapping& mapping : map) {
-      if ((mapping.protection & PROT_WRITE) == 0 || (mapping.protection & PROT_READ) == 0 || mapping.shared ||
-          mapping.device || (here >= mapping.begin && here < mapping.end))
-        continue;
-      add(mapping.begin, mapping.end);
-    }
-    std::sort(ranges_, ranges_ + count_, [](const Range& a, const Range& b) { return a.rank < b.rank; });
-    for (std::uint64_t i = 0; i < count_; ++i) {
-      plain_[i] = {ranges_[i].begin, ranges_[i].end};
-      if (ranges_[i].rank == 0) of_modules_ = i + 1;
-    }
-  }
-  ~SearchedRanges() {
-    if (ranges_ != nullptr) unmap_private(ranges_, capacity_ * sizeof(Range));
-    if (plain_ != nullptr) unmap_private(plain_, capacity_ * sizeof(MemoryRange));
-  }
-  SearchedRanges(const SearchedRanges&) = delete;
-  SearchedRanges& operator=(const SearchedRanges&) = delete;
-
-  const MemoryRange* list() const { return plain_; }
-  int count() const { return static_cast<int>(count_); }
-  // The first ranges of the list: data of modules.
-  int of_modules() const { return static_cast<int>(of_modules_); }
-
-  // Bytes after the range that was read up to `address`; 0 = nothing was read. Includes pages that were never written.
-  std::uint64_t bytes_behind(std::uint64_t address) const {
-    std::uint64_t bytes = 0;
-    bool behind = address == 0;
-    for (std::uint64_t i = 0; i < count_; ++i) {
-      if (behind) bytes += plain_[i].end - plain_[i].begin;
-      if (address > plain_[i].begin && address <= plain_[i].end) {
-        behind = true;
-        bytes += plain_[i].end - address;
-      }
-    }
-    return bytes;
-  }
-
- private:
-  static constexpr int kMostLeftOut = 64;
-  static constexpr int kMostModules = 4096;
-  struct Range {
-    std::uint64_t begin;
-    std::uint64_t end;
-    std::uint64_t rank;
-  };
-
-  void add_module(const ElfModule& module, const struct dl_phdr_info& info) {
-    MemoryRange range = {module.begin & ~7ULL, (module.end + 7) & ~7ULL};
-    if (may_know_the_driver(info, module)) {
-      if (left_out_count_ < kMostLeftOut) left_out_[left_out_count_++] = range;
-    } else if (module_count_ < kMostModules) {
-      modules_[module_count_++] = range;
-    }
-  }
-
-  bool in_module(std::uint64_t address) const {
-    return std::any_of(modules_, modules_ + module_count_,
-                       [&](const MemoryRange& module) { return address >= module.begin && address < module.end; });
-  }
-
-  void add(std::uint64_t begin, std::uint64_t end) {
-    for (int i = 0; i < left_out_count_ && begin < end; ++i) {
-      const MemoryRange& out = left_out_[i];
-      if (out.end <= begin || out.begin >= end) continue;
-      if (out.begin > begin) add_plain(begin, out.begin);
-      begin = out.end;
-    }
-    if (begin < end) add_plain(begin, end);
-  }
-  void add_plain(std::uint64_t begin, std::uint64_t end) {
-    if (count_ < capacity_) ranges_[count_++] = {begin, end, in_module(begin) ? 0 : end - begin};
-  }
-
-  std::uint64_t capacity_ = 0;
-  std::uint64_t count_ = 0;
-  std::uint64_t of_modules_ = 0;
-  Range* ranges_ = nullptr;
-  MemoryRange* plain_ = nullptr;
-  int left_out_count_ = 0;
-  int module_count_ = 0;
-  MemoryRange left_out_[kMostLeftOut];
-  MemoryRange modules_[kMostModules];
-};
+format::AddressSearch search;  // of one attach or detach at a time
 
 struct HookAddress {
   std::uint64_t hook;
-  std::uint64_t driver;
+  Api api;
+  bool operator<(const HookAddress& other) const { return hook < other.hook; }
 };
+HookAddress hooks[kApiCount];  // sorted, of a detach
 
-// One search for words in [least, least + span], and their replacements.
-struct WordSearch {
-  bool to_hooks;
-  std::uint64_t least;
-  std::uint64_t span;
-  HookAddress hooks[kApiCount];  // sorted
-  std::uint32_t words;
-  std::uint64_t end_of_last;
+void leave_out_modules() {
+  any_module([](const ElfModule& module, const struct dl_phdr_info& info) {
+    if (search.left_out_count < format::kMostLeftOut && may_know_the_driver(info, module))
+      search.left_out[search.left_out_count++] = {module.begin, module.end};
+    return false;
+  });
+}
 
-  void list_hooks() {
-    for (int i = 0; i < kApiCount; ++i) {
-      Api api = static_cast<Api>(i);
-      hooks[i] = {reinterpret_cast<std::uint64_t>(hook_address(api)),
-                  reinterpret_cast<std::uint64_t>(driver_address(api))};
-    }
-    std::sort(hooks, hooks + kApiCount, [](const HookAddress& a, const HookAddress& b) { return a.hook < b.hook; });
-    least = hooks[0].hook;
-    span = hooks[kApiCount - 1].hook - least;
+std::uint64_t replacement(bool driver, std::uint64_t word) {
+  HookedFunction function;
+  if (driver) {
+    return find_hooked(reinterpret_cast<const void*>(word), &function)
+               ? reinterpret_cast<std::uint64_t>(hook_address(function))
+               : 0;
   }
-
-  std::uint64_t replacement(std::uint64_t word) const {
-    HookedFunction function;
-    if (to_hooks) {
-      return find_hooked(reinterpret_cast<const void*>(word), &function)
-                 ? reinterpret_cast<std::uint64_t>(hook_address(function))
-                 : 0;
-    }
-    const HookAddress* found =
-        std::lower_bound(hooks, hooks + kApiCount, word,
-                         [](const HookAddress& entry, std::uint64_t value) { return entry.hook < value; });
-    return found != hooks + kApiCount && found->hook == word ? found->driver : 0;
-  }
-
-  static bool visit(void* data, const std::uint64_t* words, std::uint64_t count, std::uint64_t address) {
-    auto* self = static_cast<WordSearch*>(data);
-    self->end_of_last = address + count * sizeof(std::uint64_t);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (words[i] - self->least > self->span) continue;
-      std::uint64_t wanted = self->replacement(words[i]);
-      if (wanted != 0 && swap_word(address + i * sizeof(std::uint64_t), words[i], wanted)) ++self->words;
-    }
-    return true;
-  }
-};
+  const HookAddress* found = std::lower_bound(hooks, hooks + kApiCount, HookAddress{word, Api{}});
+  if (found == hooks + kApiCount || found->hook != word) return 0;
+  return reinterpret_cast<std::uint64_t>(driver_address(found->api));
+}
 
 }  // namespace
 
@@ -321,75 +198,83 @@ void AddressWords::walk_modules(const MemoryMap& map) {
   });
 }
 
-namespace {
-
-// Replaces words in all writable memory, in one direction. Releases `loading` when the data of modules is done.
-bool search_words(bool to_hooks, const MemoryMap& map, std::uint64_t deadline_ns, LoaderLock* loading,
-                  WordsResult* result) {
-  std::uint64_t begin = 0, end = 0;
-  if (!driver_range(&begin, &end)) return true;  // without a driver there are no addresses
-  int error = 0;
-  auto* search = static_cast<WordSearch*>(map_private(sizeof(WordSearch), &error));
-  auto* ranges = static_cast<SearchedRanges*>(map_private(sizeof(SearchedRanges), &error));
-  if (search == nullptr || ranges == nullptr) {
-    if (search != nullptr) unmap_private(search, sizeof(WordSearch));
-    return false;
-  }
-  new (ranges) SearchedRanges(map);
-  search->to_hooks = to_hooks;
-  search->least = begin;
-  search->span = end - begin;
-  if (!to_hooks) search->list_hooks();
-  const int of_modules = ranges->of_modules();
-  ReadResult read = read_written_memory(ranges->list(), of_modules, deadline_ns, WordSearch::visit, search);
-  result->searched_bytes = read.bytes_read;
-  loading->release();
-  if (read.end == ReadEnd::kDone) {
-    read = read_written_memory(ranges->list() + of_modules, ranges->count() - of_modules, deadline_ns,
-                               WordSearch::visit, search);
-    result->searched_bytes += read.bytes_read;
-  }
-  if (read.end != ReadEnd::kDone) result->unsearched_bytes = ranges->bytes_behind(search->end_of_last);
-  result->words = search->words;
-  ranges->~SearchedRanges();
-  unmap_private(ranges, sizeof(SearchedRanges));
-  unmap_private(search, sizeof(WordSearch));
-  return result->searched_bytes != 0;
-}
-
-}  // namespace
-
-bool AddressWords::replace(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result) {
-  *result = {};
+bool AddressWords::replace_slots() {
   int error = 0;
   MemoryMap map;
   if (!map.read()) return false;
   if (slots_ == nullptr) slots_ = static_cast<Slot*>(map_private(kMostSlots * sizeof(Slot), &error));
   if (slots_ == nullptr) return false;
-  {
-    SpinGuard guard(lock_);
-    walk_modules(map);
-    result->slots = slot_count_;
-  }
-  return search_words(true, map, deadline_ns, loading, result);
+  SpinGuard guard(lock_);
+  walk_modules(map);
+  changed_slots_ = slot_count_;
+  return true;
 }
 
-bool AddressWords::put_back(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result) {
-  *result = {};
+bool AddressWords::put_slots_back() {
+  changed_slots_ = 0;
   MemoryMap map;
   if (!map.read()) return false;
-  {
-    SpinGuard guard(lock_);
-    for (std::uint32_t i = 0; i < slot_count_; ++i) {
-      const Slot& slot = slots_[i];
-      if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original)) ++result->slots;
-    }
-    slot_count_ = 0;
-    known_count_ = 0;
-    if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
-    slots_ = nullptr;
+  SpinGuard guard(lock_);
+  for (std::uint32_t i = 0; i < slot_count_; ++i) {
+    const Slot& slot = slots_[i];
+    if (swap_slot(map, reinterpret_cast<std::uint64_t>(slot.place), slot.ours, slot.original)) ++changed_slots_;
   }
-  return search_words(false, map, deadline_ns, loading, result);
+  slot_count_ = 0;
+  known_count_ = 0;
+  if (slots_ != nullptr) unmap_private(slots_, kMostSlots * sizeof(Slot));
+  slots_ = nullptr;
+  return true;
+}
+
+const format::AddressSearch* AddressWords::search_for(bool driver) {
+  search.address_count = 0;
+  search.left_out_count = 0;
+  std::uint64_t begin = 0, end = 0;
+  if (!driver_range(&begin, &end)) return nullptr;
+  static_assert(kApiCount <= format::kMostSearchedAddresses);
+  for (int i = 0; i < kApiCount; ++i) {
+    const Api api = static_cast<Api>(i);
+    const void* address = driver ? driver_address(api) : hook_address(api);
+    hooks[i] = {reinterpret_cast<std::uint64_t>(hook_address(api)), api};
+    if (address != nullptr) search.addresses[search.address_count++] = reinterpret_cast<std::uint64_t>(address);
+  }
+  std::sort(hooks, hooks + kApiCount);
+  leave_out_modules();
+  return &search;
+}
+
+std::uint32_t AddressWords::replace(bool driver, const std::uint64_t* places, std::uint64_t count) {
+  // Few reads: each system call of a traced thread stops it twice.
+  constexpr std::uint64_t kBlock = format::kPlacesBlockBytes;
+  constexpr std::uint64_t kPage = 4096;
+  int error = 0;
+  MemoryMap map;
+  if (!map.read()) return 0;
+  auto* block = static_cast<std::uint64_t*>(map_private(kBlock, &error));
+  if (block == nullptr) return 0;
+  std::uint32_t replaced = 0;
+  for (std::uint64_t i = 0; i < count;) {
+    const std::uint64_t begin = places[i];
+    std::uint64_t end = (begin | (kBlock - 1)) + 1;
+    // The memory may be another by now: a library that was loaded has made its slots read-only.
+    const Mapping* mapping = map.find(begin);
+    const bool writable = mapping != nullptr && (mapping->protection & PROT_WRITE) != 0 && !mapping->shared;
+    if (writable && end > mapping->end) end = mapping->end;
+    if (!writable) end = (begin | (kPage - 1)) + 1;
+    const std::int64_t got = writable ? os.read_own_memory(block, begin, end - begin) : 0;
+    const std::uint64_t known = got > 0 ? static_cast<std::uint64_t>(got) : 0;
+    // Unreadable memory ends the copy: go on behind its page.
+    if (known < end - begin) end = ((begin + known) | (kPage - 1)) + 1;
+    for (; i < count && places[i] >= begin && places[i] < end; ++i) {
+      const std::uint64_t at = places[i] - begin;
+      if (known < at + sizeof(std::uint64_t)) continue;
+      const std::uint64_t word = block[at / sizeof(std::uint64_t)];
+      const std::uint64_t wanted = replacement(driver, word);
+      if (wanted != 0 && swap_word(places[i], word, wanted)) ++replaced;
+    }
+  }
+  unmap_private(block, kBlock);
+  return replaced;
 }
 
 void AddressWords::look_at_new_modules() {

@@ -5,6 +5,8 @@
 // hooked function is taken for an entry point. Modules that are linked to libcuda have entry points in slots that the
 // loader fills. Some slots are read-only by now and some are not filled yet, so they are found by symbol name.
 //
+// Words are looked for from outside, by the command (report/attach/word_search.h); here the found ones are replaced.
+//
 // The memory of libcuda, CUPTI, debuggers, profilers and this library is left alone. Stacks are searched too: a table
 // of function pointers in main() lies on one. If a stack word is about to be called, the call reaches the same function
 // through our hook. If the word is the target of a hook's own driver call, the hook is entered again, sees that it is
@@ -19,29 +21,27 @@
 #include <cstdint>
 
 #include "interpose/base/elf_symbols.h"
-#include "interpose/base/loader_lock.h"
 #include "interpose/base/memory_map.h"
 #include "interpose/base/spin_lock.h"
+#include "interpose/format/attach_request.h"
 
 namespace culprit {
-
-struct WordsResult {
-  std::uint32_t words = 0;  // in writable memory
-  std::uint32_t slots = 0;  // in slots that the loader fills
-  std::uint64_t searched_bytes = 0;
-  std::uint64_t unsearched_bytes = 0;  // left when the time was up
-};
 
 // Not thread-safe, except for look_at_new_modules().
 class AddressWords {
  public:
-  // Replaces the driver's addresses by our hooks'. The search stops when CLOCK_MONOTONIC passes `deadline_ns`; module
-  // data is searched first, under `loading`, which is released then. Returns false, without a change, when this
-  // process's memory cannot be read.
-  bool replace(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result);
+  // Replaces the driver's addresses by our hooks' in slots that the loader fills. Returns false, without a change, when
+  // this process's mappings cannot be read.
+  bool replace_slots();
+  // Puts the driver's addresses back there.
+  bool put_slots_back();
+  // How many slots the last of these two changed.
+  std::uint32_t changed_slots() const { return changed_slots_; }
 
-  // Puts the driver's addresses back, also in words that the program stored since replace().
-  bool put_back(std::uint64_t deadline_ns, LoaderLock* loading, WordsResult* result);
+  // The addresses to look for in writable memory: the driver's, or those of our hooks.
+  static const format::AddressSearch* search_for(bool driver);
+  // Replaces those words at `places` that still hold such an address. Returns their number.
+  static std::uint32_t replace(bool driver, const std::uint64_t* places, std::uint64_t count);
 
   // Replaces slots of modules that were loaded since the last look. Does nothing while another thread loads a library.
   // Thread-safe, changes errno.
@@ -59,8 +59,9 @@ class AddressWords {
   void replace_slot(const MemoryMap& map, std::uint64_t place, std::uint64_t original, std::uint64_t ours);
   void walk_modules(const MemoryMap& map);
 
-  Slot* slots_ = nullptr;  // since replace()
+  Slot* slots_ = nullptr;  // since replace_slots()
   std::uint32_t slot_count_ = 0;
+  std::uint32_t changed_slots_ = 0;
   // A module whose slots were searched. Another one may lie at the same addresses later.
   struct KnownModule {
     std::uint64_t begin;

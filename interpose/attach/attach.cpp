@@ -4,7 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -15,6 +14,7 @@
 #include "interpose/base/loader_lock.h"
 #include "interpose/base/loader_modules.h"
 #include "interpose/base/own_memory.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/base/placement.h"
 #include "interpose/base/store_release.h"
 #include "interpose/base/text_writer.h"
@@ -26,14 +26,17 @@
 namespace culprit {
 namespace {
 
-// How long a detach waits for threads to leave the driver.
-constexpr int kDrainMs = 1000;
+// How long a step waits for threads to leave the driver, and for another thread's dlopen() or dlclose(). The command
+// tries again, so that its thread is not stopped meanwhile.
+constexpr int kDrainMs = 1;
+constexpr std::uint32_t kLoadingMs = 2;
 
 // A fork child inherits copies of these, which another thread may have been changing: they count only in the process
 // that wrote them.
 AddressWords* words = nullptr;  // made by the first attach, and kept
 int words_of = 0;               // the process whose `words` it is
 bool memory_kept = false;       // the last detach could not free everything
+Process* begun = nullptr;       // of an attach that has not come to its end
 
 // One attach or detach at a time: process and thread at work, 0 = none. A thread that begins while it is at work itself
 // was taken out of its call (a crash there).
@@ -71,33 +74,29 @@ AddressWords* address_words() {
     words = new (memory) AddressWords;
     words_of = pid;
     memory_kept = false;
+    begun = nullptr;
   }
   return words;
 }
 
-std::uint64_t deadline(const format::AttachRequest& request) {
-  return clock_ns(CLOCK_MONOTONIC) + request.time_limit_ms * 1000000;
+bool uses_cupti(const format::AttachRequest& request) { return request.backend == format::AttachBackend::kCupti; }
+
+// Replaces the slots first: from then on the loader gives out our hooks only.
+format::AttachResult begin_redirecting(format::AttachRequest* request) {
+  if (!words->replace_slots()) return format::AttachResult::kNoMemory;
+  request->slots = words->changed_slots();
+  request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(true));
+  return format::AttachResult::kDone;
 }
 
-void answer(format::AttachRequest* request, const WordsResult& result) {
-  request->words = result.words;
-  request->slots = result.slots;
-  request->searched_bytes = result.searched_bytes;
-  request->unsearched_bytes = result.unsearched_bytes;
-}
-
-// How long to wait for another thread's dlopen() or dlclose().
-std::uint32_t loading_limit(const format::AttachRequest& request) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(request.time_limit_ms / 2, 60000));
-}
-
-format::AttachResult begin_redirecting(format::AttachRequest* request, LoaderLock* loading) {
-  WordsResult result;
-  bool looked = words->replace(deadline(*request), loading, &result);
-  answer(request, result);
-  if (looked) return format::AttachResult::kDone;
-  words->put_back(deadline(*request), loading, &result);
-  return format::AttachResult::kNoMemory;
+// False: another thread loads or closes a library.
+bool replace_words(bool driver, format::AttachRequest* request) {
+  if (uses_cupti(attach_request()) || request->place_count == 0) return true;
+  const LoaderLock loading(kLoadingMs);
+  if (!loading.done()) return false;
+  request->words =
+      AddressWords::replace(driver, reinterpret_cast<const std::uint64_t*>(request->places), request->place_count);
+  return true;
 }
 
 format::AttachResult begin_observing(format::AttachRequest* request) {
@@ -114,21 +113,31 @@ format::AttachResult begin_observing(format::AttachRequest* request) {
   return format::AttachResult::kCuptiFailed;
 }
 
-format::AttachResult attach(format::AttachRequest* request) {
-  if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
-  if (!loaded_late()) return format::AttachResult::kPreloaded;
-  OneAtATime one;
-  if (!one.mine()) return format::AttachResult::kInProgress;
-  if (attached_here()) return format::AttachResult::kAlready;
+// Undoes an attach that cannot go on, or whose command has ended.
+void undo_attach(Process* process) {
+  if (uses_cupti(attach_request()))
+    stop_observing_calls();
+  else
+    words->put_slots_back();
+  set_detached();
+  unlink(process->dump.path());
+  memory_kept = !wait_for_threads(kDrainMs);
+  if (!memory_kept) release_recording();
+}
+
+format::AttachResult begin_attach(format::AttachRequest* request) {
   if (address_words() == nullptr) return format::AttachResult::kNoMemory;
+  const LoaderLock loading(kLoadingMs);
+  if (!loading.done()) return format::AttachResult::kLoading;
+  if (attached_here() && begun != nullptr) undo_attach(begun);
+  begun = nullptr;
+  if (attached_here()) return format::AttachResult::kAlready;
   if (memory_kept) {
     if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
     release_recording();
     memory_kept = false;
   }
-  if (!driver_ready() && request->backend == format::AttachBackend::kCupti) return format::AttachResult::kNoDriver;
-  LoaderLock loading(loading_limit(*request));
-  if (!loading.done()) return format::AttachResult::kLoading;
+  if (!driver_ready() && uses_cupti(*request)) return format::AttachResult::kNoDriver;
   expect_unseen_unloadings();
   set_attached(*request);
   begin_late();
@@ -138,47 +147,79 @@ format::AttachResult attach(format::AttachRequest* request) {
     return format::AttachResult::kNoDump;
   }
   copy_text(request->dump, sizeof(request->dump), process->dump.path());
-  bool cupti = request->backend == format::AttachBackend::kCupti;
-  format::AttachResult result = cupti ? begin_observing(request) : begin_redirecting(request, &loading);
-  if (result == format::AttachResult::kDone) {
-    if (!cupti) process->dump.header()->attach_flags = format::kAttachSeesThrows;
-    begin_span_at_attach(*process);
-    begin_recording(*process);
-    request_view(*process, kViewLoad | kViewAttach);
-    return result;
-  }
-  set_detached();
-  unlink(process->dump.path());
-  memory_kept = !wait_for_threads(kDrainMs);
-  if (!memory_kept) release_recording();
+  process->dump.header()->attach_flags = format::kAttachUnfinished;
+  const format::AttachResult result = uses_cupti(*request) ? begin_observing(request) : begin_redirecting(request);
+  if (result == format::AttachResult::kDone)
+    begun = process;
+  else
+    undo_attach(process);
   return result;
 }
 
-format::AttachResult detach(format::AttachRequest* request) {
+format::AttachResult end_attach(const format::AttachRequest& request) {
+  Process& process = *begun;
+  begun = nullptr;
+  process.dump.header()->attach_unsearched_bytes = request.unsearched_bytes;
+  process.dump.header()->attach_flags = uses_cupti(attach_request()) ? 0U : format::kAttachSeesThrows;
+  begin_span_at_attach(process);
+  begin_recording(process);
+  request_view(process, kViewLoad | kViewAttach);
+  return format::AttachResult::kDone;
+}
+
+format::AttachResult attach(format::AttachRequest* request) {
   if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
   if (!loaded_late()) return format::AttachResult::kPreloaded;
   OneAtATime one;
   if (!one.mine()) return format::AttachResult::kInProgress;
-  if (!attached_here()) return format::AttachResult::kNotAttached;
-  LoaderLock loading(loading_limit(*request));
+  if (request->step == format::AttachStep::kBegin) return begin_attach(request);
+  if (!attached_here() || begun == nullptr) return format::AttachResult::kNotAttached;
+  if (!replace_words(true, request)) return format::AttachResult::kLoading;
+  return request->step == format::AttachStep::kEnd ? end_attach(*request) : format::AttachResult::kDone;
+}
+
+format::AttachResult begin_detach(format::AttachRequest* request) {
+  const LoaderLock loading(kLoadingMs);
   if (!loading.done()) return format::AttachResult::kLoading;
   Process* process = process_if_recording();
   if (process != nullptr) {
     copy_text(request->dump, sizeof(request->dump), process->dump.path());
     end_recording(*process);
   }
-  bool looked = true;
-  if (attach_request().backend == format::AttachBackend::kCupti) {
+  if (begun != nullptr) unlink(begun->dump.path());
+  begun = nullptr;
+  if (uses_cupti(attach_request())) {
     stop_observing_calls();
-  } else {
-    WordsResult result;
-    looked = words->put_back(deadline(*request), &loading, &result);
-    answer(request, result);
+    return format::AttachResult::kDone;
   }
-  set_detached();
-  memory_kept = !wait_for_threads(kDrainMs);
-  if (!memory_kept) release_recording();
-  return looked ? format::AttachResult::kDone : format::AttachResult::kNoMemory;
+  if (!words->put_slots_back()) return format::AttachResult::kNoMemory;
+  request->slots = words->changed_slots();
+  request->search = reinterpret_cast<std::uint64_t>(AddressWords::search_for(false));
+  return format::AttachResult::kDone;
+}
+
+format::AttachResult end_detach() {
+  if (attached_here()) {
+    set_detached();
+    memory_kept = true;
+  }
+  if (!memory_kept) return format::AttachResult::kDone;
+  if (!wait_for_threads(kDrainMs)) return format::AttachResult::kBusy;
+  release_recording();
+  memory_kept = false;
+  return format::AttachResult::kDone;
+}
+
+format::AttachResult detach(format::AttachRequest* request) {
+  if (request->version != format::kAttachVersion) return format::AttachResult::kOtherVersion;
+  if (!loaded_late()) return format::AttachResult::kPreloaded;
+  OneAtATime one;
+  const bool again = request->step == format::AttachStep::kEnd && memory_kept;
+  if (!one.mine()) return format::AttachResult::kInProgress;
+  if (!attached_here() && !again) return format::AttachResult::kNotAttached;
+  if (request->step == format::AttachStep::kBegin) return begin_detach(request);
+  if (attached_here() && !replace_words(false, request)) return format::AttachResult::kLoading;
+  return request->step == format::AttachStep::kEnd ? end_detach() : format::AttachResult::kDone;
 }
 
 // The caller is the injector: it interrupted the thread at an arbitrary point.
@@ -191,6 +232,8 @@ void from_outside(format::AttachRequest* request, Work work) {
     store_release(&request->result, result);
     return true;
   });
+  // The work leaves addresses of the driver on that stack, which the next search from outside would find.
+  release_own_stack(false);
   if (!ran) store_release(&request->result, format::AttachResult::kNoMemory);
 }
 

@@ -10,9 +10,32 @@
 
 namespace culprit::format {
 
-constexpr std::uint32_t kAttachVersion = 3;
+constexpr std::uint32_t kAttachVersion = 4;
 
 enum class AttachBackend : std::uint32_t { kRedirect = 1, kCupti = 2 };
+
+// Each takes several calls, so that a thread is borrowed for a short time only: the command looks for the words that
+// hold the driver's addresses from outside, while the program runs.
+enum class AttachStep : std::uint32_t {
+  kBegin = 0,  // attach: replaces what the loader filled. detach: ends recording, and puts that back
+  kWords = 1,  // replaces the words at `places`
+  kEnd = 2,    // the same; then attach begins recording, and detach releases memory (kBusy: try again)
+};
+
+constexpr std::uint64_t kPlacesBlockBytes = 262144;  // places in one such block cost one system call
+
+constexpr int kMostSearchedAddresses = 2048;
+constexpr int kMostLeftOut = 64;
+
+// For the look from outside: in the process's memory, at AttachRequest::search.
+struct AddressSearch {
+  std::uint32_t address_count;  // 0: there is no driver yet
+  std::uint32_t left_out_count;
+  std::uint64_t addresses[kMostSearchedAddresses];  // words with one of these values are to be replaced, ...
+  struct {
+    std::uint64_t begin, end;
+  } left_out[kMostLeftOut];  // ... except in these ranges
+};
 
 enum class AttachResult : std::uint32_t {
   kNone = 0,  // never called
@@ -35,22 +58,23 @@ enum class AttachResult : std::uint32_t {
 struct AttachRequest {
   std::uint32_t version;
   AttachBackend backend;
-  std::uint64_t time_limit_ms;  // for the search for addresses
-  std::int32_t depth;           // frames kept of a stack; -1 = as set in the process's environment
-  std::uint32_t reserved;
-  char out[4096];    // pattern of the dump's path, as CULPRIT_OUT takes it
-  char cupti[4096];  // libcupti to load when there is none; empty = none
+  AttachStep step;
+  std::int32_t depth;              // frames kept of a stack; -1 = as set in the process's environment
+  std::uint64_t places;            // addresses of words, in ascending order ...
+  std::uint64_t place_count;       // ... and their number
+  std::uint64_t unsearched_bytes;  // at AttachStep::kEnd: that were not looked at (again) in time
+  char out[4096];                  // pattern of the dump's path, as CULPRIT_OUT takes it
+  char cupti[4096];                // libcupti to load when there is none; empty = none
 
   // The answer.
   AttachResult result;
   std::int32_t error;
-  std::uint32_t words;  // addresses replaced in writable memory ...
-  std::uint32_t slots;  // ... and in slots that the loader fills
-  std::uint64_t searched_bytes;
-  std::uint64_t unsearched_bytes;  // left when the time was up
-  char dump[4096];                 // path of the dump
+  std::uint32_t words;   // addresses replaced by this step in writable memory ...
+  std::uint32_t slots;   // ... and in slots that the loader fills
+  std::uint64_t search;  // address of an AddressSearch; 0: there is nothing to look for
+  char dump[4096];       // path of the dump
 };
-static_assert(offsetof(AttachRequest, out) == 24);
+static_assert(offsetof(AttachRequest, out) == 40);
 static_assert(sizeof(AttachRequest) % 8 == 0);
 
 }  // namespace culprit::format

@@ -94,9 +94,10 @@ enum class AuditState : std::uint32_t {
 
 enum AttachFlags : std::uint32_t {
   kAttachSeesThrows = 1,  // exceptions are followed as in a preloaded process
+  kAttachUnfinished = 2,  // live: the attach has not come to AttachStep::kEnd: nothing is recorded
 };
 
-constexpr std::uint64_t kUsedHeaderBytes = 552;  // the offset of Header::reserved1
+constexpr std::uint64_t kUsedHeaderBytes = 560;  // the offset of Header::reserved1
 
 struct Header {
   char magic[8];
@@ -156,7 +157,7 @@ struct Header {
   std::uint64_t snapshot_ns;       // 0: the dump itself; else a snapshot, taken at this time
   std::uint64_t dropped_marks;     // live: marks and ranges with allocations for which there was no room
   Attached attached;
-  std::uint32_t attach_flags;      // AttachFlags
+  std::uint32_t attach_flags;      // live: AttachFlags
   std::uint32_t rank;              // in its parallel job, plus 1; 0 = no job
   std::uint32_t job_size;          // ranks of the job, 0 = not known
   std::uint64_t unknown_refusals;  // live: refused frees of unknown handles after a time in which recording was off
@@ -180,7 +181,8 @@ struct Header {
   AuditState audit_state;           // live
   std::int32_t audit_error;         // CUPTI's code
   std::uint32_t reserved3;
-  std::uint64_t audit_end_ns;  // live: with AuditState::kEnded
+  std::uint64_t audit_end_ns;             // live: with AuditState::kEnded
+  std::uint64_t attach_unsearched_bytes;  // of memory that may hold addresses of the driver
   std::uint8_t reserved1[kHeaderBytes - kUsedHeaderBytes];
 };
 static_assert(sizeof(Header) == kHeaderBytes);

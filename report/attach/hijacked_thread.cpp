@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 
 #include "report/attach/loader_locks.h"
 #include "report/attach/seccomp_filters.h"
@@ -71,6 +72,7 @@ void StopWaiter::take_signal(std::chrono::nanoseconds limit) {
 
 StopWaiter::Event StopWaiter::wait(pid_t thread, Deadline deadline, int* status) {
   while (true) {
+    let_go_awaited();
     const pid_t found = ::waitpid(thread, status, __WALL | WNOHANG);
     if (found == thread) return WIFSTOPPED(*status) ? Event::kStopped : Event::kGone;
     if (found < 0 && errno != EINTR) return Event::kGone;
@@ -80,30 +82,57 @@ StopWaiter::Event StopWaiter::wait(pid_t thread, Deadline deadline, int* status)
   }
 }
 
-void StopWaiter::pause(std::chrono::milliseconds time) { take_signal(time); }
+void StopWaiter::pause(std::chrono::milliseconds time) {
+  take_signal(time);
+  let_go_awaited();
+}
 
-HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter,
+// A stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now, because
+// from here on the thread may be abandoned at any time.
+static void repeat_call(pid_t thread) {
+  ThreadRegisters registers;
+  if (!read_general_registers(thread, &registers)) return;
+  const ThreadRegisters as_found = registers;
+  repeat_interrupted_call(&registers);
+  if (registers.general != as_found.general) write_registers(thread, registers);
+}
+
+void StopWaiter::let_go_awaited() {
+  const auto is_done = [](pid_t thread) {
+    int status = 0;
+    const pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
+    if (found == 0) return false;
+    // A signal that came first goes on to the program.
+    const bool signal = found == thread && WIFSTOPPED(status) && !is_trap_of_ours(status);
+    if (found == thread && WIFSTOPPED(status) && !signal) repeat_call(thread);
+    if (found == thread && WIFSTOPPED(status))
+      trace(PTRACE_DETACH, thread, 0, signal ? static_cast<std::uint64_t>(WSTOPSIG(status)) : 0);
+    return true;
+  };
+  awaited_.erase(std::remove_if(awaited_.begin(), awaited_.end(), is_done), awaited_.end());
+}
+
+HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter,
                                           Deadline deadline) {
-  if (!again) {
-    // For a thread that is ending, the error is the same as for one that must not be traced, and for a moment it is
-    // still listed. So try again for a while.
-    for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
-      const int error = errno;
-      // The number of a thread of ours that has become another one's: of the thread that called exec.
-      if (process.tracer_of(thread) == ::getpid()) break;
-      const std::vector<pid_t> alive = process.threads();
-      if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
-      if (tries == 50) process.explain_refusal(error);
-      waiter->pause(std::chrono::milliseconds(2));
-    }
-    trace(PTRACE_INTERRUPT, thread, 0, 0);
+  // For a thread that is ending, the error is the same as for one that must not be traced, and for a moment it is still
+  // listed. So try again for a while.
+  for (int tries = 0; trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0; ++tries) {
+    const int error = errno;
+    // The number of a thread of ours that has become another one's: of the thread that called exec.
+    if (process.tracer_of(thread) == ::getpid()) break;
+    const std::vector<pid_t> alive = process.threads();
+    if (error == ESRCH || std::find(alive.begin(), alive.end(), thread) == alive.end()) return Stop::kGone;
+    if (tries == 50) process.explain_refusal(error);
+    waiter->pause(std::chrono::milliseconds(2));
   }
+  trace(PTRACE_INTERRUPT, thread, 0, 0);
   while (true) {
     int status = 0;
     switch (waiter->wait(thread, deadline, &status)) {
       case StopWaiter::Event::kGone:
         return Stop::kGone;
       case StopWaiter::Event::kTimeout:
+        waiter->let_go_later(thread);
         return Stop::kBusy;
       case StopWaiter::Event::kStopped:
         break;
@@ -113,17 +142,7 @@ HijackedThread::Stop HijackedThread::stop(const TracedProcess& process, pid_t th
     // Another signal came first: pass it on to the program.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
-  // The stop made some system calls return EINTR. Those that the kernel does not repeat by itself are repeated now,
-  // because from here on the thread may be abandoned at any time.
-  ThreadRegisters registers;
-  if (read_general_registers(thread, &registers)) {
-    const ThreadRegisters as_found = registers;
-    repeat_interrupted_call(&registers);
-    // The stop itself makes the thread call restart_syscall(2), which a filter may answer with the process's end.
-    if (is_continued_by_restart(registers) && !may_make_call(process, thread, restart_number()))
-      repeat_instead_of_restart(&registers);
-    if (registers.general != as_found.general) write_registers(thread, registers);
-  }
+  repeat_call(thread);
   return Stop::kStopped;
 }
 
@@ -148,28 +167,29 @@ HijackedThread::HijackedThread(const TracedProcess& process, pid_t thread, const
   }
 }
 
-HijackedThread::~HijackedThread() { put_back(); }
+// Without memory the thread restores itself, when this process ends.
+HijackedThread::~HijackedThread() {
+  try {
+    put_back();
+  } catch (const std::exception&) {
+  }
+}
 
 bool HijackedThread::resume(std::uint64_t signal_number) {
   return trace(PTRACE_SYSCALL, thread_, 0, signal_number) == 0;
 }
 
-// Puts the return frame on the thread's own stack, if that is the stack that libc allocated for it, and has room.
+// Puts the return frame on the thread's own stack, if its bounds are known and there is room.
 void HijackedThread::find_own_stack() {
   const std::uint64_t top = stack_pointer(before_) - kRedZone;
   std::uint64_t begin = 0;
   const std::vector<unsigned char> frame = return_frame(before_, signal_mask_, code_, top, &begin);
-  for (const MappedRange& range : process_.mappings()) {
-    if (begin < range.begin + kLeftOfStack || top > range.end || !range.writable || range.shared) continue;
-    const std::uint64_t control = thread_pointer(before_);
-    if (range.path != "[stack]" && !(control > top && control < range.end)) continue;
-    own_bytes_.resize(frame.size());
-    if (!read(begin, own_bytes_.data(), own_bytes_.size()) || !process_.write_memory(begin, frame.data(), frame.size()))
-      break;
-    own_bytes_at_ = begin;
-    own_stack_ = begin + sizeof(std::uint64_t);  // the system call instruction is followed by a return
-    break;
-  }
+  if (stack_floor_ == 0 || begin < stack_floor_ + kLeftOfStack) return;
+  own_bytes_.resize(frame.size());
+  if (!read(begin, own_bytes_.data(), own_bytes_.size()) || !process_.write_memory(begin, frame.data(), frame.size()))
+    return;
+  own_bytes_at_ = begin;
+  own_stack_ = begin + sizeof(std::uint64_t);  // the system call instruction is followed by a return
 }
 
 // The next stop other than a stop or continuation of the whole process. False: out of time, or the thread is gone.

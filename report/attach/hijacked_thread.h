@@ -17,9 +17,11 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/attach/call_signals.h"
@@ -42,18 +44,26 @@ class StopWaiter {
   enum class Event { kStopped, kGone, kTimeout };
   Event wait(pid_t thread, Deadline deadline, int* status);
 
+  // A thread that was asked to stop, and does so later: it is let go as soon as it has, during any wait.
+  void let_go_later(pid_t thread) { awaited_.push_back(thread); }
+  bool is_awaited(pid_t thread) const { return std::find(awaited_.begin(), awaited_.end(), thread) != awaited_.end(); }
+
   // Waits for `time`, or until a signal requests the end.
   void pause(std::chrono::milliseconds time);
 
   // The signal that requested the end, 0 = none.
   int interrupted() const { return interrupted_; }
+  // Returns that signal and clears it.
+  int take_interrupted() { return std::exchange(interrupted_, 0); }
 
  private:
   void take_signal(std::chrono::nanoseconds limit);
+  void let_go_awaited();
 
   sigset_t watched_;
   sigset_t before_;
   int interrupted_ = 0;
+  std::vector<pid_t> awaited_;
 };
 
 enum class CallEnd {
@@ -68,10 +78,9 @@ class HijackedThread {
  public:
   enum class Stop { kStopped, kGone, kBusy, kGroupStopped };
 
-  // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). It then
-  // stops later, and runs on when this process ends; pass `again` when asking for the second time. Throws AttachError
-  // when the system forbids it.
-  static Stop stop(const TracedProcess& process, pid_t thread, bool again, StopWaiter* waiter, Deadline deadline);
+  // Stops the thread; the others run on. kBusy: it did not stop within the time limit (it is in the kernel). `waiter`
+  // then lets it go as soon as it stops. Throws AttachError when the system forbids it.
+  static Stop stop(const TracedProcess& process, pid_t thread, StopWaiter* waiter, Deadline deadline);
   // Lets a stopped and unchanged thread run on.
   static void release(pid_t thread);
   // Whether the thread is in a restartable sequence (rseq), which the kernel restarts after an interruption. Do not use
@@ -109,6 +118,9 @@ class HijackedThread {
   const std::string& crash() const { return crash_; }
   const std::string& left_behind() const { return left_behind_; }
 
+  // The lowest address of the thread's own stack (thread_stack.h). Without it there is no second frame.
+  void set_stack_floor(std::uint64_t address) { stack_floor_ = address; }
+
   // The loader's writable memory, which contains its locks.
   void set_loader_data(std::vector<MappedRange> ranges) { loader_data_ = std::move(ranges); }
 
@@ -137,6 +149,7 @@ class HijackedThread {
   std::uint64_t memory_ = 0;
   std::uint64_t memory_size_ = 0;
   std::uint64_t stack_begin_ = 0;
+  std::uint64_t stack_floor_ = 0;
   std::uint64_t own_stack_ = 0;  // return address for system calls, below the thread's own stack; 0 = none
   std::uint64_t own_bytes_at_ = 0;
   std::vector<unsigned char> own_bytes_;  // the original content

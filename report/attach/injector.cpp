@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,18 +16,20 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include "report/attach/hijacked_thread.h"
 #include "report/attach/loader_locks.h"
 #include "report/attach/program_kind.h"
 #include "report/attach/remote_symbols.h"
-#include "report/attach/safe_point.h"
 #include "report/attach/seccomp_filters.h"
 #include "report/attach/target_limits.h"
+#include "report/attach/thread_choice.h"
+#include "report/attach/word_search.h"
 #include "report/base/descriptor.h"
 #include "report/base/failure.h"
 #include "report/base/forked_child.h"
+#include "report/base/log.h"
+#include "report/base/words.h"
 
 namespace culprit::report {
 namespace {
@@ -148,73 +151,26 @@ TargetLibc look_at_libc(const TracedProcess& process) {
   return result;
 }
 
-// First the threads outside of system calls that a stop interrupts visibly. Such a call is repeated afterwards, but not
-// if culprit is killed at that very moment.
-std::vector<pid_t> threads_to_try(const TracedProcess& process) {
-  std::vector<pid_t> threads = process.threads();
-  std::stable_partition(threads.begin(), threads.end(), [&](pid_t thread) {
-    const std::optional<long> call = process.system_call(thread);
-    return !call || !is_seen_when_stopped(*call);
-  });
-  return threads;
-}
+// This process comes before others as long as the object lives, where the system allows that: a thread may be stopped.
+class Hurry {
+ public:
+  Hurry() : before_(::getpriority(PRIO_PROCESS, 0)) { ::setpriority(PRIO_PROCESS, 0, -20); }
+  ~Hurry() { ::setpriority(PRIO_PROCESS, 0, before_); }
+  Hurry(const Hurry&) = delete;
+  Hurry& operator=(const Hurry&) = delete;
 
-// Stops a thread that can be borrowed. Threads whose stack does not end properly are used only when time gets short.
-pid_t stop_safe_thread(const TracedProcess& process, StopWaiter* waiter, milliseconds limit) {
-  const Deadline end = after(limit);
-  const Deadline choosy = after(limit * 2 / 3);
-  std::string where = "no thread was seen";
-  std::set<pid_t> busy;  // asked to stop, still running
-  for (int round = 0; waiter->interrupted() == 0; ++round) {
-    SafePointFinder finder(process);
-    for (const pid_t thread : threads_to_try(process)) {
-      if (waiter->interrupted() != 0) break;
-      const bool again = busy.count(thread) != 0;
-      const Deadline patience = after(milliseconds(again ? 0 : 100));
-      switch (HijackedThread::stop(process, thread, again, waiter, std::min(end, patience))) {
-        case HijackedThread::Stop::kGone:
-          busy.erase(thread);
-          continue;
-        case HijackedThread::Stop::kBusy:
-          busy.insert(thread);
-          where = "thread " + std::to_string(thread) + " in the kernel, which does not let it stop";
-          continue;
-        case HijackedThread::Stop::kGroupStopped:
-          HijackedThread::release(thread);
-          throw AttachError(process.name() + " was stopped meanwhile: continue it first (kill -CONT " +
-                            std::to_string(process.pid()) + ")");
-        case HijackedThread::Stop::kStopped:
-          busy.erase(thread);
-          break;
-      }
-      std::string found;
-      SafePoint point = finder.look_at(thread, &found);
-      if (point != SafePoint::kUnsafe && HijackedThread::in_restartable_sequence(process, thread)) {
-        point = SafePoint::kUnsafe;
-        found = "a restartable sequence";
-      }
-      if (point == SafePoint::kSafe || (point == SafePoint::kUnknown && std::chrono::steady_clock::now() > choosy))
-        return thread;
-      where = "thread " + std::to_string(thread) + " in " + found;
-      HijackedThread::release(thread);
-      if (std::chrono::steady_clock::now() > end) break;
-    }
-    if (std::chrono::steady_clock::now() > end) break;
-    if (!process.is_alive()) throw AttachError(process.name() + " has ended");
-    waiter->pause(milliseconds(round < 20 ? 1 : 20));
-  }
-  if (waiter->interrupted() != 0) return 0;
-  throw AttachError("no thread of " + process.name() + " came to a point where a call can be injected (last: " + where +
-                    "): nothing was changed; try again, or with a longer --timeout");
-}
+ private:
+  const int before_;
+};
 
+// Attaching or detaching goes through several steps, each of which borrows a thread once.
 class Session {
  public:
-  Session(const TracedProcess& process, const InjectionOrder& order)
-      : process_(process), order_(order), deadline_(after(order.limit)) {}
+  Session(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts)
+      : process_(process), order_(order), facts_(facts), choice_(process, &waiter_) {}
 
   // Throws AttachError with the true reason: much fails in other ways when the program ends, or is replaced.
-  format::AttachRequest run(int* interrupted) try { return work(interrupted); } catch (const AttachError&) {
+  format::AttachRequest run() try { return work(); } catch (const AttachError&) {
     // An exec ends the other threads some time before the new program is there.
     for (const Deadline end = after(kLongestExec);;) {
       if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
@@ -227,63 +183,208 @@ class Session {
   }
 
  private:
-  format::AttachRequest work(int* interrupted) {
-    TargetLibc libc;
-    std::optional<LibraryForTarget> library;
-    bool loaded = false;
-    const pid_t thread = stop_thread(&libc, &library, &loaded);
-    *interrupted = waiter_.interrupted();
-    if (*interrupted != 0) return order_.request;
+  using AttachStep = format::AttachStep;
+  using AttachResult = format::AttachResult;
+  using Places = std::vector<std::uint64_t>;
 
-    HijackedThread hijacked(process_, thread, libc.code, &waiter_);
-    hijacked.set_loader_data(libc.loader_data);
-    hijacked.map_memory(sizeof(format::AttachRequest) + 8192, deadline_);
+  format::AttachRequest work() {
+    format::AttachRequest answer = step(AttachStep::kBegin, {});
+    if (answer.result == AttachResult::kDone) finish(&answer);
+    facts_->longest_stop = std::max(longest_stop_, choice_.longest_stop());
+    facts_->repeated_calls = choice_.repeated_calls();
+    facts_->cut_calls = choice_.cut_calls();
+    std::strncpy(facts_->cut_call, choice_.cut_call().c_str(), sizeof(facts_->cut_call) - 1);
+    return answer;
+  }
+
+  bool attaches() const { return order_.what == Injection::kAttach; }
+
+  void finish(format::AttachRequest* answer) try {
+    Places places;
+    if (answer->search != 0) {
+      const WordSearch search(process_, answer->search);
+      places = replace_words(search, answer);
+    }
+    format::AttachRequest last = {};
+    if (attaches()) {
+      if (!interrupted()) last = step(AttachStep::kEnd, places);
+      if (interrupted()) {
+        undo();
+        return;
+      }
+    } else {
+      // Recording has ended already: a signal to this process no longer changes that.
+      do {
+        waiter_.take_interrupted();
+        last = step(AttachStep::kEnd, places);
+      } while (interrupted() && last.result == AttachResult::kNone);
+    }
+    answer->words += last.words;
+    // Threads that are still in a CUDA call keep what a detach leaves; the next attach frees it.
+    if (attaches() || last.result != AttachResult::kBusy) answer->result = last.result;
+  } catch (const AttachError& error) {
+    if (!process_.is_alive() || !attaches()) throw;
+    throw AttachError(std::string(error.what()) + ". It is attached and does not record: culprit detach " +
+                      std::to_string(process_.pid()) + " ends that");
+  }
+
+  // Looks for words and has them replaced until there are no more, except on stacks, where calls leave them all the
+  // time. Returns the last of them, which go with the last step.
+  Places replace_words(const WordSearch& search, format::AttachRequest* answer) {
+    Places places;
+    for (int pass = 1;; ++pass) {
+      const Deadline begin = std::chrono::steady_clock::now();
+      FoundWords found = search.look([&](std::uint64_t done, std::uint64_t total) {
+        show_progress(begin, done, total);
+        const auto limit = std::max<std::chrono::nanoseconds>(order_.limit, std::chrono::nanoseconds(total * 3));
+        return !interrupted() && std::chrono::steady_clock::now() - begin < limit;
+      });
+      log::wipe_status();
+      facts_->searched_bytes = std::max(facts_->searched_bytes, found.read_bytes);
+      facts_->unsearched_bytes = found.unread_bytes;
+      places = std::move(found.places);
+      // After a detach the hooks only call the driver, so that a word may stay.
+      const bool settled = pass > 1 && found.beside_stacks == 0;
+      if (found.unread_bytes != 0 || !attaches() || settled) break;
+      if (pass == kMostPasses) {
+        facts_->unsearched_bytes = found.beside_stacks * sizeof(std::uint64_t);
+        break;
+      }
+      while (!places.empty()) answer->words += step(AttachStep::kWords, take_first(&places)).words;
+    }
+    Places part = take_first(&places);
+    while (!places.empty()) {
+      answer->words += step(AttachStep::kWords, part).words;
+      part = take_first(&places);
+    }
+    return part;
+  }
+
+  // As many as one step replaces in a short time.
+  static Places take_first(Places* places) {
+    std::size_t count = 0;
+    std::uint64_t last_block = 0;
+    for (int blocks = 0; count < std::min(places->size(), kMostPlaces); ++count) {
+      const std::uint64_t block = (*places)[count] / format::kPlacesBlockBytes;
+      if (block == last_block) continue;
+      last_block = block;
+      if (++blocks > kMostBlocks) break;
+    }
+    Places part(places->begin(), places->begin() + static_cast<long>(count));
+    places->erase(places->begin(), places->begin() + static_cast<long>(count));
+    return part;
+  }
+
+  void show_progress(Deadline begin, std::uint64_t done, std::uint64_t total) {
+    const Deadline now = std::chrono::steady_clock::now();
+    if (now - begin < milliseconds(500) || now - shown_ < milliseconds(200)) return;
+    shown_ = now;
+    log::show_status("searching the memory of " + printable(process_.name()) + ": " + format_bytes(done) + " of " +
+                     format_bytes(total));
+  }
+
+  // After a signal to this process: ends what the attach has begun.
+  void undo() {
+    facts_->interrupted = waiter_.take_interrupted();
+    undoing_ = true;
+    const format::AttachRequest begun = step(AttachStep::kBegin, {});
+    Places places;
+    if (begun.search != 0) places = WordSearch(process_, begun.search).look([](auto, auto) { return true; }).places;
+    Places part = take_first(&places);
+    while (!places.empty()) {
+      step(AttachStep::kWords, part);
+      part = take_first(&places);
+    }
+    step(AttachStep::kEnd, part);
+  }
+
+  bool interrupted() { return waiter_.interrupted() != 0; }
+
+  // Where the library can be asked; while no thread is stopped, because it takes time.
+  void find_functions() {
+    function_ = attaches() && !undoing_ ? "culprit_attach" : "culprit_detach";
+    const RemoteModule mapped = find_module(process_, process_.mappings(), {"libculprit.so"});
+    RemoteModule file = library_on_disk(mapped);
+    if (mapped.path.empty()) file = {order_.library, order_.library, 0};
+    file.begin = 0;
+    function_offset_ = find_function(file, function_);
+    library_begin_ = mapped.begin;
+  }
+
+  // Tries again while another thread loads a library, or is in a CUDA call of an earlier attach.
+  format::AttachRequest step(AttachStep step, const Places& places) {
+    const Deadline end = after(order_.limit);
+    const Deadline drained = after(milliseconds(1000));
+    while (true) {
+      const format::AttachRequest answer = borrow(step, places);
+      const bool again = (answer.result == AttachResult::kLoading && std::chrono::steady_clock::now() < end) ||
+                         (answer.result == AttachResult::kBusy && std::chrono::steady_clock::now() < drained);
+      if (!again || interrupted()) return answer;
+      waiter_.pause(milliseconds(20));
+    }
+  }
+
+  format::AttachRequest borrow(AttachStep step, const Places& places) {
+    deadline_ = after(order_.limit);
+    const Hurry hurry;
+    const ChosenThread chosen = stop_thread();
+    if (chosen.thread == 0) {
+      facts_->interrupted = waiter_.interrupted();
+      return order_.request;
+    }
+    HijackedThread hijacked(process_, chosen.thread, libc_.code, &waiter_);
+    hijacked.set_stack_floor(chosen.stack_floor);
+    hijacked.set_loader_data(libc_.loader_data);
+    hijacked.map_memory(sizeof(format::AttachRequest) + 8192 + places.size() * sizeof(std::uint64_t), deadline_);
     std::uint64_t value = 0;
-    if (libc.error_place != 0) {
-      check(hijacked, hijacked.call(libc.error_place, {}, deadline_, &value));
+    if (libc_.error_place != 0) {
+      check(hijacked, hijacked.call(libc_.error_place, {}, deadline_, &value));
       hijacked.keep_errno(value);
     }
-    if (!loaded) load(&hijacked, libc, library->path());
+    if (library_begin_ == 0) load(&hijacked, libc_, library_->path());
     format::AttachRequest answer = order_.request;
-    if (waiter_.interrupted() == 0)
-      answer = ask(&hijacked, order_.what == Injection::kAttach ? "culprit_attach" : "culprit_detach");
-    if (waiter_.interrupted() != 0 && order_.what == Injection::kAttach && answer.result == format::AttachResult::kDone)
-      ask(&hijacked, "culprit_detach");
+    if (!interrupted()) answer = ask(&hijacked, step, places);
     if (!hijacked.put_back()) throw AttachError(process_.name() + " ended meanwhile");
-    *interrupted = waiter_.interrupted();
+    longest_stop_ =
+        std::max<std::chrono::nanoseconds>(longest_stop_, std::chrono::steady_clock::now() - chosen.stopped);
+    facts_->interrupted = waiter_.interrupted();
     return answer;
   }
 
   // Looks at the program and stops a thread of it. Begins again when the program was replaced (exec) in between,
-  // because what was found is then another program's. Returns 0 when it was interrupted.
-  pid_t stop_thread(TargetLibc* libc, std::optional<LibraryForTarget>* library, bool* loaded) {
+  // because what was found is then another program's; but not after the first step.
+  ChosenThread stop_thread() {
     int failures = 0;
     while (true) {
       const auto begin = std::chrono::steady_clock::now();
-      program_ = program_mark(process_);
+      if (!begun_) program_ = program_mark(process_);
       const auto replaced = [&] { return process_.is_alive() && program_mark(process_) != program_; };
       try {
         if (::access(process_.path_from_here("/").c_str(), F_OK) != 0) process_.explain_refusal(errno);
         check_seccomp(process_);
-        *libc = look_at_libc(process_);
-        *loaded = !mapped_library(process_.mappings()).empty();
-        if (!*loaded && order_.what == Injection::kDetach)
-          throw AttachError(describe_result(process_, format::AttachResult::kNotAttached));
-        if (!*loaded) check_limits(process_);
-        if (!*loaded && !*library) library->emplace(process_, order_.library);
-        const pid_t thread = stop_safe_thread(process_, &waiter_, left_until(deadline_) / 2);
-        if (thread == 0) return 0;
-        if (!replaced() && mapped_library(process_.mappings()).empty() != *loaded) {
+        check_filters_are_alike(process_);
+        if (!begun_) libc_ = look_at_libc(process_);
+        const bool loaded = !mapped_library(process_.mappings()).empty();
+        if (!loaded && (begun_ || !attaches()))
+          throw AttachError(describe_result(process_, AttachResult::kNotAttached));
+        if (!loaded) check_limits(process_);
+        if (!loaded && !library_) library_.emplace(process_, order_.library);
+        find_functions();
+        const ChosenThread chosen = choice_.stop_one(left_until(deadline_) / 2);
+        if (chosen.thread == 0) return {};
+        if (!replaced() && mapped_library(process_.mappings()).empty() != loaded) {
           try {
-            check_stopped(thread, *libc);
+            check_stopped(chosen.thread, libc_);
           } catch (...) {
-            HijackedThread::release(thread);
+            HijackedThread::release(chosen.thread);
             throw;
           }
-          thread_is_stopped_ = true;
-          return thread;
+          thread_is_stopped_ = begun_ = true;
+          return chosen;
         }
-        HijackedThread::release(thread);
+        HijackedThread::release(chosen.thread);
+        if (begun_)
+          throw AttachError(process_.name() + " replaced itself by another program (exec) meanwhile: try again");
       } catch (const StillStarting&) {
         if (left_until(deadline_).count() == 0) throw;
         waiter_.pause(milliseconds(1));
@@ -294,7 +395,7 @@ class Session {
         if (!replaced() && (++failures == kMostFailures || !at_once)) throw;
         waiter_.pause(milliseconds(10));
       }
-      if (waiter_.interrupted() != 0) return 0;
+      if (waiter_.interrupted() != 0) return {};
       if (left_until(deadline_).count() == 0) {
         throw AttachError(process_.name() +
                           " is replaced by another program (exec) all the time: nothing was changed; try again later");
@@ -316,7 +417,8 @@ class Session {
     const std::uint64_t text = hijacked->memory() + sizeof(format::AttachRequest);
     hijacked->write(text, path.c_str(), path.size() + 1);
     check(*hijacked, hijacked->call(libc.open_library, {text, libc.open_mode}, deadline_, nullptr));
-    if (!mapped_library(process_.mappings()).empty()) return;
+    library_begin_ = find_module(process_, process_.mappings(), {"libculprit.so"}).begin;
+    if (library_begin_ != 0) return;
     std::uint64_t message = 0;
     if (libc.last_error != 0) check(*hijacked, hijacked->call(libc.last_error, {}, deadline_, &message));
     const std::string why = message != 0 ? hijacked->read_text(message) : "the loader does not say why";
@@ -324,23 +426,21 @@ class Session {
     throw AttachError("libculprit.so could not be loaded into " + process_.name() + ": " + why);
   }
 
-  format::AttachRequest ask(HijackedThread* hijacked, const std::string& function) {
-    const RemoteModule library = find_module(process_, process_.mappings(), {"libculprit.so"});
-    const std::uint64_t address = library.path.empty() ? 0 : find_function(library_on_disk(library), function);
-    if (library.path.empty()) check(*hijacked, CallEnd::kGone);
-    if (address == 0) {
+  format::AttachRequest ask(HijackedThread* hijacked, AttachStep step, const Places& places) {
+    if (function_offset_ == 0) {
       hijacked->put_back();
-      throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function);
+      throw AttachError("the libculprit.so in " + process_.name() + " is of another version: it has no " + function_);
     }
     format::AttachRequest request = order_.request;
     request.version = format::kAttachVersion;
-    request.time_limit_ms =
-        static_cast<std::uint64_t>(std::max(left_until(deadline_) * 3 / 4, milliseconds(200)).count());
+    request.step = step;
+    request.unsearched_bytes = facts_->unsearched_bytes;
+    request.places = hijacked->memory() + sizeof(request) + 8192;
+    request.place_count = places.size();
     hijacked->write(hijacked->memory(), &request, sizeof(request));
-    // The library observes the limit itself; the extra time is for the call and its return.
-    check(*hijacked, hijacked->call(address, {hijacked->memory()},
-                                    after(milliseconds(request.time_limit_ms) + milliseconds(3000)), nullptr));
-    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == format::AttachResult::kNone)
+    if (!places.empty()) hijacked->write(request.places, places.data(), places.size() * sizeof(places[0]));
+    check(*hijacked, hijacked->call(library_begin_ + function_offset_, {hijacked->memory()}, deadline_, nullptr));
+    if (!hijacked->read(hijacked->memory(), &request, sizeof(request)) || request.result == AttachResult::kNone)
       throw AttachError("the libculprit.so in " + process_.name() + " gave no answer");
     return request;
   }
@@ -380,17 +480,32 @@ class Session {
            (left.empty() ? "" : ": " + left) + ". Restart the program under culprit run";
   }
 
+  static constexpr int kMostPasses = 6;
+  static constexpr std::size_t kMostPlaces = 8192;  // at once ...
+  static constexpr int kMostBlocks = 64;            // ... in so many blocks
+
   const TracedProcess& process_;
   const InjectionOrder& order_;
-  const Deadline deadline_;
+  InjectionFacts* facts_;
   StopWaiter waiter_;
+  ThreadChoice choice_;
+  TargetLibc libc_;
+  std::optional<LibraryForTarget> library_;  // when it is not loaded yet
+  std::uint64_t library_begin_ = 0;          // 0: not loaded yet
+  std::string function_;
+  std::uint64_t function_offset_ = 0;  // in the library; 0 = it has no such function
+  bool undoing_ = false;
+  std::chrono::nanoseconds longest_stop_{0};
+  Deadline shown_;
+  Deadline deadline_;    // of the present step
   std::string program_;  // the mark of the program that was looked at
   bool thread_is_stopped_ = false;
+  bool begun_ = false;  // a thread was borrowed once
 };
 
 // The child process's message to its parent.
 struct Told {
-  std::int32_t interrupted = 0;
+  InjectionFacts facts;
   std::uint32_t failed = 0;  // `error` has the reason
   format::AttachRequest answer = {};
   char error[4096] = {};
@@ -399,22 +514,20 @@ struct Told {
 [[noreturn]] void work_as_child(const TracedProcess& process, const InjectionOrder& order, int fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   Told told;
-  int interrupted = 0;
   try {
-    told.answer = Session(process, order).run(&interrupted);
+    told.answer = Session(process, order, &told.facts).run();
   } catch (const std::exception& error) {
     told.failed = 1;
     std::strncpy(told.error, failure_words(error), sizeof(told.error) - 1);
   }
-  told.interrupted = interrupted;
   write_whole(fd, &told, sizeof(told));
   ::_exit(0);
 }
 
 }  // namespace
 
-format::AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, int* interrupted) {
-  *interrupted = 0;
+format::AttachRequest inject(const TracedProcess& process, const InjectionOrder& order, InjectionFacts* facts) {
+  const Deadline begin = std::chrono::steady_clock::now();
   if (!can_inject()) throw AttachError("culprit can attach on x86-64 only");
   process.check_attachable();
   // Signals to this process are passed to the child, which restores everything and ends by itself.
@@ -451,7 +564,8 @@ format::AttachRequest inject(const TracedProcess& process, const InjectionOrder&
     throw AttachError("the process that attaches was killed: " + process.name() +
                       " runs on, and may be attached or not");
   if (told.failed != 0) throw AttachError(told.error);
-  *interrupted = told.interrupted;
+  *facts = told.facts;
+  facts->took = std::chrono::steady_clock::now() - begin;
   return told.answer;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "report/proc/process_folder.h"
+
 namespace culprit::report {
 
 // All registers of a stopped thread that a call changes. `general` is struct user_regs_struct, `vector` the extended
@@ -85,8 +87,11 @@ long mmap_number();
 long munmap_number();
 long idle_number();
 
-// Whether system call `number` returns early, with an error that the program sees, when its thread is stopped in it, so
-// that repeat_interrupted_call() is needed.
-bool is_seen_when_stopped(long number);
+// At any other stop: the system call that the thread is in, also one that has just ended. False: it runs its own code.
+bool entered_call(const ThreadRegisters& registers, ThreadCall* call);
+// Enters the number under which the program made it, so that return_frame() makes the same call again.
+void set_entered_call(ThreadRegisters* registers, long number);
+// Whether that call was interrupted, and will be made again or continued.
+bool is_to_be_restarted(const ThreadRegisters& registers);
 
 }  // namespace culprit::report

@@ -42,6 +42,35 @@ bool is_to_be_made_again(const user_regs_struct& general) {
 
 constexpr long kEpollPwait2 = 441;  // Linux 5.11, missing in older headers
 
+// Calls that have done nothing when they return EINTR.
+bool can_be_repeated(long number) {
+  switch (number) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case kEpollPwait2:
+    case SYS_rt_sigtimedwait:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_io_getevents:
+    case SYS_io_uring_enter:
+    case SYS_connect:
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_accept:
+    case SYS_accept4:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Read by the return from a signal handler (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h).
 struct SavedContext {
   std::uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
@@ -137,31 +166,9 @@ std::uint64_t instruction_pointer(const ThreadRegisters& registers) { return gen
 std::uint64_t stack_pointer(const ThreadRegisters& registers) { return general(registers).rsp; }
 std::uint64_t thread_pointer(const ThreadRegisters& registers) { return general(registers).fs_base; }
 
-bool is_seen_when_stopped(long number) {
-  switch (number) {
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-    case kEpollPwait2:
-    case SYS_rt_sigtimedwait:
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_io_getevents:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_accept:
-    case SYS_accept4:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void repeat_interrupted_call(ThreadRegisters* registers) {
   user_regs_struct all = general(*registers);
-  if (static_cast<long long>(all.rax) != -EINTR || !is_seen_when_stopped(static_cast<long>(all.orig_rax))) return;
+  if (static_cast<long long>(all.rax) != -EINTR || !can_be_repeated(static_cast<long>(all.orig_rax))) return;
   // The kernel then treats it like other calls: it repeats it, unless a signal handler runs.
   all.rax = static_cast<unsigned long long>(-kRestartNoHandler);
   *registers = with_general(*registers, all);
@@ -263,6 +270,26 @@ std::uint64_t entered_system_call(const ThreadRegisters& registers) { return gen
 std::int64_t system_call_result(const ThreadRegisters& registers) {
   return static_cast<std::int64_t>(general(registers).rax);
 }
+
+bool entered_call(const ThreadRegisters& registers, ThreadCall* call) {
+  const user_regs_struct all = general(registers);
+  if (static_cast<long long>(all.orig_rax) < 0) return false;
+  *call = {};
+  call->number = static_cast<long>(all.orig_rax);
+  const unsigned long long arguments[] = {all.rdi, all.rsi, all.rdx, all.r10, all.r8, all.r9};
+  std::copy(std::begin(arguments), std::end(arguments), std::begin(call->arguments));
+  call->stack_pointer = all.rsp;
+  call->instruction_pointer = all.rip;
+  return true;
+}
+
+void set_entered_call(ThreadRegisters* registers, long number) {
+  user_regs_struct all = general(*registers);
+  all.orig_rax = static_cast<unsigned long long>(number);
+  *registers = with_general(*registers, all);
+}
+
+bool is_to_be_restarted(const ThreadRegisters& registers) { return is_to_be_made_again(general(registers)); }
 
 bool is_waiting_for_lock(const ThreadRegisters& registers, std::uint64_t* lock) {
   const user_regs_struct all = general(registers);

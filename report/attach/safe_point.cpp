@@ -5,6 +5,9 @@
 #include <cstring>
 #include <string_view>
 
+// Since elfutils 0.188.
+extern "C" int dwfl_frame_reg(Dwfl_Frame* state, unsigned number, Dwarf_Word* value) __attribute__((weak));
+
 namespace culprit::report {
 namespace {
 
@@ -12,6 +15,7 @@ namespace {
 std::string current_root;
 
 constexpr int kMostFrames = 512;
+constexpr unsigned kStackPointer = 7;  // in the numbering of DWARF for x86-64
 
 bool begins_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
@@ -122,7 +126,25 @@ struct Walk {
   std::string where;
   int frames = 0;
   Dwfl* dwfl = nullptr;
+  StackWalk stack;
 };
+
+std::string_view file_name(Dwfl_Module* module) {
+  const char* path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  std::string_view name = path != nullptr ? path : "";
+  name.remove_prefix(name.rfind('/') + 1);
+  return name;
+}
+
+bool is_executable(std::string_view name) { return name.find(".so") == std::string_view::npos; }
+
+std::vector<std::uint64_t> code_of(const TracedProcess& process) {
+  std::vector<std::uint64_t> code;
+  for (const MappedRange& range : process.mappings()) {
+    if (range.executable && range.inode != 0) code.push_back(range.begin);
+  }
+  return code;
+}
 
 }  // namespace
 
@@ -140,7 +162,19 @@ int SafePointFinder::find_elf(Dwfl_Module* module, void** user_data, const char*
   return fd;
 }
 
-SafePointFinder::SafePointFinder(const TracedProcess& process) {
+// Reads what look_at() needs, so that the thread that it looks at is stopped for a short time.
+int SafePointFinder::prepare_module(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void*) {
+  GElf_Addr bias = 0;
+  if (::dwfl_module_getelf(module, &bias) == nullptr) return DWARF_CB_OK;
+  ::dwfl_module_eh_cfi(module, &bias);
+  const std::string_view name = file_name(module);
+  if (!is_closed_module(name) && may_allocate(name, is_executable(name))) ::dwfl_module_getsymtab(module);
+  return DWARF_CB_OK;
+}
+
+bool SafePointFinder::is_outdated(const TracedProcess& process) const { return code_of(process) != code_; }
+
+SafePointFinder::SafePointFinder(const TracedProcess& process) : code_(code_of(process)) {
   current_root = process.path_from_here("");
   callbacks_.find_elf = find_elf;
   callbacks_.find_debuginfo = find_nothing;
@@ -149,7 +183,10 @@ SafePointFinder::SafePointFinder(const TracedProcess& process) {
   attached_ = ::dwfl_linux_proc_report(dwfl_, process.living_thread()) == 0 &&
               ::dwfl_report_end(dwfl_, nullptr, nullptr) == 0 &&
               ::dwfl_linux_proc_attach(dwfl_, process.living_thread(), true) == 0;
-  if (attached_) return;
+  if (attached_) {
+    ::dwfl_getmodules(dwfl_, prepare_module, nullptr, 0);
+    return;
+  }
   const char* why = ::dwfl_errmsg(-1);
   ::dwfl_end(dwfl_);
   throw AttachError("the stacks of " + process.name() + " cannot be read: " + (why != nullptr ? why : "unknown error"));
@@ -165,19 +202,21 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
     walk->verdict = SafePoint::kUnknown;
     return DWARF_CB_ABORT;
   }
+  Dwarf_Word pointer = 0;
+  if (dwfl_frame_reg != nullptr && ::dwfl_frame_reg(frame, kStackPointer, &pointer) == 0) {
+    walk->stack.ascends = walk->stack.ascends && pointer >= walk->stack.outermost;
+    walk->stack.outermost = pointer;
+  }
   if (!exact) --address;
   Dwfl_Module* module = ::dwfl_addrmodule(walk->dwfl, address);
   if (module == nullptr) return DWARF_CB_OK;  // code generated at run time: continue with its caller
-  const char* path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
-  std::string_view name = path != nullptr ? path : "";
-  name.remove_prefix(name.rfind('/') + 1);
+  const std::string_view name = file_name(module);
   if (is_closed_module(name)) {
     walk->verdict = SafePoint::kUnsafe;
     walk->where = name;
     return DWARF_CB_ABORT;
   }
-  const bool executable = name.find(".so") == std::string_view::npos;
-  if (!may_allocate(name, executable)) return DWARF_CB_OK;
+  if (!may_allocate(name, is_executable(name))) return DWARF_CB_OK;
   GElf_Off offset = 0;
   GElf_Sym symbol = {};
   const char* function = ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
@@ -191,7 +230,7 @@ int SafePointFinder::visit_frame(Dwfl_Frame* frame, void* data) {
   return DWARF_CB_ABORT;
 }
 
-SafePoint SafePointFinder::look_at(pid_t thread, std::string* where) {
+SafePoint SafePointFinder::look_at(pid_t thread, std::string* where, StackWalk* stack) {
   Walk walk;
   walk.dwfl = dwfl_;
   const int result = ::dwfl_getthread_frames(dwfl_, thread, visit_frame, &walk);
@@ -201,6 +240,7 @@ SafePoint SafePointFinder::look_at(pid_t thread, std::string* where) {
     walk.where = why != nullptr ? why : "its stack cannot be read";
   }
   *where = walk.where;
+  *stack = walk.stack;
   return walk.verdict;
 }
 

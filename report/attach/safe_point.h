@@ -3,7 +3,9 @@
 
 #include <elfutils/libdwfl.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "report/attach/traced_process.h"
 
@@ -15,6 +17,12 @@ enum class SafePoint {
   kUnknown,  // no unsafe frame was found, but the stack does not end where a thread begins
 };
 
+// The stack pointers of a thread's frames.
+struct StackWalk {
+  bool ascends = true;          // each frame lies above the one that it called, so all lie on one stack
+  std::uint64_t outermost = 0;  // the stack pointer of the outermost frame; 0 = not known (elfutils before 0.188)
+};
+
 class SafePointFinder {
  public:
   explicit SafePointFinder(const TracedProcess& process);
@@ -23,17 +31,22 @@ class SafePointFinder {
   SafePointFinder& operator=(const SafePointFinder&) = delete;
 
   // For a thread in a ptrace stop of the caller. `where` receives the unsafe frame, or the reason for kUnknown.
-  SafePoint look_at(pid_t thread, std::string* where);
+  SafePoint look_at(pid_t thread, std::string* where, StackWalk* stack);
+
+  // Whether libraries were loaded or unloaded since this object was made. Make a new one then.
+  bool is_outdated(const TracedProcess& process) const;
 
  private:
   static int find_elf(Dwfl_Module* module, void** user_data, const char* name, Dwarf_Addr base, char** file_name,
                       Elf** elf);
   static int find_nothing(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**);
   static int visit_frame(Dwfl_Frame* frame, void* walk);
+  static int prepare_module(Dwfl_Module* module, void**, const char* name, Dwarf_Addr, void*);
 
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   bool attached_ = false;
+  std::vector<std::uint64_t> code_;  // where executable mappings of files begin
 };
 
 }  // namespace culprit::report

@@ -321,20 +321,28 @@ void check_seccomp(const TracedProcess& process) {
   }
 }
 
-void check_filters_of_thread(const TracedProcess& process, pid_t thread) {
-  const ProcessFolder& folder = process.folder();
-  const ProcessFolder& own = process.own();
-  const ProcessFolder stopped = folder.thread(static_cast<std::uint32_t>(thread));
-  const std::string filters = number_of_filters(stopped);
-  for (const std::uint32_t number : folder.threads()) {
-    const ProcessFolder other = folder.thread(number);
-    const std::string others = number_of_filters(other);
-    const std::optional<ProcessStat> stat = other.stat();
-    if (others != filters && stat && !stat->has_ended()) {
-      throw AttachError(process.name() + " has threads with different seccomp filters (" + std::to_string(thread) +
+void check_filters_are_alike(const TracedProcess& process) {
+  std::string filters;
+  std::uint32_t first = 0;
+  for (const std::uint32_t number : process.folder().threads()) {
+    const ProcessFolder thread = process.folder().thread(number);
+    const std::string its = number_of_filters(thread);
+    const std::optional<ProcessStat> stat = thread.stat();
+    if (!stat || stat->has_ended()) continue;
+    if (first == 0) {
+      filters = its;
+      first = number;
+    }
+    if (its != filters) {
+      throw AttachError(process.name() + " has threads with different seccomp filters (" + std::to_string(first) +
                         " and " + std::to_string(number) + "), whose calls culprit cannot know beforehand" + kRemedy);
     }
   }
+}
+
+void check_filters_of_thread(const TracedProcess& process, pid_t thread) {
+  const ProcessFolder& own = process.own();
+  const ProcessFolder stopped = process.folder().thread(static_cast<std::uint32_t>(thread));
   if (mode_of(stopped) != "2") return;
   std::vector<FilterProgram> programs;
   const int error = read_filters(thread, &programs);

@@ -47,6 +47,9 @@ std::string why_filters_forbid(const std::vector<FilterProgram>& filters);
 // this process may not read, and that are not its own too (those of a container around both).
 void check_seccomp(const TracedProcess& process);
 
+// Whether all threads have the same filters, as far as /proc tells: hooks run in each. Throws AttachError otherwise.
+void check_filters_are_alike(const TracedProcess& process);
+
 // For a stopped thread of a process that passed check_seccomp(). Throws AttachError.
 void check_filters_of_thread(const TracedProcess& process, pid_t thread);
 

@@ -210,10 +210,6 @@ std::vector<pid_t> TracedProcess::threads() const {
   return result;
 }
 
-std::optional<long> TracedProcess::system_call(pid_t thread) const {
-  return folder_.thread(static_cast<std::uint32_t>(thread)).system_call();
-}
-
 std::string TracedProcess::path_from_here(const std::string& path) const { return folder_.living().root() + path; }
 
 bool TracedProcess::same_files() const {

@@ -48,8 +48,7 @@ class TracedProcess {
   // The process that traces the thread, 0 = none.
   pid_t tracer_of(pid_t thread) const;
 
-  // The system call that a thread waits in; empty when there is none, or it is not known.
-  std::optional<long> system_call(pid_t thread) const;
+  ProcessFolder thread(pid_t thread) const { return folder_.thread(static_cast<std::uint32_t>(thread)); }
 
   // A path by which this process can open the file at `path` in the target: through the target's root.
   std::string path_from_here(const std::string& path) const;

@@ -99,15 +99,28 @@ int fail(const std::string& message) {
   return kExitUnreadable;
 }
 
-void say_attached(const TracedProcess& process, const format::AttachRequest& answer, const std::string& dump,
-                  bool watched) {
-  log::line("attached to " + printable(process.name()) + ": " + std::to_string(answer.words + answer.slots) +
-            " addresses of the driver replaced");
+std::string stop_text(const InjectionFacts& facts) {
+  return "its threads were stopped for at most " + format_time(static_cast<std::uint64_t>(facts.longest_stop.count()));
+}
+
+void say_cut_calls(const InjectionFacts& facts) {
+  if (facts.cut_calls != 0)
+    log::line("note    " + plural(static_cast<std::uint64_t>(facts.cut_calls), "call", "calls") + " of the program (" +
+              facts.cut_call + ") that had just begun may have returned early");
+}
+
+void say_attached(const TracedProcess& process, const format::AttachRequest& answer, const InjectionFacts& facts,
+                  const std::string& dump, bool watched) {
+  log::line("attached to " + printable(process.name()) + " in " +
+            format_time(static_cast<std::uint64_t>(facts.took.count())) + "; " + stop_text(facts));
+  log::line("note    " + std::to_string(answer.words + answer.slots) + " addresses of the driver replaced; " +
+            format_bytes(facts.searched_bytes) + " searched while it ran");
   if (answer.words == 0)
     log::line("note    it has not used CUDA yet: its allocations are recorded from its first CUDA call on");
-  if (answer.unsearched_bytes != 0)
-    log::line("note    too little time to search up to " + format_bytes(answer.unsearched_bytes) +
-              " of its memory: calls through pointers there are not seen; a longer --timeout helps");
+  if (facts.unsearched_bytes != 0)
+    log::line("note    too little time to search " + format_bytes(facts.unsearched_bytes) +
+              " of its memory (again): calls through pointers there are not recorded; a longer --timeout helps");
+  say_cut_calls(facts);
   log::line("dump    " + printable(dump));
   if (!watched)
     log::line("next    culprit report " + printable(dump) + "   at any time\n        culprit detach " +
@@ -167,8 +180,8 @@ int record_for(const AttachCommand& command, const TracedProcess& process, const
     order.limit = limit_of(command.time_out);
     order.library = find_library();
     try {
-      int interrupted = 0;
-      const std::string problem = describe_result(process, inject(process, order, &interrupted));
+      InjectionFacts facts;
+      const std::string problem = describe_result(process, inject(process, order, &facts));
       if (!problem.empty()) failed = fail(problem);
     } catch (const AttachError& error) {
       if (process.is_alive()) failed = fail(std::string("not detached: ") + error.what());
@@ -188,7 +201,9 @@ int run_attach(const AttachCommand& command) try {
   process.check_attachable();
   const TargetProcess present = look_for_library(process);
   format::Header header = {};
-  if (!present.dump.empty() && read_header("/proc", present, &header)) {
+  const bool mapped = !present.dump.empty() && read_header("/proc", present, &header);
+  // An attach whose command was killed is begun anew.
+  if (mapped && (header.attach_flags & format::kAttachUnfinished) == 0) {
     const bool preloaded = header.attached == format::Attached::kNo;
     return fail(
         describe_result(process, preloaded ? format::AttachResult::kPreloaded : format::AttachResult::kAlready) +
@@ -199,16 +214,16 @@ int run_attach(const AttachCommand& command) try {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
   // From here on a signal aborts the current step and undoes it, so that the process is never left half attached.
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  int interrupted = 0;
-  const format::AttachRequest answer = inject(process, order_of(command, process), &interrupted);
-  if (interrupted != 0) {
+  InjectionFacts facts;
+  const format::AttachRequest answer = inject(process, order_of(command, process), &facts);
+  if (facts.interrupted != 0) {
     log::error("interrupted; " + printable(process.name()) + " is as it was");
-    return die_like_child(interrupted);
+    return die_like_child(facts.interrupted);
   }
   const std::string problem = describe_result(process, answer);
   if (!problem.empty()) return fail(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
-  say_attached(process, answer, dump, command.seconds > 0);
+  say_attached(process, answer, facts, dump, command.seconds > 0);
   if (command.seconds <= 0) return kExitFine;
   return record_for(command, process, answer, dump, signals);
 } catch (const std::exception& error) {
@@ -228,12 +243,12 @@ int run_detach(const DetachCommand& command) try {
   order.what = Injection::kDetach;
   order.limit = limit_of(command.time_out);
   order.library = find_library();
-  int interrupted = 0;
-  const format::AttachRequest answer = inject(process, order, &interrupted);
+  InjectionFacts facts;
+  const format::AttachRequest answer = inject(process, order, &facts);
   const std::string problem = describe_result(process, answer);
-  if (interrupted != 0 && answer.result != format::AttachResult::kDone) {
+  if (facts.interrupted != 0 && answer.result != format::AttachResult::kDone) {
     log::error("interrupted; " + printable(process.name()) + " is attached as before");
-    return die_like_child(interrupted);
+    return die_like_child(facts.interrupted);
   }
   if (answer.result == format::AttachResult::kNoMemory) {
     return fail(
@@ -243,7 +258,8 @@ int run_detach(const DetachCommand& command) try {
   }
   if (!problem.empty()) return fail(problem);
   const std::string dump = process.same_files() ? answer.dump : process.path_from_here(answer.dump);
-  log::line("detached from " + printable(process.name()));
+  log::line("detached from " + printable(process.name()) + "; " + stop_text(facts));
+  say_cut_calls(facts);
   if (!dump.empty()) log::line("next    culprit report " + printable(dump));
   return kExitFine;
 } catch (const std::exception& error) {

@@ -70,6 +70,7 @@ ProcessInfo process_info(const Dump& dump, const MachineFacts& machine) {
   process.status = process_status(dump, machine);
   process.of_this_machine = is_surely_of_this_machine(dump, machine);
   if (header.attached == Attached::kRedirect) process.attached = "redirect";
+  process.attach_unsearched_bytes = header.attach_unsearched_bytes;
   if (header.attached == Attached::kCupti) process.attached = "cupti";
 
   std::string_view rest = dump.string(header.command_line);

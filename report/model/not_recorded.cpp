@@ -80,6 +80,9 @@ std::vector<std::string> reasons_not_known(const Report& report) {
                       (missing == 1 ? "was" : "were") +
                       " not recorded: " + not_recorded_text(report.audit.not_recorded.front()) +
                       (report.audit.not_recorded.size() > 1 ? ", ..." : ""));
+  if (report.process.attach_unsearched_bytes != 0)
+    reasons.push_back("calls through pointers in " + format_bytes(report.process.attach_unsearched_bytes) +
+                      " of memory are not recorded: the attach had no time to search it (again)");
   if (!report.missing_ranks.empty()) reasons.push_back(report.missing_ranks);
   return reasons;
 }

@@ -62,7 +62,8 @@ struct ProcessInfo {
   ProcessStatus status;
   std::string tool_version;
   int driver_version = 0;
-  std::optional<std::string> attached;  // "redirect" or "cupti": recording began with `culprit attach`
+  std::uint64_t attach_unsearched_bytes = 0;  // memory that may hold addresses of the driver
+  std::optional<std::string> attached;        // "redirect" or "cupti": recording began with `culprit attach`
 };
 
 struct Dropped {

@@ -107,11 +107,19 @@ std::string ProcessFolder::status(const std::string& field) const {
   return begin == std::string::npos ? "" : all.substr(begin, all.find('\n', begin) - begin);
 }
 
-std::optional<long> ProcessFolder::system_call() const {
-  long number = -1;
+ThreadCall ProcessFolder::current_call() const {
+  ThreadCall call;
   std::istringstream all(text("syscall"));
-  if (!(all >> number) || number < 0) return std::nullopt;
-  return number;
+  std::string word;
+  all >> word;
+  call.running = word == "running";
+  if (word.empty() || call.running) return call;
+  call.number = std::strtol(word.c_str(), nullptr, 10);
+  const auto next = [&] { return all >> word ? std::strtoull(word.c_str(), nullptr, 16) : 0; };
+  if (call.number >= 0) std::generate(std::begin(call.arguments), std::end(call.arguments), next);
+  call.stack_pointer = next();
+  call.instruction_pointer = next();
+  return call;
 }
 
 std::string ProcessFolder::program_head(std::size_t size) const {

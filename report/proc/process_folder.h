@@ -1,8 +1,10 @@
 // The files of one process, or of one thread, in /proc. They may vanish at any moment.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,21 @@ struct ProcessStat {
   int wait_status = 0;  // of a zombie, as waitpid() will tell it; also 0 where this process may not know it
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// The system call that a thread sleeps in.
+struct ThreadCall {
+  bool running = false;  // ... or it runs, in the program or in the kernel
+  long number = -1;
+  std::uint64_t arguments[6] = {};
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t instruction_pointer = 0;
+
+  bool operator==(const ThreadCall& other) const {
+    return running == other.running && number == other.number &&
+           std::equal(std::begin(arguments), std::end(arguments), std::begin(other.arguments)) &&
+           stack_pointer == other.stack_pointer && instruction_pointer == other.instruction_pointer;
+  }
 };
 
 struct MappedRange {
@@ -61,8 +78,8 @@ class ProcessFolder {
   std::optional<ProcessStat> stat() const;
   // A field of the file `status`.
   std::string status(const std::string& field) const;
-  // The system call that a thread waits in.
-  std::optional<long> system_call() const;
+  // The call that a thread sleeps in; its number is -1 when there is none.
+  ThreadCall current_call() const;
   // The first bytes of the program's file; fewer than `size` where it is shorter.
   std::string program_head(std::size_t size) const;
   // The threads, also those that have ended, in the order of their numbers.

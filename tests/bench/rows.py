@@ -183,6 +183,14 @@ def memory(runner, side):
     return {"memory-each": (totals[1] - totals[0]) / live, "memory-base": totals[0]}
 
 
+def attach_stop(runner, _):
+    """The stops of threads by an attach and a detach; culprit is not preloaded."""
+    values = runner.run([runner.program("attach_stop"), str(runner.tree / "bin/culprit"),
+                         str(runner.tree / "lib/libculprit.so")], "nothing", simulated=True)
+    return {"attach-stop": values["attach_stop"], "detach-stop": values["detach_stop"],
+            "attach-gib": values["attach_gib"]}
+
+
 def report(form):
     def sample(runner, side):
         """`culprit report` on a big dump; the output, hundreds of megabytes, is not kept. Without a format: as text."""
@@ -245,6 +253,11 @@ def measurements(quick):
             Row("short-thread-keeps", "thread with one allocation, processor time", {"plus": 100e3},
                 key="short_thread_keeps")],
                     ("nothing", "culprit"), short_threads, {"nothing": 3, "culprit": 3}),
+        Measurement("attach", [
+            Row("attach-stop", "attach to 200 threads and 2 GiB: longest stop of a thread", {"most": 5e6}),
+            Row("detach-stop", "the same of the detach", {"most": 5e6}),
+            Row("attach-gib", "time of the attach for each GiB", {"most": 1.5e9})],
+                    ("culprit",), attach_stop, {"culprit": 3}),
         Measurement("instructions", [Row("instructions", "instructions of a pair", None, "instructions")], OURS,
                     instructions_of("bench_driver", "async", "instructions"), dict.fromkeys(OURS, 1)),
         Measurement("instructions of events",

@@ -414,7 +414,7 @@ TEST_CASE("attach gives up where nothing can be loaded", "[attach]") {
     const Finished attached = run_culprit({"attach", std::to_string(pid), "--timeout", "300ms"});
     INFO(attached.err);
     CHECK(attached.exit_code == 3);
-    CHECK(has(attached.err, "in the kernel, which does not let it stop"));
+    CHECK(has(attached.err, "in vfork, which a stop would interrupt"));
     check_runs_alone(pid);
   });
   check_fine(parent);

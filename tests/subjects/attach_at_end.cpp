@@ -27,10 +27,11 @@ void call(Call function, const char* what) {
   request = {};
   request.version = culprit::format::kAttachVersion;
   request.backend = culprit::format::AttachBackend::kRedirect;
-  request.time_limit_ms = 10000;
   request.depth = -1;
   std::snprintf(request.out, sizeof(request.out), "%s", dump);
   function(&request);
+  request.step = culprit::format::AttachStep::kEnd;
+  if (request.result == culprit::format::AttachResult::kDone) function(&request);
   if (request.result == culprit::format::AttachResult::kDone) return;
   std::fprintf(stderr, "cannot %s: %u\n", what, static_cast<unsigned>(request.result));
   std::exit(3);

@@ -1,0 +1,201 @@
+#include "report/attach/thread_choice.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "report/attach/registers.h"
+#include "report/attach/thread_stack.h"
+
+namespace culprit::report {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kPatience{100};  // for a stop; later ones are let go when they come
+constexpr milliseconds kLongRunning{
+    1};                                 // for a thread that moves bytes: it is then unlikely to begin to do so just now
+constexpr int kFewLooks = 4;            // tell the habits of a thread
+constexpr std::uint64_t kRoom = 16384;  // below the stack pointer
+
+}  // namespace
+
+// The call under the number by which the program made it. Remembers it, and the words where it stores, when it is
+// interrupted, how much time remains: the program expects its old words, as the call is continued.
+ThreadCall ThreadChoice::named(pid_t thread, ThreadCall call) {
+  if (call.running || call.number < 0) return call;
+  Seen& seen = seen_[thread];
+  const long made = calls_.number(call);
+  const bool continued = made == call.number && seen.last && BlockingCalls::continues(call, *seen.last);
+  call.number = continued ? seen.last->number : made;
+  if (seen.last && *seen.last == call) return call;
+  seen.last = call;
+  seen.remainder_at = calls_.remainder_at(call);
+  if (seen.remainder_at != 0 && !process_.read_memory(seen.remainder_at, seen.remainder, sizeof(seen.remainder)))
+    seen.remainder_at = 0;
+  return call;
+}
+
+void ThreadChoice::put_remainder_back(pid_t thread) {
+  const Seen& seen = seen_[thread];
+  std::uint64_t now[2];
+  if (seen.remainder_at == 0 || !process_.read_memory(seen.remainder_at, now, sizeof(now)) ||
+      std::memcmp(now, seen.remainder, sizeof(now)) == 0)
+    return;
+  process_.write_memory(seen.remainder_at, seen.remainder, sizeof(seen.remainder));
+}
+
+std::string ThreadChoice::sleeps(pid_t thread) const {
+  return process_.thread(thread).status("voluntary_ctxt_switches");
+}
+
+ThreadChoice::Rank ThreadChoice::rank(pid_t thread, const ThreadCall& call) {
+  Seen& seen = seen_[thread];
+  ++seen.looks;
+  if (seen.refused && *seen.refused == call && !call.running && seen.refused_after == sleeps(thread))
+    return Rank::kNever;
+  if (!call.running) {
+    seen.running_since = {};
+    if (call.number < 0) return Rank::kNever;  // it waits for a page, or ends
+    const StopEffect effect = calls_.effect(call);
+    if (effect == StopEffect::kNone) return Rank::kFirst;
+    if (effect == StopEffect::kAgain) return Rank::kThird;
+    const long number = call.number;
+    seen.moves_parts = seen.moves_parts || BlockingCalls::moves_parts(number);
+    where_ =
+        "thread " + std::to_string(thread) + " in " + BlockingCalls::name(number) + ", which a stop would interrupt";
+    return Rank::kNever;
+  }
+  // It may be about to sleep in a call. One that has only begun can be repeated, unless it moves a part at a time.
+  if (seen.looks > kFewLooks && !seen.moves_parts) return Rank::kSecond;
+  std::string slept = sleeps(thread);
+  if (seen.running_since == Time() || seen.sleeps != slept) {
+    seen.running_since = steady_clock::now();
+    seen.sleeps = std::move(slept);
+    return Rank::kNever;
+  }
+  return steady_clock::now() - seen.running_since > kLongRunning ? Rank::kSecond : Rank::kNever;
+}
+
+// For a stopped thread: whether it is in no call, in one that has ended, or in one that the kernel continues. Counts
+// calls that it entered just before the stop.
+bool ThreadChoice::is_as_expected(pid_t thread) {
+  ThreadRegisters registers;
+  if (!read_general_registers(thread, &registers)) return false;
+  ThreadCall call;
+  if (!entered_call(registers, &call)) return true;
+  const long entered = call.number;
+  call = named(thread, call);
+  const long number = call.number;
+  if (is_to_be_restarted(registers)) {
+    put_remainder_back(thread);
+    if (number != entered) {
+      set_entered_call(&registers, number);
+      if (!write_registers(thread, registers)) return false;
+    }
+    if (calls_.effect(call) != StopEffect::kSeen) return true;
+    ++repeated_calls_;
+    where_ = "thread " + std::to_string(thread) + " in " + BlockingCalls::name(number) + ", which it had just begun";
+    return false;
+  }
+  if (BlockingCalls::is_cut(call, system_call_result(registers))) {
+    ++cut_calls_;
+    cut_call_ = BlockingCalls::name(number);
+  }
+  return true;
+}
+
+void ThreadChoice::let_go(pid_t thread, Time stopped) {
+  HijackedThread::release(thread);
+  longest_stop_ = std::max<std::chrono::nanoseconds>(longest_stop_, steady_clock::now() - stopped);
+}
+
+// Stops the thread and decides whether it can be borrowed. `choosy`: there is time to wait for a better one.
+bool ThreadChoice::try_thread(pid_t thread, Rank wanted, bool choosy, ChosenThread* chosen) {
+  // Once more, because stopping other threads took time.
+  const ThreadCall call = named(thread, process_.thread(thread).current_call());
+  if (rank(thread, call) != wanted) return false;
+  const std::string slept = sleeps(thread);
+  const Time begin = steady_clock::now();
+  switch (HijackedThread::stop(process_, thread, waiter_, begin + kPatience)) {
+    case HijackedThread::Stop::kGone:
+      return false;
+    case HijackedThread::Stop::kBusy:
+      where_ = "thread " + std::to_string(thread) + " in the kernel, which does not let it stop";
+      return false;
+    case HijackedThread::Stop::kGroupStopped:
+      let_go(thread, begin);
+      throw AttachError(process_.name() + " was stopped meanwhile: continue it first (kill -CONT " +
+                        std::to_string(process_.pid()) + ")");
+    case HijackedThread::Stop::kStopped:
+      break;
+  }
+  if (!is_as_expected(thread)) {
+    let_go(thread, begin);
+    return false;
+  }
+  std::string found;
+  StackWalk walk;
+  SafePoint point = finder_->look_at(thread, &found, &walk);
+  if (point != SafePoint::kUnsafe && HijackedThread::in_restartable_sequence(process_, thread)) {
+    point = SafePoint::kUnsafe;
+    found = "a restartable sequence";
+  }
+  ThreadRegisters registers;
+  if (point != SafePoint::kUnsafe && read_general_registers(thread, &registers)) {
+    const std::uint64_t pointer = stack_pointer(registers);
+    const std::optional<std::uint64_t> floor = stack_floor(process_, thread_pointer(registers), pointer, walk);
+    const bool room = floor && pointer > *floor && pointer - *floor > kRoom;
+    if ((point == SafePoint::kSafe && room) || !choosy) {
+      *chosen = {thread, room ? *floor : 0, begin};
+      return true;
+    }
+    if (found.empty()) found = floor ? "a call near the end of its stack" : "a call on a stack that is not its own";
+  }
+  where_ = "thread " + std::to_string(thread) + " in " + found;
+  let_go(thread, begin);
+  seen_[thread].refused = call;
+  seen_[thread].refused_after = slept;
+  return false;
+}
+
+ChosenThread ThreadChoice::stop_one(milliseconds limit) {
+  const Time begin = steady_clock::now();
+  const Time end = begin + limit;
+  bool choosy = true;
+  ChosenThread chosen;
+  for (int round = 0; waiter_->interrupted() == 0; ++round) {
+    if (finder_ == nullptr || finder_->is_outdated(process_)) {
+      finder_.reset();  // before the next is made: there may be one at a time
+      finder_ = std::make_unique<SafePointFinder>(process_);
+    }
+    if (choosy && steady_clock::now() > begin + limit * 2 / 3) {
+      choosy = false;
+      for (auto& seen : seen_) seen.second.refused.reset();
+    }
+    std::vector<std::pair<Rank, pid_t>> candidates;
+    for (const pid_t thread : process_.threads()) {
+      if (waiter_->is_awaited(thread)) continue;
+      const Rank found = rank(thread, named(thread, process_.thread(thread).current_call()));
+      if (found != Rank::kNever) candidates.emplace_back(found, thread);
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& left, const auto& right) { return left.first < right.first; });
+    for (const auto& [wanted, thread] : candidates) {
+      if (waiter_->interrupted() != 0 || steady_clock::now() > end) break;
+      if (try_thread(thread, wanted, choosy, &chosen)) return chosen;
+    }
+    if (steady_clock::now() > end) break;
+    if (!process_.is_alive()) throw AttachError(process_.name() + " has ended");
+    waiter_->pause(round < 20 ? milliseconds(1) : milliseconds(2));
+  }
+  if (waiter_->interrupted() != 0) return {};
+  throw AttachError("no thread of " + process_.name() + " came to a point where a call can be injected (last: " +
+                    where_ + "): nothing was changed; try again, or with a longer --timeout");
+}
+
+}  // namespace culprit::report

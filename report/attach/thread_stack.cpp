@@ -1,0 +1,76 @@
+#include "report/attach/thread_stack.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace culprit::report {
+namespace {
+
+// The outermost frame lies this close to the end of the stack; only the thread's static TLS is above it.
+constexpr std::uint64_t kNearEnd = 65536;
+constexpr std::size_t kMostOfDescriptor = 4096;
+constexpr std::size_t kPart = 256;
+
+struct Bounds {
+  std::uint64_t floor;
+  std::uint64_t end;
+};
+
+// The descriptor of a thread (struct pthread) begins at its thread pointer, and contains, in each glibc at another
+// offset, the words `stackblock`, `stackblock_size`, `guardsize`. The descriptor itself lies at the end of that block.
+std::optional<Bounds> bounds_in_descriptor(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer) {
+  std::vector<std::uint64_t> words(kMostOfDescriptor / sizeof(std::uint64_t));
+  std::size_t bytes = 0;
+  while (bytes < kMostOfDescriptor &&
+         process.read_memory(control + bytes, reinterpret_cast<char*>(words.data()) + bytes, kPart))
+    bytes += kPart;
+  words.resize(bytes / sizeof(std::uint64_t));
+  for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+    const std::uint64_t begin = words[i];
+    const std::uint64_t size = words[i + 1];
+    const std::uint64_t guard = words[i + 2];
+    const std::uint64_t end = begin + size;
+    if (begin == 0 || end < begin || guard >= size || pointer < begin + guard || pointer >= control) continue;
+    if (control < begin || control >= end || end - control > 2 * kMostOfDescriptor) continue;
+    return Bounds{begin + guard, control};
+  }
+  return std::nullopt;
+}
+
+// Where the kernel put the first thread's stack (Linux, Documentation/filesystems/proc.rst: start_stack of stat).
+std::uint64_t first_stack(const TracedProcess& process) {
+  const std::string text = process.folder().text("stat");
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 28; ++i) fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+std::optional<Bounds> bounds_of_first(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer) {
+  const std::uint64_t end = first_stack(process);
+  std::optional<Bounds> result;
+  process.folder().living().for_each_mapping([&](const MappedRange& range) {
+    const bool its_own = range.path == "[stack]" && pointer >= range.begin && pointer < end && end <= range.end;
+    if (its_own && (control < range.begin || control >= range.end)) result = Bounds{range.begin, end};
+  });
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> stack_floor(const TracedProcess& process, std::uint64_t control, std::uint64_t pointer,
+                                         const StackWalk& walk) {
+  std::optional<Bounds> bounds = bounds_in_descriptor(process, control, pointer);
+  if (!bounds) bounds = bounds_of_first(process, control, pointer);
+  if (!bounds || !walk.ascends) return std::nullopt;
+  if (walk.outermost != 0 && (walk.outermost > bounds->end || bounds->end - walk.outermost > kNearEnd))
+    return std::nullopt;
+  return bounds->floor;
+}
+
+}  // namespace culprit::report
