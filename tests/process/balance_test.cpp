@@ -2,6 +2,7 @@
 // an H200. The real figures are checked by tests/gpu/balance.py.
 #include <cstdint>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "tests/catch.h"
@@ -92,6 +93,30 @@ TEST_CASE("everything in use has a name", "[balance]") {
   CHECK(report["contexts"][1]["others_included"] == false);
   CHECK(has_frame(read_stack(report["contexts"][1]["stack"]), "second_context"));
   for (const json& context : report["contexts"]) CHECK(context["stray"] == false);
+}
+
+TEST_CASE("streams are measured where that teaches something", "[balance]") {
+  if (on_gpu()) return;
+  const Run run = run_preloaded("driver_memory", {"streams"}, with_own_memory());
+  INFO(run.out << run.err);
+  REQUIRE(run.exit_code == 0);
+  std::map<std::string, int> readings;
+  std::istringstream lines(run.out);
+  for (std::string of; lines >> of;) lines >> readings[of];
+  CHECK(readings["pairs"] >= 2);
+  CHECK(readings["pairs"] <= 400);  // two for a hundredth of 20,000 pairs
+  CHECK(readings["kept"] >= 2 * 60);
+  CHECK(readings["kept"] <= 2 * 100);
+  CHECK(readings["others"] >= 2 * 60);
+  CHECK(readings["context"] >= 2 * 60);
+  const json report = read_report(run.dump()).json;
+  Items items = items_of(report["devices"][0]["balance"]);
+  CHECK(items["streams"] == 54 * kMiB / 100 * (3000 + 100 + 100));
+  CHECK(items["rest"] == 0);
+  CHECK(report["balances"][0]["calls_not_measured"] == 0);
+  std::int64_t billed = 0;
+  for (const json& bill : bills_of(report, "streams")) billed += bill["bytes"].get<std::int64_t>();
+  CHECK(billed == items["streams"]);
 }
 
 TEST_CASE("the first launch of a kernel is on the bill of its line", "[balance]") {

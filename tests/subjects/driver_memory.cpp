@@ -11,8 +11,21 @@
 #include <vector>
 
 #include "check.h"
+#include "tests/simcuda/driver/observer.h"
 
 namespace {
+
+int readings;  // calls of cuMemGetInfo, the library's too, once count_readings() was called
+
+void count_readings() {
+  CUuuid id;
+  memcpy(id.bytes, "simcuda observer", sizeof(id.bytes));
+  const void* table = nullptr;
+  CHECKED(cuGetExportTable(&table, &id));
+  static_cast<const simcuda::ObserverTable*>(table)->observe([](const char* name, const void*, const int*) {
+    if (strncmp(name, "cuMemGetInfo", 12) == 0) ++readings;
+  });
+}
 
 char image[] = "code";
 
@@ -148,6 +161,29 @@ SUBJECT_FUNCTION void make_streams() {
     cudaStream_t stream = nullptr;
     CHECKED(cudaStreamCreate(&stream));
   }
+}
+
+// Streams that end at once; then ones that are kept, and ones in their place.
+SUBJECT_FUNCTION void use_stream() {
+  cudaStream_t stream = nullptr;
+  CHECKED(cudaStreamCreate(&stream));
+  CHECKED(cudaStreamDestroy(stream));
+}
+SUBJECT_FUNCTION void keep_streams() {
+  cudaStream_t streams[3000];
+  for (cudaStream_t& stream : streams) CHECKED(cudaStreamCreate(&stream));
+  for (int i = 0; i < 1000; ++i) CHECKED(cudaStreamDestroy(streams[i]));
+  for (int i = 0; i < 1000; ++i) CHECKED(cudaStreamCreate(&streams[i]));
+}
+SUBJECT_FUNCTION void keep_others() {
+  for (int i = 0; i < 100; ++i) {
+    cudaStream_t stream = nullptr;
+    CHECKED(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0));
+  }
+}
+void report_readings(const char* of) {
+  printf("%s %d\n", of, readings);
+  readings = 0;
 }
 
 SUBJECT_FUNCTION void use_pools() {
@@ -293,6 +329,19 @@ int main(int count, char** words) {
     instantiate(1000);
     CHECKED(cuGraphExecDestroy(instantiate(500)));
     instantiate(200);  // in the memory of the one that was destroyed
+  } else if (mode == "streams") {
+    count_readings();
+    for (int i = 0; i < 20000; ++i) use_stream();
+    report_readings("pairs");
+    keep_streams();
+    report_readings("kept");
+    keep_others();
+    report_readings("others");
+    CUcontext context = second_context();
+    CHECKED(cuCtxPushCurrent(context));
+    make_streams();
+    CHECKED(cuCtxPopCurrent(&context));
+    report_readings("context");
   } else if (mode == "kernels") {
     launch_kernels();
   } else if (mode == "kernels later") {
