@@ -83,7 +83,9 @@ CULPRIT_COLD void read_memory_at_peak(Process& process, std::uint8_t ordinal, fo
   if (first || reading.free_bytes < device->peak.free_bytes) device->peak = reading;
 }
 
-CULPRIT_COLD void read_memory_at_first(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+// The calling thread's first allocation on this device, or the first one after another device's.
+CULPRIT_COLD void begin_on_device(Process& process, std::uint8_t ordinal, std::uint64_t live) {
+  process.device_use.note_made(process, ordinal);
   format::DeviceRecord* device = process.tables.contexts.known_device(ordinal, process.dump);
   if (device != nullptr && device->first.total_bytes == 0)
     on_own_stack([&] { read_memory_at_peak(process, ordinal, device, live); });
@@ -275,7 +277,7 @@ __attribute__((always_inline)) inline void note(const Made& made, std::uint32_t 
   bool new_device = thread_state.sums.live_device != place.device;
   if (!physical) bytes = 0;
   change_own_live_bytes(*process, place.device, static_cast<std::int64_t>(bytes));
-  if (CULPRIT_UNLIKELY(new_device)) read_memory_at_first(*process, place.device, bytes);
+  if (CULPRIT_UNLIKELY(new_device)) begin_on_device(*process, place.device, bytes);
 }
 
 }  // namespace

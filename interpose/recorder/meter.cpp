@@ -129,6 +129,9 @@ bool has_kernels(DriverMemory what) {
   return what == DriverMemory::kModules || what == DriverMemory::kGraphExecutables;
 }
 
+// Code and streams: a process makes them to work on a device.
+bool is_work(DriverMemory what) { return has_kernels(what) || what == DriverMemory::kStreams; }
+
 // How much of the `grown` bytes is local memory.
 std::int64_t local_memory(const Meter::Measurement& measurement, std::int64_t grown) {
   if (grown <= 0 || !has_kernels(measurement.what)) return 0;
@@ -170,6 +173,7 @@ bool Meter::needs_reading(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return false;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return false;
+  process.device_use.note_made(process, measurement->device);
   measurement->streams = streams_.find(current_place(process).context, measurement->api, true);
   if (measurement->streams == nullptr) return true;
   measurement->expected = StreamUse::expected(*measurement->streams);
@@ -297,6 +301,7 @@ void Meter::begin(Process& process, Measurement* measurement) {
   if (may_not_read(process)) return;
   measurement->device = current_place(process).device;
   if (measurement->device >= ContextTable::kMostDevices) return;
+  if (is_work(measurement->what)) process.device_use.note_made(process, measurement->device);
   if (!may_measure(measurement->budget, now_ns(process), false)) {
     __atomic_fetch_add(&unmeasured_[measurement->device], 1, __ATOMIC_RELAXED);
     return;

@@ -72,13 +72,17 @@ void MeteredLookUp::finish(CUresult status, const void* kernel) {
 
 MeteredLaunch::MeteredLaunch(Api api, const void* kernel) {
   Process* process = process_if_recording();
-  if (process != nullptr)
-    begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, current_context(*process)));
+  if (process == nullptr) return;
+  const CUcontext context = current_context(*process);
+  process->device_use.note_launch(context);
+  begin(*process, api, DriverMemory::kModules, LookUps::of_launch(kernel, context));
 }
 
 MeteredLaunch::MeteredLaunch(Api api, CUgraphExec exec) {
   Process* process = process_if_recording();
-  if (process != nullptr) begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
+  if (process == nullptr) return;
+  process->device_use.note_launch(current_context(*process));
+  begin(*process, api, DriverMemory::kGraphExecutables, LookUps::of_launch(exec));
 }
 
 // During a capture a launch adds a node; the next one is measured.

@@ -239,6 +239,78 @@ SUBJECT_FUNCTION void look_at_gpu_0() {
   CHECKED(cudaFree(nullptr));
 }
 
+// Work as PyTorch's small tensor does it: a cached segment of 2 MiB, and a kernel.
+SUBJECT_FUNCTION void* work_on(int device, std::size_t bytes, CUfunction* function) {
+  CHECKED(cudaSetDevice(device));
+  void* memory = nullptr;
+  CHECKED(cudaMalloc(&memory, bytes));
+  CUmodule module = nullptr;
+  CHECKED(cuModuleLoadData(&module, image));
+  CHECKED(cuModuleGetFunction(function, module, "plain"));
+  CHECKED(cuLaunchKernel(*function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  return memory;
+}
+
+void launch_on(int device, CUfunction function) {
+  CHECKED(cudaSetDevice(device));
+  CHECKED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+}
+
+constexpr std::size_t kSegment = 2 << 20, kModel = 64 << 20;
+
+// Ways to leave a context on GPU 0, and ways to use it.
+void work_on_two(const std::string& way) {
+  CUfunction first = nullptr, second = nullptr;
+  if (way == "tensor before" || way == "checkpoint before") {
+    void* segment = work_on(0, kSegment, &first);
+    void* model = work_on(1, kModel, &second);
+    if (way == "tensor before") return;
+    // load_state_dict(): a kernel on the source's GPU, with events on both.
+    launch_on(0, first);
+    for (const int device : {1, 0, 1, 0, 1}) {
+      CHECKED(cudaSetDevice(device));
+      cudaEvent_t event = nullptr;
+      CHECKED(cudaEventCreate(&event));
+      CHECKED(cudaMemcpy(model, segment, 4096, cudaMemcpyDefault));
+      CHECKED(cudaEventDestroy(event));
+    }
+    launch_on(1, second);
+  } else if (way == "checkpoint after") {
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+    launch_on(1, second);
+    work_on(1, kModel, &second);
+  } else if (way == "freed") {
+    CHECKED(cudaFree(work_on(0, kSegment, &first)));
+    work_on(1, kModel, &second);
+  } else if (way == "launches") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    for (int i = 0; i < 10; ++i) {
+      launch_on(0, first);
+      launch_on(1, second);
+    }
+  } else if (way == "pipeline") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+  } else if (way == "large") {
+    work_on(0, std::size_t{10} << 20, &first);
+    work_on(1, kModel, &second);
+  } else if (way == "second last") {
+    work_on(1, kModel, &second);
+    work_on(0, kSegment, &first);
+  } else if (way == "threads") {
+    work_on(0, kSegment, &first);
+    work_on(1, kModel, &second);
+    for (int i = 0; i < 8; ++i) {
+      std::thread(launch_on, 0, first).join();
+      std::thread(launch_on, 1, second).join();
+    }
+  }
+}
+
 void* allocate(std::size_t bytes) {
   void* memory = nullptr;
   CHECKED(cudaMalloc(&memory, bytes));
@@ -310,6 +382,10 @@ int main(int count, char** words) {
     look_at_gpu_0();
     CHECKED(cudaSetDevice(1));
     allocate(5 << 20);
+    return 0;
+  }
+  if (mode == "work on two") {
+    work_on_two(count > 2 ? words[2] : "");
     return 0;
   }
   if (mode == "two devices") {
