@@ -233,7 +233,7 @@ struct DeviceRecord {
   MemoryReading peak;        // live: the reading with the least free bytes
   MemoryReading exit;        // live: in the exit handler
   std::uint64_t live_bytes;  // live: device memory recorded and not freed; while it runs, short by up to 4 MiB a thread
-  std::uint64_t peak_live_bytes;  // live
+  std::uint64_t peak_live_bytes;  // live: the most of them at a time; with several threads right within 4 MiB a thread
   std::uint64_t pool_reserved;    // live: default memory pool at exit, cuMemPoolGetAttribute(RESERVED_MEM_CURRENT)
   std::uint64_t pool_used;        // live: likewise, USED_MEM_CURRENT
   // live: see recorder/device_use.h. Stretches of the process's work on this device, by allocations, code and streams

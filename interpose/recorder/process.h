@@ -95,6 +95,8 @@ struct Process {
   SwitchPart switching;
   ViewPart view;
   std::atomic<std::uint64_t> last_reading_ns;  // of a device's memory
+  // DeviceRecord::live_bytes when free memory was last read at a peak.
+  std::atomic<std::uint64_t> live_at_reading[ContextTable::kMostDevices];
   std::atomic<int> summary_done;
 };
 
